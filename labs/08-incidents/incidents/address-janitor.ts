@@ -1,7 +1,7 @@
 import type { Incident } from '../../../course/incident/incident.ts'
 import { waitFor } from '../../../host/wait.ts'
 
-const JANITOR = { namespace: 'default', name: 'net-janitor' }
+const JANITOR = 'net-janitor'
 
 /** Repeatedly removes a ClusterIP from the dummy device. */
 const sweeping = (address: string) =>
@@ -27,12 +27,11 @@ export const addressJanitor: Incident = {
       securityContext: { privileged: true },
     }
     const spec = { nodeName: node, hostNetwork: true, terminationGracePeriodSeconds: 1, containers: [container] }
-    const metadata = { name: JANITOR.name, labels: { lab: 'incidents' } }
-    await bench.client.core.createNamespacedPod({ namespace: JANITOR.namespace, body: { metadata, spec } })
-    await bench.podReady(JANITOR.name)
+    await bench.create('Pod', JANITOR, { lab: 'incidents' }, { spec })
+    await bench.podReady(JANITOR)
   },
   symptom: (context) => context.customerOfShop(2),
-  causeLeft: (context) => (context.pod(JANITOR.name) ? 'the Pod net-janitor still removes the address' : undefined),
+  causeLeft: (context) => (context.pod(JANITOR) ? 'the Pod net-janitor still removes the address' : undefined),
   wrongFixes: [
     {
       what: 'the address is added by hand',
@@ -52,11 +51,11 @@ export const addressJanitor: Incident = {
       `make exec NODE=${node} CMD='ip address replace ${shop}/32 dev kube-ipvs0'`,
     ],
     async play(bench, { node, shop }) {
-      await bench.delete('Pod', JANITOR.name)
+      await bench.delete('Pod', JANITOR)
       await bench.onNode(node, `ip address replace ${shop}/32 dev kube-ipvs0`)
     },
   },
-  revert: (bench) => bench.delete('Pod', JANITOR.name),
+  revert: (bench) => bench.delete('Pod', JANITOR),
   debrief: `kube-ipvs0 looks unused: a dummy interface that is down and has addresses. But because of these addresses the kernel delivers
 packets for a ClusterIP to the node, where IPVS takes them at LOCAL_IN; without them, the packets are routed away. kube-proxy
 restores a lost address within 30 seconds, so when two programs fight over it, the fault comes and goes.`,

@@ -55,11 +55,7 @@ export const portOutOfRange: Incident = {
   ],
   async break(bench) {
     const data = { [FILE]: manifest(AGREED) }
-    const { namespace, name } = RELEASE
-    await bench.client.core.createNamespacedConfigMap({
-      namespace,
-      body: { metadata: { name, labels: { lab: 'incidents' } }, data },
-    })
+    await bench.create('ConfigMap', RELEASE.name, { lab: 'incidents' }, { data })
     await applyRelease(bench, data[FILE] ?? '')
   },
   async symptom(context) {

@@ -27,8 +27,7 @@ async function openTill(bench: LabBench, environment: IncidentEnvironment): Prom
   const command = ['sh', '-c', `while sleep 1; do price=$(${ask}); echo "\${price:-no answer}"; done`]
   const containers = [{ name: 'till', image: 'nicolaka/netshoot', imagePullPolicy: 'IfNotPresent', command }]
   const spec = { nodeName: environment.node, terminationGracePeriodSeconds: 1, containers }
-  const metadata = { name: TILL.name, labels: { lab: 'incidents' } }
-  await client.core.createNamespacedPod({ namespace: TILL.namespace, body: { metadata, spec } })
+  await bench.create('Pod', TILL.name, { lab: 'incidents' }, { spec })
   await waitFor('the till to be left without an answer', 60_000, async () => {
     const log = await client.core.readNamespacedPodLog(TILL).catch(() => '')
     return log.includes('no answer')
@@ -48,10 +47,8 @@ export const staleConnection: Incident = {
     'Run `conntrack -L -p udp` on the node of the till and compare the two halves of each entry with the existing Pods.',
   ],
   async break(bench, environment) {
-    const { client } = bench
     await bench.apply(MANIFEST)
-    const { spec } = await client.core.readNamespacedService({ namespace: TILL.namespace, name: FEED })
-    const address = spec?.clusterIP ?? ''
+    const { clusterIP: address = '' } = await bench.service(FEED)
     environment.facts.address = address
     const other = asking(address, TILL_PORT - 1)
     await waitFor(

@@ -113,7 +113,6 @@ node counts as one client, however many users it serves, and adding Pods does no
 }
 
 const NAME = 'shop-lb'
-const namespace = 'default'
 const ranges = (...loadBalancerSourceRanges: string[]) => ({ spec: { loadBalancerSourceRanges } })
 
 export const sourceRanges: Incident = {
@@ -135,10 +134,9 @@ export const sourceRanges: Incident = {
       ...{ type: 'LoadBalancer', selector: { app: 'shop' }, ports: [{ port: 80, targetPort: 'web' }] },
       ...ranges('198.51.100.0/24').spec,
     }
-    const body = { metadata: { name: NAME, labels: { lab: 'incidents' } }, spec }
-    await bench.client.core.createNamespacedService({ namespace, body })
+    await bench.create('Service', NAME, { lab: 'incidents' }, { spec })
     facts.address = await waitFor('an address of the load balancer', 60_000, async () => {
-      const { status } = await bench.client.core.readNamespacedService({ namespace, name: NAME })
+      const { status } = await bench.client.core.readNamespacedService({ namespace: 'default', name: NAME })
       return status?.loadBalancer?.ingress?.[0]?.ip
     })
   },
