@@ -53,7 +53,7 @@ export const breakages = listBreakages<
   output: {
     'the jump of OUTPUT is deleted': deleteRule('OUTPUT', 'KUBE-SERVICES'),
     'a foreign rule is before the jump of OUTPUT': 'iptables -t nat -I OUTPUT -d 203.0.113.9 -j RETURN',
-    'another mark is set': editTable('nat', 's#^(-A KUBE-MARK-MASQ .*)0x4000/0x4000#\\10x2000/0x2000#'),
+    'another mark is set': editTable('nat', 's#(-A KUBE-MARK-MASQ .*)0x4000/0x4000#\\10x2000/0x2000#'),
   },
   postrouting: {
     'the jump of POSTROUTING is deleted': deleteRule('POSTROUTING', 'KUBE-POSTROUTING'),
