@@ -14,7 +14,9 @@ const value = /^(?:[a-zA-Z0-9](?:[-a-zA-Z0-9_.]*[a-zA-Z0-9])?)?$/
  * that can't be read.
  */
 export function parseLabelSelector(text: string): LabelSelector {
-  return { matchExpressions: splitOutsideParentheses(text).map(parseRequirement) }
+  // At the commas that are not in parentheses.
+  const parts = text.trim() === '' ? [] : text.split(/,(?![^(]*\))/)
+  return { matchExpressions: parts.map((part) => parseRequirement(part.trim())) }
 }
 
 function parseRequirement(text: string): LabelRequirement {
@@ -38,22 +40,6 @@ function checkValue(text: string, item: string): void {
   if (!value.test(item) || item.length > 63) {
     throw badRequest(`unable to parse requirement: invalid value "${item}" in '${text}'`)
   }
-}
-
-function splitOutsideParentheses(text: string): string[] {
-  const parts: string[] = []
-  let depth = 0
-  let part = ''
-  for (const character of text) {
-    if (character === '(') depth++
-    if (character === ')') depth--
-    if (character === ',' && depth === 0) {
-      parts.push(part)
-      part = ''
-    } else part += character
-  }
-  parts.push(part)
-  return parts.map((item) => item.trim()).filter((item, _, items) => item !== '' || items.length > 1)
 }
 
 export interface FieldRequirement {

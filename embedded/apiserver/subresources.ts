@@ -98,7 +98,7 @@ export async function serveNodeSynced({ backend, response, name = '' }: ApiCall)
 export async function servePodLog(call: ApiCall): Promise<void> {
   const { api, backend, query, response, namespace = '', name = '' } = call
   found(call)
-  const container = containerOf(api.store, namespace, name, query.get('container') || undefined)
+  const container = containerOf(api.store, namespace, name, query.get('container'))
   const sinceSeconds = number(query, 'sinceSeconds') ?? sinceTime(query, call.now())
   const tailLines = number(query, 'tailLines')
   const limitBytes = number(query, 'limitBytes')
@@ -133,11 +133,11 @@ export async function servePodLog(call: ApiCall): Promise<void> {
  * The container that a request means: the named one, or the only one. Throws 400 with Kubernetes' message if the name is wrong
  * or missing.
  */
-export function containerOf(store: Store, namespace: string, name: string, asked: string | undefined): string {
+export function containerOf(store: Store, namespace: string, name: string, asked: string | null): string {
   const pod = store.get('pods', namespace, name) as Pick<V1Pod, 'spec'> | undefined
   const names = (pod?.spec?.containers ?? []).map((container) => container.name)
   const init = (pod?.spec?.initContainers ?? []).map((container) => container.name)
-  if (asked !== undefined) {
+  if (asked) {
     const ephemeral = (pod?.spec?.ephemeralContainers ?? []).map((container) => container.name)
     if ([...names, ...init, ...ephemeral].includes(asked)) return asked
     throw badRequest(`container ${asked} is not valid for pod ${name}`)

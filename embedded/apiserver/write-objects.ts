@@ -136,7 +136,6 @@ function deleteOptions(call: ApiCall, body: JsonObject): DeleteOptions {
   const grace: Json | undefined = body.gracePeriodSeconds ?? number(query, 'gracePeriodSeconds')
   const policy = body.propagationPolicy ?? query.get('propagationPolicy') ?? undefined
   const orphan = body.orphanDependents === true || query.get('orphanDependents') === 'true'
-  const preconditions = isObject(body.preconditions) ? body.preconditions : {}
   if (policy !== undefined && policy !== 'Background' && policy !== 'Foreground' && policy !== 'Orphan') {
     throw badRequest(
       `invalid DeleteOptions: propagationPolicy: Unsupported value: "${policy}": supported values: "Background", "Foreground", "Orphan"`,
@@ -144,10 +143,7 @@ function deleteOptions(call: ApiCall, body: JsonObject): DeleteOptions {
   }
   return {
     ...(typeof grace === 'number' && { gracePeriodSeconds: grace }),
+    ...(isObject(body.preconditions) && { preconditions: body.preconditions }),
     ...(policy !== undefined ? { propagationPolicy: policy } : orphan && { propagationPolicy: 'Orphan' as const }),
-    preconditions: {
-      ...(typeof preconditions.uid === 'string' && { uid: preconditions.uid }),
-      ...(typeof preconditions.resourceVersion === 'string' && { resourceVersion: preconditions.resourceVersion }),
-    },
   }
 }
