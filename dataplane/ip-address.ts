@@ -56,6 +56,13 @@ export function contains(prefix: string, address: string): boolean {
   return network.bits >> shift === host.bits >> shift
 }
 
+/** Whether `range` (`10.0.0.1-10.0.0.9`, or one address) contains `address`; false if one of them is invalid. */
+export function inRange(range: string, address: string): boolean {
+  const [low = '', high = low] = range.split('-')
+  const [from, at, to] = [low, address, high].map((text) => parsePrefix(text)?.bits)
+  return from !== undefined && at !== undefined && to !== undefined && from <= at && at <= to
+}
+
 /** The number of leading bits that two addresses of one family share; 0 for different families. */
 export function commonBits(one: string, other: string): number {
   const a = parsePrefix(one)
