@@ -1,4 +1,4 @@
-import { contains, inRange } from '../ip-address.ts'
+import { contains, inRange, PROTOCOL_NUMBERS } from '../ip-address.ts'
 import type { IpSets } from '../ipset-save.ts'
 import type { Match, RuleOptions } from '../rule.ts'
 import type { Flow } from './flow.ts'
@@ -24,12 +24,10 @@ export interface TraceContext {
 type Judge = (options: RuleOptions, flow: Flow, context: TraceContext) => Judgement
 
 const HOLDS: Judgement = { chance: 1, reason: '' }
-/** Names of the protocol numbers in `-p`. Source: IANA. */
-const PROTOCOL_NUMBERS: Record<string, string> = { '6': 'tcp', '17': 'udp', '132': 'sctp' }
 
 /** Judges one `-m` match. An unknown module counts as no match, with a reason. */
 export function judgeMatch(match: Match, flow: Flow, context: TraceContext): Judgement {
-  const judge = match.known ? JUDGES[match.name] : undefined
+  const judge = JUDGES.get(match.name)
   return judge ? judge(match.options, flow, context) : notModelled(`the match "${match.name}"`)
 }
 
@@ -212,25 +210,27 @@ function judgeStatistic(options: RuleOptions): Judgement {
   return { chance: meant, reason: `by chance, ${Number(meant.toFixed(6))}` }
 }
 
-const JUDGES: Record<string, Judge> = {
-  addrtype: judgeAddressType,
-  comment: () => HOLDS,
-  connmark: (options, flow) => judgeMark(options, flow.connmark, 'connection mark'),
-  conntrack: judgeBy(CONNTRACK),
-  icmp: () => ({ chance: 0, reason: 'it is not an ICMP packet' }),
-  icmp6: () => ({ chance: 0, reason: 'it is not an ICMPv6 packet' }),
-  iprange: judgeBy(RANGES),
-  ipvs: judgeIpvs,
-  limit: () => ({ chance: 1, reason: 'within the limit' }),
-  mark: (options, flow) => judgeMark(options, flow.mark, 'mark'),
-  multiport: judgeBy(PORTS),
-  nfacct: () => HOLDS,
-  physdev: judgePhysdev,
-  recent: judgeRecent,
-  sctp: judgeBy(PORTS),
-  set: judgeSet,
-  state: judgeBy(CONNTRACK),
-  statistic: judgeStatistic,
-  tcp: judgeBy(PORTS),
-  udp: judgeBy(PORTS),
-}
+const JUDGES: ReadonlyMap<string, Judge> = new Map(
+  Object.entries<Judge>({
+    addrtype: judgeAddressType,
+    comment: () => HOLDS,
+    connmark: (options, flow) => judgeMark(options, flow.connmark, 'connection mark'),
+    conntrack: judgeBy(CONNTRACK),
+    icmp: () => ({ chance: 0, reason: 'it is not an ICMP packet' }),
+    icmp6: () => ({ chance: 0, reason: 'it is not an ICMPv6 packet' }),
+    iprange: judgeBy(RANGES),
+    ipvs: judgeIpvs,
+    limit: () => ({ chance: 1, reason: 'within the limit' }),
+    mark: (options, flow) => judgeMark(options, flow.mark, 'mark'),
+    multiport: judgeBy(PORTS),
+    nfacct: () => HOLDS,
+    physdev: judgePhysdev,
+    recent: judgeRecent,
+    sctp: judgeBy(PORTS),
+    set: judgeSet,
+    state: judgeBy(CONNTRACK),
+    statistic: judgeStatistic,
+    tcp: judgeBy(PORTS),
+    udp: judgeBy(PORTS),
+  }),
+)

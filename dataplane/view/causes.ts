@@ -14,7 +14,7 @@ import { KUBE_PROXY_TABLE } from '../nft-table.ts'
 import type { NodeState } from '../node-state.ts'
 import type { ClusterObjects, Endpoint, Service } from '../objects.ts'
 import { type PredictOptions, proxiersOf, writeState } from '../predict.ts'
-import { targetOf } from '../rule-text.ts'
+import { targetOf } from '../rule.ts'
 import { type Entry, holdingsOf, idOf, type NodeHoldings, nameOf, outlineOf, placedEntries } from './holdings.ts'
 import { purposeOf } from './purposes.ts'
 

@@ -3,7 +3,7 @@ import { type LiveConnections, virtualServerKey } from '../ipvsadm-save.ts'
 import { type NftElements, type NftExpression, type NftStatement, parseNftRule } from '../nft-rule.ts'
 import type { NftChain, NftTable } from '../nft-table.ts'
 import type { NodeState } from '../node-state.ts'
-import { knownRule, normaliseSpec } from '../rule-text.ts'
+import { knownRule, normaliseSpec } from '../rule.ts'
 
 /** What a node holds, as a tree that can be sent as JSON. Ids are stable from one snapshot to the next and unique on a node. */
 export interface NodeHoldings {
