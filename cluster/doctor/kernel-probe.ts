@@ -1,3 +1,4 @@
+import { timeoutScale } from '../../host/wait.ts'
 import type { KernelFacts } from './facts.ts'
 
 /** IPVS schedulers of the kernel (net/netfilter/ipvs), as kube-proxy's configuration names them. */
@@ -67,7 +68,7 @@ echo "disk=$(df -Pk / | tail -n 1 | tr -s ' ' | cut -d ' ' -f 4)"
 echo end=yes`
 
 /** Loading the modules and about sixty probes take one second; the limit allows for a slow virtual machine. */
-export const probeMs = 60_000
+export const probeMs = 60_000 * timeoutScale()
 
 /** The command that runs the probe; the script re-executes itself in a new network namespace. */
 export const kernelProbeCommand: readonly string[] = ['sh', '-c', kernelProbe, kernelProbe]
