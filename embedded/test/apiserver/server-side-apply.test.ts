@@ -45,7 +45,7 @@ test('what a manager no longer names goes, unless another one owns it too', () =
   expect(contentOf(less)).toEqual({ labels: { b: '2' }, ports: [{ port: 443 }], type: 'NodePort' })
 })
 
-test('an item that is dropped goes with the fields that nobody owns', () => {
+test('an item that is dropped is removed with the fields that have no owner', () => {
   const live = apply(undefined, 'one', service({ ports: [{ port: 80 }, { port: 443 }] }))
   const [first, second] = (live.spec as JsonObject).ports as JsonObject[]
   const defaulted = {
