@@ -1,6 +1,6 @@
 import type { Link } from '../../dataplane/ip-addr.ts'
 import type { KubeProxyMode } from '../../dataplane/kube-proxy/config.ts'
-import { DUMMY_LINK } from '../../dataplane/kube-proxy/ipvs/state.ts'
+import { DUMMY_LINK } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
 import type { ClusterObjects } from '../../dataplane/objects.ts'
 import { predict } from '../../dataplane/predict.ts'

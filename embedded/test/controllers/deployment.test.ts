@@ -79,7 +79,7 @@ describe('a new Deployment', () => {
     expect(cluster.pods().map(({ spec }) => spec.nodeName)).toEqual(expect.arrayContaining(workers))
   })
 
-  test('tells what kubectl rollout status and kubectl wait read', async () => {
+  test('has the status that kubectl rollout status and kubectl wait read', async () => {
     await createWeb()
     const { status, metadata } = cluster.deployment('web')
     expect(status).toMatchObject({ observedGeneration: 1, replicas: 2, updatedReplicas: 2, availableReplicas: 2 })
@@ -97,7 +97,7 @@ describe('a new Deployment', () => {
     expect(set?.spec.selector.matchLabels).toEqual(set?.metadata.labels)
   })
 
-  test('records what it did', async () => {
+  test('records its changes as Events', async () => {
     await createWeb()
     const name = cluster.replicaSets('web')[0]?.metadata.name
     expect(cluster.events('ScalingReplicaSet').map(({ message }) => message)).toEqual([
@@ -116,18 +116,6 @@ describe('a new Deployment', () => {
     cluster.kubelet.setReady(cluster.pods()[0]?.metadata.name ?? '', true)
     await cluster.settled()
     expect(condition('Progressing')).toMatchObject({ status: 'True', reason: 'ReplicaSetUpdated' })
-  })
-
-  test('waits minReadySeconds before a ready Pod counts as available', async () => {
-    cluster.kubelet.autoReady = false
-    await createWeb({ replicas: 1, spec: { minReadySeconds: 1 } })
-    const before = Date.now()
-    cluster.kubelet.setReady(cluster.pods()[0]?.metadata.name ?? '', true)
-    await cluster.settled()
-    expect(cluster.deployment('web').status?.readyReplicas).toBe(1)
-    expect(cluster.deployment('web').status?.availableReplicas).toBeUndefined()
-    await cluster.until('it is available', () => cluster.deployment('web').status?.availableReplicas === 1)
-    expect(Date.now() - before).toBeGreaterThanOrEqual(990)
   })
 })
 
@@ -183,10 +171,7 @@ describe('a rolling update', () => {
     setImage('nginx')
     await cluster.settled()
     expect(active().map(({ metadata }) => metadata.name)).toEqual([first?.metadata.name])
-    expect(active()[0]?.metadata.annotations).toMatchObject({
-      [revision]: '3',
-      'deployment.kubernetes.io/revision-history': '1',
-    })
+    expect(active()[0]?.metadata.annotations?.[revision]).toBe('3')
     expect(cluster.deployment('web').metadata.annotations?.[revision]).toBe('3')
     expect(
       cluster.replicaSets('web').find(({ metadata }) => metadata.name === second)?.metadata.annotations?.[revision],
