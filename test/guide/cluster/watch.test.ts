@@ -18,8 +18,8 @@ import { silent } from '../../labs/own-cluster.ts'
 
 const NAME = 'guide-watch'
 const CHANGES = 20
-/** So long after the last change, looks have become seldom. */
-const SETTLE_MS = 60_000
+/** So long after the last change, the nodes are read rarely. */
+const SETTLE_MS = 30_000
 const IDLE_MS = 40_000
 /** Clock ticks of /proc/PID/stat in a second (sysconf _SC_CLK_TCK). */
 const TICKS = 100
