@@ -4,12 +4,12 @@ import { parseAllDocuments } from 'yaml'
 import { consent } from '../cluster/consent.ts'
 import { ForeignObjectError, ownSelector } from '../cluster/context/write-guard.ts'
 import type { Cluster } from '../cluster/driver.ts'
-import { type KubeClient, kubeClient } from '../cluster/kube-client.ts'
+import { type KubeClient, kubeClient, unlessCode } from '../cluster/kube-client.ts'
 import { flushNat } from '../cluster/kube-proxy/flush-nat.ts'
 import { readConfigConf } from '../cluster/kube-proxy/kube-proxy-pods.ts'
 import type { RunnableMode } from '../cluster/kube-proxy/proof.ts'
 import { switchMode } from '../cluster/kube-proxy/switch-mode.ts'
-import { KubernetesObjectApi, unlessCode } from '../cluster/kubernetes.ts'
+import { KubernetesObjectApi } from '../cluster/kubernetes.ts'
 import { readMode } from '../dataplane/kube-proxy/config-conf.ts'
 import type { SwitchedMode } from '../dataplane/kube-proxy/mode-ownership.ts'
 import { LiveCluster } from '../grading/live-cluster.ts'
@@ -143,10 +143,9 @@ export class LabBench {
 
   /** `kubectl scale deployment NAME --replicas=…`; waits until the Pods are ready */
   async scale(name: string, replicas: number): Promise<void> {
-    const { PatchStrategy, setHeaderOptions } = await import('../cluster/kubernetes.ts')
     const place = { namespace: 'default', name }
-    const merge = setHeaderOptions('Content-Type', PatchStrategy.MergePatch)
-    await this.client.apps.patchNamespacedDeploymentScale({ ...place, body: { spec: { replicas } } }, merge)
+    const { apps, mergePatch } = this.client
+    await apps.patchNamespacedDeploymentScale({ ...place, body: { spec: { replicas } } }, mergePatch)
     await waitFor(`${replicas} ready Pods of ${name}`, 120_000, async () => {
       const { status } = await this.client.apps.readNamespacedDeployment(place)
       return (status?.readyReplicas ?? 0) === replicas && (status?.replicas ?? 0) === replicas

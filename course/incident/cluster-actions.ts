@@ -50,19 +50,17 @@ export class ClusterActions {
 
   /** `kubectl patch service NAME --type merge` */
   async patchService(name: string, body: Partial<Omit<V1Service, 'spec'>> & { spec?: object }): Promise<void> {
-    await this.client.core.patchNamespacedService({ namespace, name, body }, await merge())
+    await this.client.core.patchNamespacedService({ namespace, name, body }, this.client.mergePatch)
   }
 
   /** `kubectl patch deployment NAME` (strategic merge) */
   async patchDeployment(name: string, body: object): Promise<void> {
-    const { PatchStrategy, setHeaderOptions } = await import('../../cluster/kubernetes.ts')
-    const strategic = setHeaderOptions('Content-Type', PatchStrategy.StrategicMergePatch)
-    await this.client.apps.patchNamespacedDeployment({ namespace, name, body }, strategic)
+    await this.client.apps.patchNamespacedDeployment({ namespace, name, body }, this.client.strategicPatch)
   }
 
   /** `kubectl patch configmap NAME --type merge` */
   async patchConfigMap(name: string, data: Record<string, string>): Promise<void> {
-    await this.client.core.patchNamespacedConfigMap({ namespace, name, body: { data } }, await merge())
+    await this.client.core.patchNamespacedConfigMap({ namespace, name, body: { data } }, this.client.mergePatch)
   }
 
   readDeployment(name: string): Promise<V1Deployment> {
@@ -71,7 +69,7 @@ export class ClusterActions {
 
   /** `kubectl label node NAME …`; null removes a label. */
   async labelNode(name: string, labels: Record<string, string | null>): Promise<void> {
-    await this.client.core.patchNode({ name, body: { metadata: { labels } } }, await merge())
+    await this.client.core.patchNode({ name, body: { metadata: { labels } } }, this.client.mergePatch)
   }
 
   /** Edits kube-proxy's configuration as `kubectl edit` does, and restarts nothing. */
@@ -79,7 +77,7 @@ export class ClusterActions {
     const { text } = await readConfigConf(this.client)
     const body = { data: { 'config.conf': edit(text) } }
     const { namespace, name } = kubeProxy
-    await this.client.core.patchNamespacedConfigMap({ namespace, name, body }, await merge())
+    await this.client.core.patchNamespacedConfigMap({ namespace, name, body }, this.client.mergePatch)
   }
 
   /** Deletes the kube-proxy of a node, as for a restart, and waits until the new Pod runs (or, for `in trouble`, has failed). */
@@ -113,9 +111,4 @@ export class ClusterActions {
       return observed && [all, readyReplicas, updatedReplicas].every((count) => count === replicas)
     })
   }
-}
-
-async function merge() {
-  const { PatchStrategy, setHeaderOptions } = await import('../../cluster/kubernetes.ts')
-  return setHeaderOptions('Content-Type', PatchStrategy.MergePatch)
 }

@@ -18,20 +18,15 @@ const namespace = 'default'
 const rollout = 'kubectl rollout status deployment/web --timeout=90s'
 const look = { commands: [] }
 
-async function merging() {
-  const { PatchStrategy, setHeaderOptions } = await import('../../cluster/kubernetes.ts')
-  return setHeaderOptions('Content-Type', PatchStrategy.MergePatch)
-}
-
 /** `kubectl patch service NAME -p '{"spec":…}'` */
 async function patchService({ client, variant }: LabBench, spec: object): Promise<void> {
   const name = `${variant.name}-lb`
-  await client.core.patchNamespacedService({ namespace, name, body: { spec } }, await merging())
+  await client.core.patchNamespacedService({ namespace, name, body: { spec } }, client.mergePatch)
 }
 
 /** `kubectl patch deployment web`, until every replica is updated and ready, and no old one is left. */
-async function rollOut({ client: { apps }, variant: { name } }: LabBench, body: object): Promise<void> {
-  await apps.patchNamespacedDeployment({ namespace, name, body }, await merging())
+async function rollOut({ client: { apps, mergePatch }, variant: { name } }: LabBench, body: object): Promise<void> {
+  await apps.patchNamespacedDeployment({ namespace, name, body }, mergePatch)
   await waitFor(`every replica of ${name} to be ready`, 90_000, async () => {
     const { metadata, spec, status = {} } = await apps.readNamespacedDeployment({ namespace, name })
     const { observedGeneration = 0, replicas, updatedReplicas, readyReplicas } = status
@@ -42,7 +37,7 @@ async function rollOut({ client: { apps }, variant: { name } }: LabBench, body: 
 
 /** `kubectl cordon` and `kubectl uncordon` */
 async function cordon({ client }: LabBench, name: string, unschedulable: boolean): Promise<void> {
-  await client.core.patchNode({ name, body: { spec: { unschedulable } } }, await merging())
+  await client.core.patchNode({ name, body: { spec: { unschedulable } } }, client.mergePatch)
 }
 
 /** `kubectl expose deployment web --name web-lb --type LoadBalancer --port 80` */

@@ -1,6 +1,6 @@
 // The machines of this lab by their names in README.md, and its commands.
 
-import { ApiException, PatchStrategy, setHeaderOptions } from '../../cluster/kubernetes.ts'
+import { ApiException } from '../../cluster/kubernetes.ts'
 import { runOnNode } from '../../cluster/node-script.ts'
 import type { LabBench, SolutionStep } from '../../course/lab-bench.ts'
 import { hasOutside, OUTSIDE } from '../../host/outside.ts'
@@ -104,15 +104,17 @@ export async function clearMachines({ cluster }: LabBench): Promise<void> {
 const kubeProxy = { namespace: 'kube-system', name: 'kube-proxy' }
 
 /** Writes ipvs.excludeCIDRs into kube-proxy's configuration; kube-proxy reads it when it starts. */
-export async function excludeRanges({ client: { core } }: LabBench, ranges: readonly string[]): Promise<void> {
+export async function excludeRanges(
+  { client: { core, mergePatch } }: LabBench,
+  ranges: readonly string[],
+): Promise<void> {
   try {
     const { data } = await core.readNamespacedConfigMap(kubeProxy)
     const before = data?.['config.conf'] ?? ''
     const after = before.replace(/^( *excludeCIDRs:).*(?:\n *- .*)*/m, `$1 ${JSON.stringify(ranges)}`)
     const asBefore = ranges.length === 0 && !/^ *excludeCIDRs: *(?:\[[^\]]|\n *-)/m.test(before)
     if (after === before || asBefore) return
-    const merge = setHeaderOptions('Content-Type', PatchStrategy.MergePatch)
-    await core.patchNamespacedConfigMap({ ...kubeProxy, body: { data: { 'config.conf': after } } }, merge)
+    await core.patchNamespacedConfigMap({ ...kubeProxy, body: { data: { 'config.conf': after } } }, mergePatch)
   } catch (error) {
     // Without that ConfigMap there is nothing to exclude from.
     if (!(error instanceof ApiException && error.code === 404)) throw error

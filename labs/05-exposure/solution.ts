@@ -52,11 +52,10 @@ async function agentsReady({ client: { apps } }: LabBench): Promise<void> {
 
 /** `kubectl set env daemonset/node-agent BIND=…` */
 async function bindAgents(bench: LabBench, value: string): Promise<void> {
-  const { PatchStrategy, setHeaderOptions } = await import('../../cluster/kubernetes.ts')
+  const { apps, strategicPatch } = bench.client
   const containers = [{ name: 'agent', env: [{ name: 'BIND', value }] }]
   const body = { spec: { template: { spec: { containers } } } }
-  const options = setHeaderOptions('Content-Type', PatchStrategy.StrategicMergePatch)
-  await bench.client.apps.patchNamespacedDaemonSet({ ...agents, body }, options)
+  await apps.patchNamespacedDaemonSet({ ...agents, body }, strategicPatch)
   await agentsReady(bench)
 }
 

@@ -1,6 +1,6 @@
 import type { Token } from 'markdown-it'
 import { type LabText, readLabText } from '../../course/lab-text.ts'
-import { commentOf } from '../../dataplane/rule-text.ts'
+import { commentOf } from '../../dataplane/rule.ts'
 import { readLab } from '../../grading/lab-definition.ts'
 import { listLabs } from '../../grading/lab-folders.ts'
 import type { Figure } from '../figures/canvas.ts'

@@ -12,27 +12,22 @@ export interface ClusterBreakage {
 const kubeProxy = { namespace: 'kube-system', name: 'kube-proxy' }
 const web = { namespace: 'default', name: 'web' }
 
-async function merge() {
-  const { PatchStrategy, setHeaderOptions } = await import('@kubernetes/client-node')
-  return setHeaderOptions('Content-Type', PatchStrategy.MergePatch)
-}
-
 /** Changes the text of kube-proxy's configuration and restarts nothing. */
-async function editConfig({ client: { core } }: LabBench, edit: (text: string) => string): Promise<void> {
+async function editConfig({ client: { core, mergePatch } }: LabBench, edit: (text: string) => string): Promise<void> {
   const { data } = await core.readNamespacedConfigMap(kubeProxy)
   const before = data?.['config.conf'] ?? ''
   const after = edit(before)
   if (after === before) throw new Error('the edit of the configuration changed nothing')
-  await core.patchNamespacedConfigMap({ ...kubeProxy, body: { data: { 'config.conf': after } } }, await merge())
+  await core.patchNamespacedConfigMap({ ...kubeProxy, body: { data: { 'config.conf': after } } }, mergePatch)
 }
 
-async function keepAgentsTo({ client: { apps } }: LabBench, nodeSelector: object): Promise<void> {
+async function keepAgentsTo({ client: { apps, mergePatch } }: LabBench, nodeSelector: object): Promise<void> {
   const body = { spec: { template: { spec: { nodeSelector } } } }
-  await apps.patchNamespacedDaemonSet({ ...kubeProxy, body }, await merge())
+  await apps.patchNamespacedDaemonSet({ ...kubeProxy, body }, mergePatch)
 }
 
-async function scaleWeb({ client: { apps } }: LabBench, replicas: number): Promise<void> {
-  await apps.patchNamespacedDeploymentScale({ ...web, body: { spec: { replicas } } }, await merge())
+async function scaleWeb({ client: { apps, mergePatch } }: LabBench, replicas: number): Promise<void> {
+  await apps.patchNamespacedDeploymentScale({ ...web, body: { spec: { replicas } } }, mergePatch)
 }
 
 export const clusterBreakages: ClusterBreakage[] = [

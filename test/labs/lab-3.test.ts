@@ -125,9 +125,8 @@ describe('one thing broken on one node', () => {
 
 describe('a Service changed', () => {
   const change = async (service: string, spec: object) => {
-    const { PatchStrategy, setHeaderOptions } = await import('@kubernetes/client-node')
-    const merge = setHeaderOptions('Content-Type', PatchStrategy.MergePatch)
-    await own.bench.client.core.patchNamespacedService({ namespace: 'default', name: service, body: { spec } }, merge)
+    const { core, mergePatch } = own.bench.client
+    await core.patchNamespacedService({ namespace: 'default', name: service, body: { spec } }, mergePatch)
   }
 
   test('policies swapped, and ranges for all: each step about it fails', async () => {

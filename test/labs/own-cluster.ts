@@ -1,7 +1,6 @@
 import { afterAll, beforeAll } from 'vitest'
 import type { Cluster, KubeClient } from '../../cluster/driver.ts'
 import { kubeProxy, readConfigConf } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
-import { PatchStrategy, setHeaderOptions } from '../../cluster/kubernetes.ts'
 import { selectCluster } from '../../cluster/select.ts'
 import { LabBench } from '../../course/lab-bench.ts'
 import { resetLab } from '../../course/lab-reset.ts'
@@ -50,7 +49,7 @@ export async function syncOnlyOnChange(client: KubeClient): Promise<void> {
   const body = { data: { 'config.conf': text.replaceAll(/syncPeriod: 0s/g, 'syncPeriod: 1h') } }
   await client.core.patchNamespacedConfigMap(
     { namespace: kubeProxy.namespace, name: kubeProxy.name, body },
-    setHeaderOptions('Content-Type', PatchStrategy.MergePatch),
+    client.mergePatch,
   )
 }
 
