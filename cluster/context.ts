@@ -3,6 +3,7 @@ import { $ } from '../host/command.ts'
 import type { Progress } from '../host/progress.ts'
 import type { ExecOptions, ExecResult } from '../host/shell-word.ts'
 import { waitFor } from '../host/wait.ts'
+import { type ClusterAccess, clientFromFile, clientOfLearner } from './api-client.ts'
 import { changeCluster } from './cluster-lock.ts'
 import { consent } from './consent.ts'
 import {
@@ -17,8 +18,7 @@ import {
 } from './context/node-access.ts'
 import { contextFolder, ownKubeconfig, ownObjects } from './context/own-objects.ts'
 import { execInPod } from './context/pod-exec.ts'
-import type { Cluster } from './driver.ts'
-import { type ClusterAccess, clientFromFile, clientOfLearner, type KubeClient } from './kube-client.ts'
+import type { Cluster, KubeClient } from './driver.ts'
 import { kubectlPath } from './kubectl.ts'
 
 const readyDeadlineMs = 120_000
@@ -33,7 +33,7 @@ export class ContextCluster implements Cluster {
   readonly name: string
   readonly kubeconfig: string
   readonly #access: ClusterAccess | undefined
-  #client: Promise<KubeClient> | undefined
+  #client: KubeClient | undefined
   #agents: Map<string, string> | undefined
 
   private constructor(name: string, kubeconfig: string, access?: ClusterAccess) {
@@ -140,7 +140,7 @@ export class ContextCluster implements Cluster {
     if (exitCode !== 0) throw new Error(`"${path}" could not be written on ${node}: ${stderr.trim()}`)
   }
 
-  client(): Promise<KubeClient> {
+  async client(): Promise<KubeClient> {
     this.#client ??= this.#access ? clientOfLearner(this, this.#access) : clientFromFile(this)
     return this.#client
   }

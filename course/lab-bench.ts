@@ -5,7 +5,7 @@ import { parseAllDocuments } from 'yaml'
 import { consent } from '../cluster/consent.ts'
 import { ForeignObjectError, ownSelector } from '../cluster/context/write-guard.ts'
 import type { Cluster } from '../cluster/driver.ts'
-import { type KubeClient, kubeClient } from '../cluster/kube-client.ts'
+import { type KubeClient, kubeClient, unlessCode } from '../cluster/kube-client.ts'
 import { flushNat } from '../cluster/kube-proxy/flush-nat.ts'
 import {
   kubeProxy,
@@ -15,7 +15,7 @@ import {
 } from '../cluster/kube-proxy/kube-proxy-pods.ts'
 import type { RunnableMode } from '../cluster/kube-proxy/proof.ts'
 import { switchMode } from '../cluster/kube-proxy/switch-mode.ts'
-import { KubernetesObjectApi, unlessCode } from '../cluster/kubernetes.ts'
+import { KubernetesObjectApi } from '../cluster/kubernetes.ts'
 import { PATH } from '../cluster/node-report.ts'
 import { runOnNode } from '../cluster/node-script.ts'
 import { readMode } from '../dataplane/kube-proxy/config-conf.ts'

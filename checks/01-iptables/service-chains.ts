@@ -1,6 +1,6 @@
 import { serviceHash } from '../../dataplane/kube-proxy/rule-text.ts'
 import type { Service } from '../../dataplane/objects.ts'
-import { targetOf } from '../../dataplane/rule-text.ts'
+import { targetOf } from '../../dataplane/rule.ts'
 import { inChain } from '../../grading/difference-report.ts'
 import { evaluate } from '../../grading/evaluate.ts'
 import { expectNodes } from '../../grading/expect-node.ts'

@@ -129,13 +129,10 @@ async function step<T>(progress: Progress, what: string, work: () => Promise<T>)
 }
 
 /** Sends the resourceVersion that was read, so that the API server rejects the patch if another process has changed the ConfigMap since. */
-async function patchConfigConf({ core }: KubeClient, text: string, resourceVersion: string): Promise<void> {
-  const { PatchStrategy, setHeaderOptions } = await import('../kubernetes.ts')
+async function patchConfigConf(client: KubeClient, text: string, resourceVersion: string): Promise<void> {
+  const { namespace, name } = kubeProxy
   const body = { metadata: { resourceVersion }, data: { 'config.conf': text } }
-  await core.patchNamespacedConfigMap(
-    { namespace: kubeProxy.namespace, name: kubeProxy.name, body },
-    setHeaderOptions('Content-Type', PatchStrategy.MergePatch),
-  )
+  await client.core.patchNamespacedConfigMap({ namespace, name, body }, client.mergePatch)
 }
 
 /** kube-proxy up to 1.25 falls back to iptables mode, with a line in its log, if IPVS is not available. */

@@ -30,10 +30,10 @@ export function createServerTls(names: readonly string[] = serverNames, now = ne
   serial[0] = ((serial[0] ?? 0) & 0x3f) | 0x40
   const day = 24 * 60 * 60 * 1000
   const validity = sequence(time(new Date(now.getTime() - day)), time(new Date(now.getTime() + 3650 * day)))
-  const name = sequence(setOf(sequence(objectIdentifier(oid.commonName), utf8String('kubernetes'))))
-  const isAuthority = sequence(boolean(true))
+  const name = sequence(setOf(sequence(objectIdentifier(oid.commonName), utf8String(Buffer.from('kubernetes')))))
   const extensions = sequence(
-    sequence(objectIdentifier(oid.basicConstraints), boolean(true), octetString(isAuthority)),
+    // It is an authority, and this extension is critical.
+    sequence(objectIdentifier(oid.basicConstraints), isTrue, octetString(sequence(isTrue))),
     sequence(objectIdentifier(oid.subjectAltName), octetString(sequence(...names.map(alternativeName)))),
   )
   const body = sequence(
@@ -69,34 +69,26 @@ function element(tag: number, content: Uint8Array): Buffer {
   return Buffer.concat([Buffer.from([tag, 0x80 | bytes.length]), bytes, content])
 }
 
-function sequence(...items: Uint8Array[]): Buffer {
-  return element(0x30, Buffer.concat(items))
+/** A writer of elements with a tag. */
+function tagged(tag: number): (...content: Uint8Array[]) => Buffer {
+  return (...content) => element(tag, Buffer.concat(content))
 }
 
-function setOf(item: Uint8Array): Buffer {
-  return element(0x31, item)
-}
+const octetString = tagged(0x04)
+const utf8String = tagged(0x0c)
+const sequence = tagged(0x30)
+const setOf = tagged(0x31)
+/** The boolean value. */
+const isTrue = element(0x01, Buffer.from([0xff]))
 
 /** A non-negative integer given as its bytes, most significant first. */
 function integer(bytes: Uint8Array): Buffer {
   return element(0x02, (bytes[0] ?? 0) >= 0x80 ? Buffer.concat([Buffer.from([0]), bytes]) : bytes)
 }
 
-function boolean(value: boolean): Buffer {
-  return element(0x01, Buffer.from([value ? 0xff : 0]))
-}
-
-function octetString(content: Uint8Array): Buffer {
-  return element(0x04, content)
-}
-
 /** Whole bytes: no unused bits at the end. */
 function bitString(content: Uint8Array): Buffer {
   return element(0x03, Buffer.concat([Buffer.from([0]), content]))
-}
-
-function utf8String(text: string): Buffer {
-  return element(0x0c, Buffer.from(text))
 }
 
 function objectIdentifier(dotted: string): Buffer {

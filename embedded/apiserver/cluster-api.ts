@@ -1,11 +1,10 @@
-import { matchesSelector } from '../../dataplane/label-selector.ts'
-import type { Api, Draft, KubeObject, WatchHandler } from './api.ts'
+import type { Api, DeleteOptions, Draft, KubeObject, WatchHandler } from './api.ts'
 import { type Json, wireCopy } from './json.ts'
 import { builtInNamespaces } from './object-lifecycle.ts'
 import { ObjectWriter } from './object-writer.ts'
 import { mergePatch } from './patches.ts'
 import { resourceNamed } from './resource.ts'
-import { matchesFields, parseFieldSelector, parseLabelSelector } from './selectors.ts'
+import { selects } from './selectors.ts'
 import { notFound } from './status-error.ts'
 import { Store, type Stored, type StoreEvent } from './store.ts'
 
@@ -63,12 +62,9 @@ class InProcessApi implements ClusterApi {
     resource: string,
     options: { namespace?: string; labelSelector?: string; fieldSelector?: string } = {},
   ): T[] {
-    const labels = parseLabelSelector(options.labelSelector ?? '')
-    const fields = options.fieldSelector ? parseFieldSelector(options.fieldSelector, resourceNamed(resource)) : []
-    const found = this.store
-      .list(resourceNamed(resource).name, options.namespace)
-      .filter((object) => matchesSelector(labels, object.metadata.labels) && matchesFields(fields, object))
-    return found.map((object) => typed<T>(object))
+    const known = resourceNamed(resource)
+    const found = this.store.list(known.name, options.namespace)
+    return found.filter(selects(known, options)).map((object) => typed<T>(object))
   }
 
   create<T extends KubeObject>(resource: string, namespace: string | undefined, object: Draft): T {
@@ -92,12 +88,7 @@ class InProcessApi implements ClusterApi {
     return typed(this.writer.update(resourceNamed(resource), next as unknown as Stored, subresource))
   }
 
-  delete(
-    resource: string,
-    namespace: string | undefined,
-    name: string,
-    options: { gracePeriodSeconds?: number; propagationPolicy?: 'Background' | 'Foreground' | 'Orphan' } = {},
-  ): void {
+  delete(resource: string, namespace: string | undefined, name: string, options: DeleteOptions = {}): void {
     this.writer.delete(resourceNamed(resource), home(resource, namespace), name, options)
   }
 

@@ -1,5 +1,5 @@
 import { randomInt, randomUUID } from 'node:crypto'
-import type { Draft } from './api.ts'
+import type { DeleteOptions, Draft } from './api.ts'
 import { wireCopy } from './json.ts'
 import { apiVersionOf, type Resource, resourceNamed } from './resource.ts'
 import { badRequest, forbidden, notFound } from './status-error.ts'
@@ -60,13 +60,6 @@ export function admitToNamespace(store: Store, resource: Resource, object: Store
 function suffix(): string {
   const alphabet = 'bcdfghjklmnpqrstvwxz2456789'
   return Array.from({ length: 5 }, () => alphabet[randomInt(alphabet.length)]).join('')
-}
-
-export interface DeleteOptions {
-  gracePeriodSeconds?: number
-  propagationPolicy?: 'Background' | 'Foreground' | 'Orphan'
-  /** The `uid` or `resourceVersion` that the object must have. */
-  preconditions?: object
 }
 
 interface PodLike {

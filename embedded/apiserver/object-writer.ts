@@ -1,15 +1,8 @@
 import type { V1ServiceSpec } from '@kubernetes/client-node'
-import type { Draft } from './api.ts'
+import type { DeleteOptions, Draft } from './api.ts'
 import { FieldErrors, validateMeta } from './field-errors.ts'
 import { sameJson, valueAt, wireCopy } from './json.ts'
-import {
-  admitToNamespace,
-  builtInNamespaces,
-  canGo,
-  type DeleteOptions,
-  markDeleted,
-  newMetadata,
-} from './object-lifecycle.ts'
+import { admitToNamespace, builtInNamespaces, canGo, markDeleted, newMetadata } from './object-lifecycle.ts'
 import { type Resource, resourceNamed, resources } from './resource.ts'
 import { allocateService, type ServiceRanges } from './service-allocator.ts'
 import { alreadyExists, conflict, forbidden, invalid, notFound } from './status-error.ts'

@@ -1,4 +1,5 @@
-import type { LabelRequirement, LabelSelector } from '../../dataplane/label-selector.ts'
+import { type LabelRequirement, type LabelSelector, matchesSelector } from '../../dataplane/label-selector.ts'
+import type { KubeObject } from './api.ts'
 import { valueAt } from './json.ts'
 import type { Resource } from './resource.ts'
 import { badRequest } from './status-error.ts'
@@ -80,4 +81,14 @@ function fieldText(object: unknown, path: string): string {
 
 function splitUnescaped(text: string): string[] {
   return (text.match(/(?:[^,\\]|\\.)+/g) ?? []).map((part) => part.trim())
+}
+
+/** The predicate of a label selector and a field selector of a query; each may be empty or absent. */
+export function selects(
+  resource: Resource,
+  { labelSelector, fieldSelector }: { labelSelector?: string | null; fieldSelector?: string | null },
+): (object: KubeObject) => boolean {
+  const labels = parseLabelSelector(labelSelector ?? '')
+  const fields = parseFieldSelector(fieldSelector ?? '', resource)
+  return (object) => matchesSelector(labels, object.metadata.labels) && matchesFields(fields, object)
 }

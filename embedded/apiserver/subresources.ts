@@ -2,10 +2,10 @@ import type { V1LabelSelector, V1Pod } from '@kubernetes/client-node'
 import { type ApiCall, flag, number } from './api-call.ts'
 import { decode } from './decode.ts'
 import { readBody, readObject, readPatch, sendObject } from './http-messages.ts'
-import { isObject, type JsonObject, wireCopy } from './json.ts'
+import { isObject, type JsonObject, valueAt, wireCopy } from './json.ts'
 import { found } from './list-objects.ts'
 import { patchValue } from './patch-objects.ts'
-import { badRequest, conflict, invalid } from './status-error.ts'
+import { badRequest } from './status-error.ts'
 import type { Store, Stored } from './store.ts'
 import { isDryRun, writeOptions } from './write-objects.ts'
 
@@ -24,23 +24,11 @@ export async function serveScale(call: ApiCall): Promise<void> {
   }
   const scale = await requestedScale(call, scaleOf(object))
   const { value } = decode(call.schema, 'V1Scale', scale, { kind: 'Scale', version: 'v1' })
-  const metadata = isObject(value.metadata) ? value.metadata : {}
   const current = found(call)
-  if (metadata.resourceVersion && metadata.resourceVersion !== current.metadata.resourceVersion) {
-    throw conflict(call.resource, current.metadata.name)
-  }
-  const replicas = isObject(value.spec) ? (value.spec.replicas ?? 0) : 0
-  if (typeof replicas === 'number' && replicas < 0) {
-    throw invalid({ name: 'scales', kind: 'Scale', group: 'autoscaling' }, current.metadata.name, [
-      {
-        reason: 'FieldValueInvalid',
-        field: 'spec.replicas',
-        message: `Invalid value: ${replicas}: must be greater than or equal to 0`,
-      },
-    ])
-  }
   const next = wireCopy(current)
-  next.spec = { ...(isObject(next.spec) ? next.spec : {}), replicas }
+  const resourceVersion = valueAt(value, 'metadata.resourceVersion')
+  if (typeof resourceVersion === 'string') next.metadata.resourceVersion = resourceVersion
+  next.spec = { ...(next.spec as object), replicas: valueAt(value, 'spec.replicas') ?? 0 }
   const updated = api.writer.update(call.resource, next, undefined, writeOptions(call, current))
   sendObject(response, 200, scaleOf(updated))
 }

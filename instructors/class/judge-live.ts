@@ -1,6 +1,6 @@
 import { basename } from 'node:path'
+import type { ClusterAccess } from '../../cluster/api-client.ts'
 import type { Cluster } from '../../cluster/driver.ts'
-import type { ClusterAccess } from '../../cluster/kube-client.ts'
 import { expectedWords } from '../../grading/class-word.ts'
 import { birthMarks, clusterIdentity } from '../../grading/cluster-identity.ts'
 import { loadSpec } from '../../grading/grader.ts'

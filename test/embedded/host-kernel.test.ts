@@ -184,6 +184,11 @@ echo end`
     })
   })
 
+  test('has no generic netlink, so ipvsadm uses setsockopt(2), which IPVS allows in user namespaces', async () => {
+    expect(await inGuest('ip macsec show 2>&1 || true')).toContain('Protocol not supported')
+    if (existsSync('/proc/net/ip_vs')) expect(await inGuest('ipvsadm -Ln')).toContain('IP Virtual Server')
+  })
+
   test('with kill -9 of its daemon everything is gone, and nothing of the machine has changed', async () => {
     const doomed = new EmbeddedCluster(`${cluster.name}-doomed`)
     await doomed.up(silent)

@@ -1,6 +1,5 @@
 // Changes of the cluster's objects after lab 2 was solved, and the step that must fail.
 
-import { PatchStrategy, setHeaderOptions } from '../../cluster/kubernetes.ts'
 import type { LabBench } from '../../course/lab-bench.ts'
 
 export interface ObjectChange {
@@ -13,10 +12,9 @@ export interface ObjectChange {
 const editMode = (bench: LabBench, mode: string) =>
   bench.editKubeProxyConfig((text) => text.replace(/^mode: .*$/m, `mode: ${mode}`))
 
-async function selectNodesOfKubeProxy({ client: { apps } }: LabBench, nodeSelector: object): Promise<void> {
+async function selectNodesOfKubeProxy({ client: { apps, mergePatch } }: LabBench, nodeSelector: object): Promise<void> {
   const body = { spec: { template: { spec: { nodeSelector } } } }
-  const merge = setHeaderOptions('Content-Type', PatchStrategy.MergePatch)
-  await apps.patchNamespacedDaemonSet({ namespace: 'kube-system', name: 'kube-proxy', body }, merge)
+  await apps.patchNamespacedDaemonSet({ namespace: 'kube-system', name: 'kube-proxy', body }, mergePatch)
 }
 
 export const objectChanges: ObjectChange[] = [
