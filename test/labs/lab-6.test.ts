@@ -15,7 +15,8 @@ import { judge, judgeRound } from '../../grading/judge.ts'
 import { readLab } from '../../grading/lab-definition.ts'
 import { LabNotes, writeNotes } from '../../grading/lab-notes.ts'
 import { projectRoot } from '../../host/layout.ts'
-import { ownCluster, silent } from './own-cluster.ts'
+import { silent } from '../../host/progress.ts'
+import { ownCluster } from './own-cluster.ts'
 
 const lab = readLab(6)
 const spec = await loadSpec(lab)
