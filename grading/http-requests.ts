@@ -1,4 +1,4 @@
-import { HTTP_GET } from '../cluster/http-get.ts'
+import { HTTP_GET } from '../cluster/node-script.ts'
 import { shellWord } from '../host/shell-word.ts'
 
 /** Requests over HTTP to one address, one after the other. */
