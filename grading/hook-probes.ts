@@ -1,5 +1,5 @@
 import type { Rule, Ruleset } from '../dataplane/iptables-save.ts'
-import { commentOf, targetOf } from '../dataplane/rule-text.ts'
+import { commentOf, targetOf } from '../dataplane/rule.ts'
 import { onNode } from './difference-report.ts'
 import { expectNone } from './failure.ts'
 import { type NodeView, stateOf } from './snapshot.ts'

@@ -1,6 +1,6 @@
 import { serviceHash } from '../../dataplane/kube-proxy/rule-text.ts'
 import type { Service } from '../../dataplane/objects.ts'
-import { targetOf } from '../../dataplane/rule-text.ts'
+import { targetOf } from '../../dataplane/rule.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { inChain } from '../../grading/difference-report.ts'
 import { evaluate } from '../../grading/evaluate.ts'

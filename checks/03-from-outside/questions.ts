@@ -1,4 +1,4 @@
-import { targetOf } from '../../dataplane/rule-text.ts'
+import { targetOf } from '../../dataplane/rule.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { onNode } from '../../grading/difference-report.ts'
 import { evaluate } from '../../grading/evaluate.ts'

@@ -1,5 +1,5 @@
 import { featuresOf, VersionError } from '../../dataplane/kube-proxy/versions.ts'
-import { targetOf } from '../../dataplane/rule-text.ts'
+import { targetOf } from '../../dataplane/rule.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { inChain, onNode } from '../../grading/difference-report.ts'
 import { expectMode, expectNodes } from '../../grading/expect-node.ts'

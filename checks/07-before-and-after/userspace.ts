@@ -1,7 +1,7 @@
 import { kubeProxyPods } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
 import { multisetDifference } from '../../dataplane/compare/finding.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
-import { targetOf } from '../../dataplane/rule-text.ts'
+import { targetOf } from '../../dataplane/rule.ts'
 import { type CheckContext, holdsOnceSeen, mustHaveSeen } from '../../grading/check-context.ts'
 import { expectOnNode, onNode } from '../../grading/difference-report.ts'
 import { evaluate } from '../../grading/evaluate.ts'

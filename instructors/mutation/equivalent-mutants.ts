@@ -2,7 +2,7 @@ import { loadBalancerService, nodePortService } from '../../checks/03-from-outsi
 import { EXAMPLE_CLIENT } from '../../checks/03-from-outside/outside-requests.ts'
 import { VIPS } from '../../checks/04-lvs/stage.ts'
 import { AGENT_PORT, clusterIPs } from '../../checks/05-exposure/node-agent.ts'
-import { targetOf } from '../../dataplane/rule-text.ts'
+import { targetOf } from '../../dataplane/rule.ts'
 import { CircleError, type Packet, PacketError, tracePacket } from '../../dataplane/trace.ts'
 import { evaluate } from '../../grading/evaluate.ts'
 import { Failure } from '../../grading/failure.ts'
