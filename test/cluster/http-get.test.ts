@@ -5,7 +5,7 @@ import { type AddressInfo, createServer as listen } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { HTTP_GET } from '../../cluster/http-get.ts'
+import { HTTP_GET } from '../../cluster/node-script.ts'
 
 let server: Server
 let port = 0

@@ -12,7 +12,8 @@ import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import { judge } from '../../grading/judge.ts'
 import { LabNotes, writeNotes } from '../../grading/lab-notes.ts'
 import { projectRoot } from '../../host/layout.ts'
-import { LabTest, silent, testUnsolved } from './own-cluster.ts'
+import { silent } from '../../host/progress.ts'
+import { LabTest, testUnsolved } from './own-cluster.ts'
 
 const own = await LabTest.of(6)
 const { lab, spec, solution, questions } = own

@@ -8,8 +8,8 @@ import { readLabText } from '../../course/lab-text.ts'
 import { FenceShell, learnerEnvironment, withAnswers } from '../../course/lint/run-lab.ts'
 import { readLab } from '../../grading/lab-definition.ts'
 import { projectRoot } from '../../host/layout.ts'
+import { silent } from '../../host/progress.ts'
 import { timeoutScale } from '../../host/wait.ts'
-import { silent } from './own-cluster.ts'
 
 const timeoutOf = (seconds: number) => seconds * 1000 * timeoutScale()
 

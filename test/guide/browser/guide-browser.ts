@@ -8,10 +8,10 @@ import { LabBench } from '../../../course/lab-bench.ts'
 import { learnerEnvironment } from '../../../course/lint/run-lab.ts'
 import { openCluster } from '../../../grading/source.ts'
 import { projectRoot, START } from '../../../host/layout.ts'
-import { createProgress } from '../../../host/progress.ts'
+import { createProgress, silent } from '../../../host/progress.ts'
 import { timeoutScale, waitFor } from '../../../host/wait.ts'
 import { chromiumFlags, ensureChromium } from '../../../slides/build/chromium.ts'
-import { silent, syncOnlyOnChange } from '../../labs/own-cluster.ts'
+import { syncOnlyOnChange } from '../../labs/own-cluster.ts'
 
 const WIDE = { width: 1440, height: 900 }
 
