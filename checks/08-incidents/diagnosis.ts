@@ -25,7 +25,8 @@ export interface OpenIncident {
   incident: Incident
   note: IncidentNote
   baseline: Baseline
-  look: IncidentContext
+  /** For its checks: the snapshot, and real requests. */
+  means: IncidentContext
 }
 
 /** The note of the open incident with its incident; undefined when none is open. Throws Trouble when it can't be read. */
@@ -57,7 +58,7 @@ export function openIncident({ snapshot, live, notes }: CheckContext): OpenIncid
     incident,
     note,
     baseline: secret.baseline,
-    look: new IncidentContext(snapshot, live, secret.environment, incident.mode),
+    means: new IncidentContext(snapshot, live, secret.environment, incident.mode),
   }
 }
 
@@ -97,7 +98,7 @@ export function causeByName({ notes }: CheckContext): Truth {
     inspect,
     expected: 'the id of the cause',
     actual: `"${wrong}", which is not the cause: each wrong diagnosis costs ${COST} of the step's points`,
-    hint: 'Look again before you name another one; `make incident HINT=1` gives a hint.',
+    hint: 'Inspect the nodes again before you name another cause; `make incident HINT=1` gives a hint.',
   })
 }
 

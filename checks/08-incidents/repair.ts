@@ -1,5 +1,4 @@
 import { isDeepStrictEqual } from 'node:util'
-import { kubeProxyPods } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
 import {
   commandToRestore,
   differingSettings,
@@ -19,10 +18,10 @@ import { effortOf, type OpenIncident, openIncident, SHOW, wasDiagnosed } from '.
 /** The reported symptom no longer occurs, tested with real requests. */
 export async function symptomIsGone(context: CheckContext): Promise<void> {
   const open = openIncident(context)
-  const { incident, look } = open
-  expectNone(await incident.symptom(look), (symptom) => ({
+  const { incident, means } = open
+  expectNone(await incident.symptom(means), (symptom) => ({
     ...symptom,
-    why: `The user said: ${incident.report(look.environment)}`,
+    why: `The user reported: ${incident.report(means.environment)}`,
     hint: '`make incident HINT=1` gives a hint.',
   }))
   mustBeRepaired(context, open)
@@ -31,7 +30,7 @@ export async function symptomIsGone(context: CheckContext): Promise<void> {
 /** The cause is removed, and not only the symptom. */
 export async function causeIsFixed(context: CheckContext): Promise<void> {
   const open = openIncident(context)
-  expectNone(await open.incident.causeLeft(open.look), (left) => ({
+  expectNone(await open.incident.causeLeft(open.means), (left) => ({
     inspect: SHOW,
     expected: 'the cause itself fixed',
     // After the diagnosis, the remaining cause may be disclosed.
@@ -57,9 +56,17 @@ function mustBeRepaired({ snapshot }: CheckContext, { note }: OpenIncident): voi
 /** The cause is fixed, a kube-proxy runs on every node, and each node has exactly the predicted state. */
 export async function nodesAreRight(context: CheckContext): Promise<void> {
   await causeIsFixed(context)
-  const open = openIncident(context)
-  kubeProxiesRun(context, open)
-  nodesHoldWhatTheyMust(context, open)
+  const { nodes } = context
+  const { mode } = openIncident(context).means
+  expectNodes(nodes).runMode(mode)
+  const inspect = mode === 'ipvs' ? 'iptables-save; ipset list; ipvsadm -Ln; ip addr show kube-ipvs0' : 'iptables-save'
+  const expected = 'exactly what kube-proxy programs for the existing Services'
+  expectNodes(nodes).everything(inspect).equalPrediction(mode, expected, {
+    why: 'A rule that is added by hand works until kube-proxy writes its own, and confuses the next administrator.',
+    hint: 'Undo manual changes; kube-proxy writes all of its rules when it starts.',
+  })
+  if (mode === 'ipvs') dummyDeviceOwnsClusterIPs(context)
+  expectNodes(nodes).nothingOfOtherModes(mode, { inspect: 'iptables-save; ipvsadm -Ln; ip addr' })
 }
 
 /** The cause is fixed, and foreign rules, kube-proxy's configuration and the Services are as before. */
@@ -69,31 +76,6 @@ export async function restIsAsBefore(context: CheckContext): Promise<void> {
   nothingForeign(context, open)
   objectsAreAsBefore(context, open)
   showDebrief(context, open)
-}
-
-function kubeProxiesRun({ snapshot }: CheckContext, { look }: OpenIncident): void {
-  const pods = kubeProxyPods(snapshot.items)
-  for (const { name, mode } of snapshot.nodes) {
-    const pod = pods.find(({ spec }) => spec?.nodeName === name)
-    expectThat(pod && mode === look.mode, {
-      node: name,
-      inspect: 'kubectl -n kube-system get pods -l k8s-app=kube-proxy -o wide',
-      expected: `a kube-proxy on ${name} in mode "${look.mode}"`,
-      actual: pod ? `${pod.metadata.name} reports mode "${mode ?? 'none'}"` : 'none there',
-    })
-  }
-}
-
-function nodesHoldWhatTheyMust(context: CheckContext, { look: { mode } }: OpenIncident): void {
-  const { nodes } = context
-  const inspect = mode === 'ipvs' ? 'iptables-save; ipset list; ipvsadm -Ln; ip addr show kube-ipvs0' : 'iptables-save'
-  const expected = 'exactly what kube-proxy programs for the existing Services'
-  expectNodes(nodes).everything(inspect).equalPrediction(mode, expected, {
-    why: 'A rule that is added by hand works until kube-proxy writes its own, and confuses the next administrator.',
-    hint: 'Undo manual changes; kube-proxy writes all of its rules when it starts.',
-  })
-  if (mode === 'ipvs') dummyDeviceOwnsClusterIPs(context)
-  expectNodes(nodes).nothingOfOtherModes(mode, { inspect: 'iptables-save; ipvsadm -Ln; ip addr' })
 }
 
 /** Rules that only the learner can have added or removed. */

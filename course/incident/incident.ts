@@ -38,9 +38,9 @@ export interface Incident {
   /** Breaks the cluster. Stores facts that later steps need in `environment.facts`. */
   break(bench: LabBench, environment: IncidentEnvironment): Promise<unknown>
   /** Sends real requests; undefined if there is no symptom. */
-  symptom(look: IncidentContext): Promise<Symptom | undefined>
+  symptom(context: IncidentContext): Promise<Symptom | undefined>
   /** Returns the remaining part of the cause; undefined if it is repaired. */
-  causeLeft(look: IncidentContext): Promise<string | undefined> | string | undefined
+  causeLeft(context: IncidentContext): Promise<string | undefined> | string | undefined
   wrongFixes: readonly [WrongFix, ...WrongFix[]]
   fix: {
     commands(environment: IncidentEnvironment): string[]

@@ -10,27 +10,22 @@ const NODE_NAME = /\bk8s-guide-(?:worker\d*|control-plane)\b/g
 const MANIFEST = /\bkubectl [a-z]+ -f (?!-)(\S+)/g
 
 /** The text has a section for each step, in order, with the observed output; its commands and files exist. */
-export function lintText(lab: LabFiles, { steps }: WrittenLab, course: CourseFiles): Complaint[] {
+export function* lintText(lab: LabFiles, { steps }: WrittenLab, course: CourseFiles): Generator<Complaint> {
   const file = `labs/${lab.folder}/README.md`
   const text = textOf(lab, file)
-  if (text === undefined) return []
-  if (text instanceof Error) return [{ file, text: oneLine(text) }]
-  const { sections, fences } = text
+  if (text === undefined) return
+  if (text instanceof Error) return yield { file, text: oneLine(text) }
   const ids = steps.map(({ id }) => id)
-  const missing = ids.filter((id) => !sections.has(id))
-  const unknown = [...sections.keys()].filter((id) => !ids.includes(id))
-  const inOrder = [...sections.keys()].join() === ids.join()
-  return [
-    ...missing.map((id) => ({ file, text: `has no section for step "${id}" (<!-- step: ${id} -->).` })),
-    ...unknown.map((id) => ({ file, text: `has a section for "${id}", which is not a step of the lab.` })),
-    ...(inOrder || missing.length + unknown.length > 0
-      ? []
-      : [{ file, text: 'its sections must be in the order of the steps.' }]),
-    ...[...sections].flatMap(([id, section]) =>
-      section.includes(SEEN) ? [] : [{ file, text: `the section of step "${id}" must contain ${SEEN}` }],
-    ),
-    ...fences.flatMap((fence) => lintFence(file, fence, course)),
-  ]
+  const own = [...text.sections.keys()]
+  const missing = ids.filter((id) => !own.includes(id))
+  const unknown = own.filter((id) => !ids.includes(id))
+  for (const id of missing) yield { file, text: `has no section for step "${id}" (<!-- step: ${id} -->).` }
+  for (const id of unknown) yield { file, text: `has a section for "${id}", which is not a step of the lab.` }
+  if (missing.length + unknown.length === 0 && own.join() !== ids.join())
+    yield { file, text: 'its sections must be in the order of the steps.' }
+  for (const [id, section] of text.sections)
+    if (!section.includes(SEEN)) yield { file, text: `the section of step "${id}" must contain ${SEEN}` }
+  for (const fence of text.fences) yield* lintFence(file, fence, course)
 }
 
 export function textOf({ text }: LabFiles, file: string): LabText | Error | undefined {
@@ -42,18 +37,13 @@ export function textOf({ text }: LabFiles, file: string): LabText | Error | unde
   }
 }
 
-function lintFence(file: string, { commands, line }: Fence, { makefile, exists }: CourseFiles): Complaint[] {
+function* lintFence(path: string, { commands, line }: Fence, { makefile, exists }: CourseFiles): Generator<Complaint> {
   const targets = new Set([...makefile.matchAll(/^([a-z][a-z0-9-]*?)(?:-%)?:/gm)].map(([, name]) => name))
-  const place = `${file}:${line}`
-  const absent = [...commands.matchAll(MAKE)].map(([, name = '']) => name).filter((name) => !targets.has(name))
-  const nodes = [...commands.matchAll(NODE_NAME)].map(([name]) => name)
-  const manifests = [...commands.matchAll(MANIFEST)].map(([, path = '']) => path).filter((path) => !exists(path))
-  return [
-    ...absent.map((name) => ({ file: place, text: `"make ${name}" is not a target of the Makefile.` })),
-    ...nodes.map((name) => ({
-      file: place,
-      text: `"${name}" exists only in a cluster without NAME=; get a node's name with kubectl.`,
-    })),
-    ...manifests.map((path) => ({ file: place, text: `the file "${path}" does not exist.` })),
-  ]
+  const file = `${path}:${line}`
+  for (const [, name = ''] of commands.matchAll(MAKE))
+    if (!targets.has(name)) yield { file, text: `"make ${name}" is not a target of the Makefile.` }
+  for (const [name] of commands.matchAll(NODE_NAME))
+    yield { file, text: `"${name}" exists only in a cluster without NAME=; get a node's name with kubectl.` }
+  for (const [, manifest = ''] of commands.matchAll(MANIFEST))
+    if (!exists(manifest)) yield { file, text: `the file "${manifest}" does not exist.` }
 }
