@@ -22,7 +22,7 @@ import { type GuideLab, type GuideNote, idOf, type LabProgress } from './lab-pro
 import { resetLab } from './lab-reset.ts'
 import { type LabSolution, loadSolution } from './lab-solution.ts'
 import { readLabText } from './lab-text.ts'
-import { playSteps } from './play-lab.ts'
+import { type OpenLab, playSteps } from './play-lab.ts'
 
 const NOTE_KEY = 'guide'
 /** The heading of the explanation in a section. */
@@ -39,10 +39,7 @@ const noteSchema = z.object({
 type OpenSource = Awaited<ReturnType<typeof openCluster>>
 
 /** What a session is made of. */
-interface Parts {
-  spec: LabSpec
-  solution: LabSolution
-  bench: LabBench
+interface Parts extends OpenLab {
   source: OpenSource
   note: GuideNote | undefined
 }
@@ -113,7 +110,9 @@ export class LabSession {
   /** Runs the reference solution of a step, with its output on standard output. */
   async play(step: string): Promise<StepOutcome[]> {
     const definition = findStep(this.#spec.lab, step)
-    return playSteps(this.#spec, this.#solution, this.bench, this.source, [definition])
+    return playSteps({ spec: this.#spec, solution: this.#solution, bench: this.bench, source: this.source }, [
+      definition,
+    ])
   }
 
   /** Grades every step. Returns the Markdown of the final page: score, time, open steps, the next lab. */

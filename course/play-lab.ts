@@ -32,26 +32,26 @@ interface Act {
   cleanup: SolutionStep['cleanup']
 }
 
+/** A lab that is open on a cluster: its checks, its reference solution, the learner's commands, and what the nodes hold. */
+export interface OpenLab {
+  spec: LabSpec
+  solution: LabSolution
+  bench: LabBench
+  source: Source
+}
+
 /**
  * Plays the reference solution of steps in order, prints its commands, and grades each step on the nodes. Stops at the first
  * step that does not pass.
  */
-export function playSteps(
-  spec: LabSpec,
-  solution: LabSolution,
-  bench: LabBench,
-  source: Source,
-  steps: readonly StepDefinition[],
-): Promise<StepOutcome[]> {
-  const doing = `plays the solution of lab ${spec.lab.number} on`
-  return changeCluster(bench.cluster, doing, bench.progress, () => playAlone(spec, solution, bench, source, steps))
+export function playSteps(lab: OpenLab, steps: readonly StepDefinition[]): Promise<StepOutcome[]> {
+  const { cluster, progress } = lab.bench
+  const doing = `plays the solution of lab ${lab.spec.lab.number} on`
+  return changeCluster(cluster, doing, progress, () => playAlone(lab, steps))
 }
 
 async function playAlone(
-  spec: LabSpec,
-  solution: LabSolution,
-  bench: LabBench,
-  source: Source,
+  { spec, solution, bench, source }: OpenLab,
   steps: readonly StepDefinition[],
 ): Promise<StepOutcome[]> {
   const outcomes: StepOutcome[] = []
@@ -147,7 +147,7 @@ export async function play(lab: LabDefinition, cluster: Cluster, progress: Progr
   console.log('There is no terminal for the guide, so the reference solution is played and graded step by step.')
   await resetLab(lab, bench)
   const source = await openCluster(bench.cluster)
-  await playSteps(spec, solution, bench, source, lab.steps)
+  await playSteps({ spec, solution, bench, source }, lab.steps)
   console.log('\nAll steps again, on one snapshot of the current cluster:\n')
   const report = await gradeWith(
     spec,

@@ -21,7 +21,7 @@ await main(async () => {
   const [spec, solution, source] = await Promise.all([loadSpec(lab), loadSolution(lab.folder), openCluster(cluster)])
   // Observers note the state before the first step, as `make reset-N` has them do: some steps compare with it.
   await judgeRound(spec, await source.snapshot(), source.live, [])
-  const outcomes = await playSteps(spec, solution, bench, source, steps)
+  const outcomes = await playSteps({ spec, solution, bench, source }, steps)
   if (outcomes.some(({ verdict }) => verdict === 'could not check')) return ExitCode.trouble
   const passed = outcomes.filter(({ verdict }) => verdict === 'passed' || verdict === 'not applicable')
   return passed.length === steps.length ? ExitCode.passed : ExitCode.notYet

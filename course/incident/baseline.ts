@@ -29,11 +29,10 @@ export function baselineOf(snapshot: Snapshot): Baseline {
   }
 }
 
-/** Whether two configurations are equal apart from the mode, which is read from the running kube-proxies. */
-export const sameButMode = (one: KubeProxyConfig, other: KubeProxyConfig): boolean =>
-  differingSettings(one, other).length === 0
-
-/** The settings in which two configurations differ, such as `ipvs.scheduler`, without the mode. */
+/**
+ * The settings in which two configurations differ, such as `ipvs.scheduler`, without the mode, which is read from the running
+ * kube-proxies.
+ */
 export function differingSettings(one: KubeProxyConfig, other: KubeProxyConfig): string[] {
   return differing(withoutMode(one), withoutMode(other), '')
 }

@@ -4,7 +4,7 @@ import { configOf } from '../../grading/evaluate.ts'
 import { LabNotes, notesName } from '../../grading/lab-notes.ts'
 import { type NodeView, Snapshot } from '../../grading/snapshot.ts'
 import type { LabBench } from '../lab-bench.ts'
-import { type Baseline, commandToRestore, foreignRules, sameButMode, serviceFacts } from './baseline.ts'
+import { type Baseline, commandToRestore, differingSettings, foreignRules, serviceFacts } from './baseline.ts'
 import { loadIncidents } from './incident.ts'
 import { CLOSED_KEY, INCIDENT_KEY, isClosedNote, isIncidentNote, unseal } from './incident-note.ts'
 import { INCIDENT_LAB, INCIDENT_LABEL, SHOP_OBJECTS } from './shop.ts'
@@ -34,7 +34,7 @@ export async function revertIncident(bench: LabBench): Promise<void> {
 /** A configuration that kube-proxy cannot read counts as different. The mode is ignored: deployShop sets it. */
 function sameConfig(now: Snapshot, { config }: Baseline): boolean {
   try {
-    return sameButMode(configOf(now), config)
+    return differingSettings(configOf(now), config).length === 0
   } catch {
     return false
   }

@@ -107,7 +107,8 @@ async function failsUnsolved(spec: LabSpec, { cluster }: LabBench): Promise<Comp
 
 async function passesSolved(spec: LabSpec, bench: LabBench): Promise<Complaint[]> {
   const source = await openCluster(bench.cluster, { keepMoments: false })
-  const outcomes = await playSteps(spec, await loadSolution(spec.lab.folder), bench, source, spec.lab.steps)
+  const solution = await loadSolution(spec.lab.folder)
+  const outcomes = await playSteps({ spec, solution, bench, source }, spec.lab.steps)
   const open = spec.lab.steps.filter(({ id }) => {
     const verdict = outcomes.find((outcome) => outcome.id === id)?.verdict
     return verdict !== 'passed' && verdict !== 'not applicable'

@@ -34,7 +34,7 @@ const allFailed = (steps: readonly string[]) => steps.map(() => 'failed')
 testUnsolved(own)
 
 describe('solved by the reference solution', () => {
-  const play = (steps: typeof lab.steps) => playSteps(spec, own.solution, own.bench, own.source, steps)
+  const play = (steps: typeof lab.steps) => playSteps(own, steps)
 
   test('a node port; a wrong answer about it is none', async () => {
     const steps = lab.steps.slice(0, firstQuestion)

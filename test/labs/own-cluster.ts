@@ -79,8 +79,8 @@ export class LabTest {
 
   /** Plays the reference solution and expects that every step passes, one by one and all together. Returns the snapshot of the end. */
   async expectSolved(): Promise<Snapshot> {
-    const { lab, spec, solution, bench, source } = this
-    expect(verdictsOf(await playSteps(spec, solution, bench, source, lab.steps))).toEqual(passed(lab.steps))
+    const { lab, spec, source } = this
+    expect(verdictsOf(await playSteps(this, lab.steps))).toEqual(passed(lab.steps))
     const { outcomes, snapshot } = await judge(spec, source)
     expect(verdictsOf(outcomes)).toEqual(passed(lab.steps))
     return snapshot
