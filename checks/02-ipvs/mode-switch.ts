@@ -35,7 +35,7 @@ export function kubeProxiesRunIpvs({ snapshot, nodes, notes }: CheckContext): vo
     actual: `mode: ${configOf(snapshot).mode ?? '"" (which means iptables)'}`,
     next: 'make ipvs',
   })
-  for (const node of nodes) mustRunIpvs(node)
+  for (const node of nodes) expectIpvsMode(node)
   const before = new Set(notes.read(PODS_NOTE, isUidList))
   const old = kubeProxyPods(snapshot.items).find(({ metadata }) => before.has(metadata.uid ?? ''))
   expectNone(old, ({ metadata, spec }) => ({
@@ -49,7 +49,7 @@ export function kubeProxiesRunIpvs({ snapshot, nodes, notes }: CheckContext): vo
 
 const RESTART = 'kubectl -n kube-system rollout restart daemonset kube-proxy'
 
-function mustRunIpvs(node: NodeView): void {
+function expectIpvsMode(node: NodeView): void {
   const log = filesOf(node).get('kube-proxy.log')
   const runs = modeOf(node)
   const inspect = `make kube-proxy-logs NODE=${node.name} | grep -i proxier`

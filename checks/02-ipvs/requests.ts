@@ -236,7 +236,7 @@ export async function nodePortAnswers({ snapshot, nodes, live }: CheckContext): 
       `a virtual server for port ${nodePort} on every address of the node, and the port in KUBE-NODE-PORT-TCP`,
     )
   expectNodes(nodes).virtualServerAt((node) => nodeAddressOf(snapshot, node.name), nodePort)
-  if (live) await mustAnswerEverywhere(live, snapshot, nodePort)
+  if (live) await expectAnswersEverywhere(live, snapshot, nodePort)
   else
     for (const { node, from } of askedByNext(nodes))
       expectNode(node).packetFromOutsideReachesBackend(
@@ -257,7 +257,7 @@ const PORT_REQUESTS = 12
 const SERIES = 3
 
 /** Requests each node's port from another node, until all packets of a series of requests arrive. */
-async function mustAnswerEverywhere(live: LiveCluster, snapshot: Snapshot, nodePort: number): Promise<void> {
+async function expectAnswersEverywhere(live: LiveCluster, snapshot: Snapshot, nodePort: number): Promise<void> {
   await Promise.all(
     askedByNext(snapshot.nodes).map(async ({ node, from }) => {
       const address = nodeAddressOf(snapshot, node.name)

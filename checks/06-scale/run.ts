@@ -38,7 +38,7 @@ const repeated: readonly Quantity[] = ['changeMs', 'newMoreMicros', 'keptMoreMic
  */
 export async function measuredRun({ notes, live }: CheckContext): Promise<Measurement> {
   const run = notes.read(MEASUREMENT, isMeasurement)
-  if (!run) await mustBeMeasurable(live)
+  if (!run) await expectMeasurable(live)
   return expectFound(run, {
     inspect: SHOW,
     expected: 'one run in which both modes were measured at the same sizes',
@@ -47,7 +47,7 @@ export async function measuredRun({ notes, live }: CheckContext): Promise<Measur
   })
 }
 
-async function mustBeMeasurable(live: CheckContext['live']): Promise<void> {
+async function expectMeasurable(live: CheckContext['live']): Promise<void> {
   if (!live) throw new NotApplicable('nothing was measured before this capture was taken')
   try {
     await requireSupport('uml')

@@ -82,7 +82,7 @@ export function hasNftables(node: NodeView): boolean {
 }
 
 /** Throws NotApplicable, with the reason, if no kube-proxy of this cluster can run in mode nftables. */
-async function mustHaveNftables({ live, nodes }: CheckContext): Promise<void> {
+async function requireNftables({ live, nodes }: CheckContext): Promise<void> {
   const lacks = live ? await kernelLacks(live, nodes, 'nftables') : recordedLack(nodes, 'nftables')?.lacks
   if (lacks !== undefined)
     throw new OutOfReach(`mode nftables can't run here: ${lacks}; a cluster with KERNEL=host, or kind, runs it`)
@@ -105,7 +105,7 @@ const isElement = (where: Where) => 'nft' in where && /^(map|set) /.test(where.p
 const onceInNftablesMode =
   (note: string, prove: (context: CheckContext) => Promise<object>): Check =>
   async (context) => {
-    await mustHaveNftables(context)
+    await requireNftables(context)
     await holdsOnceSeen(context, note, () => {
       expectMode(context, 'nftables', { hint: 'make nftables' })
       return prove(context)
@@ -154,7 +154,7 @@ export const nothingBeside = onceInNftablesMode('nftables-alone', async ({ nodes
 
 /** After nftables mode was observed: iptables mode, without tables of nftables mode. */
 export async function nothingOfNftables(context: CheckContext): Promise<void> {
-  await mustHaveNftables(context)
+  await requireNftables(context)
   mustHaveSeen(context, {
     mode: 'nftables',
     note: NOTE,

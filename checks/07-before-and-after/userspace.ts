@@ -24,7 +24,7 @@ const CONNECTIONS = 18
 const LOG_SECONDS = 60
 
 /** Only the embedded cluster runs an old enough kube-proxy. */
-function mustHaveUserspace({ live }: Pick<CheckContext, 'live'>): void {
+function requireUserspace({ live }: Pick<CheckContext, 'live'>): void {
   if (live && live.cluster.driver !== 'embedded')
     throw new NotApplicable(
       'userspace mode ended with kube-proxy 1.25, and only the embedded cluster runs such an old version',
@@ -109,7 +109,7 @@ function listenerOf(node: NodeView, { address, port }: WebService): number | und
 const onceInUserspaceMode =
   (note: string, prove: (context: CheckContext) => Promise<object>): Check =>
   async (context) => {
-    mustHaveUserspace(context)
+    requireUserspace(context)
     await holdsOnceSeen(context, note, () => {
       expectMode(context, 'userspace', { hint: HINT })
       return prove(context)
@@ -180,7 +180,7 @@ async function refusalsInLog(
 
 /** Question: the client that web logs when kube-proxy relays: an address of the client's node. */
 export function addressThatWebSees(context: CheckContext): Truth {
-  mustHaveUserspace(context)
+  requireUserspace(context)
   expectMode(context, 'userspace', { hint: HINT })
   const { node } = deafEndpoint(context)
   const addresses = stateOf(context.snapshot.node(node))
@@ -195,7 +195,7 @@ export function addressThatWebSees(context: CheckContext): Truth {
  * node.
  */
 export function nothingOfUserspace(context: CheckContext): void {
-  mustHaveUserspace(context)
+  requireUserspace(context)
   mustHaveSeen(context, {
     mode: 'userspace',
     note: RELAY_NOTE,

@@ -24,7 +24,7 @@ export async function symptomIsGone(context: CheckContext): Promise<void> {
     why: `The user reported: ${incident.report(means.environment)}`,
     hint: '`make incident HINT=1` gives a hint.',
   }))
-  mustBeRepaired(context, open)
+  expectRepaired(context, open)
 }
 
 /** The cause is removed, and not only the symptom. */
@@ -37,11 +37,11 @@ export async function causeIsFixed(context: CheckContext): Promise<void> {
     actual: wasDiagnosed(context.notes) ? left : 'it is not: the original fault is still present',
     hint: 'A repair that only hides the symptom does not last. `make incident HINT=1` gives a hint.',
   }))
-  mustBeRepaired(context, open)
+  expectRepaired(context, open)
 }
 
 /** Fails if the fault disappeared without a repair, for example by a sync of kube-proxy. */
-function mustBeRepaired({ snapshot }: CheckContext, { note }: OpenIncident): void {
+function expectRepaired({ snapshot }: CheckContext, { note }: OpenIncident): void {
   expectThat(note.fingerprint === undefined || note.fingerprint !== fingerprintOf(snapshot), {
     inspect: SHOW,
     expected: 'a repair',
