@@ -24,9 +24,9 @@ import { readNode } from '../../cluster/snapshot.ts'
 import { CONFINE, ensurePackages, hostKernelTrouble, readDaemonState } from '../../embedded/index.ts'
 import { forbiddingSetting } from '../../embedded/machine/host-kernel-support.ts'
 import { cacheFolder, projectRoot } from '../../host/layout.ts'
+import { silent } from '../../host/progress.ts'
 import { waitFor } from '../../host/wait.ts'
 
-const silent = { start() {}, end() {}, note() {} }
 const trouble = hostKernelTrouble()
 if (trouble)
   console.log(
