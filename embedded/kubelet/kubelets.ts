@@ -114,11 +114,9 @@ function nodeObject(
   }
 }
 
-/** Registers a node, or updates its object. */
 function registerNode(api: Api, node: NodePlan, facts: GuestFacts, controlPlane: boolean): Node {
   const wanted = nodeObject(node, facts, controlPlane)
-  const present = api.get<Node>('nodes', undefined, node.name)
-  const created = present ?? api.create<Node>('nodes', undefined, { ...wanted })
+  const created = api.create<Node>('nodes', undefined, { ...wanted })
   return api.update<Node>('nodes', { ...created, ...(wanted.status && { status: wanted.status }) }, 'status')
 }
 

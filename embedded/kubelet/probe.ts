@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import { type Answer, statusOf } from '../network/prober.ts'
+import { type Answer, httpRequest, statusOf } from '../network/prober.ts'
 import { notFound, type RunningContainer } from './container-process.ts'
 import type { NodeContext } from './node-context.ts'
 import type { Container, LifecycleHandler, Probe } from './objects.ts'
@@ -23,19 +23,6 @@ function portNumber(port: number | string, container: Container): number {
   return named
 }
 
-function requestText(path: string, host: string, headers: { name: string; value: string }[] = []): string {
-  const named = (wanted: string) => headers.some(({ name }) => name.toLowerCase() === wanted)
-  const lines = [
-    `GET ${path.startsWith('/') ? path : `/${path}`} HTTP/1.1`,
-    ...(named('host') ? [] : [`Host: ${host}`]),
-    ...(named('user-agent') ? [] : ['User-Agent: kube-probe/1.34']),
-    ...(named('accept') ? [] : ['Accept: */*']),
-    ...headers.map(({ name, value }) => `${name}: ${value}`),
-    'Connection: close',
-  ]
-  return `${lines.join('\r\n')}\r\n\r\n`
-}
-
 function httpFailure(answer: Answer, url: string, address: string): ProbeFailure {
   if (answer.kind === 'refused') return `Get "${url}": dial tcp ${address}: connect: connection refused`
   if (answer.kind !== 'line')
@@ -57,7 +44,7 @@ export async function runProbe(probe: Probe, target: ProbeTarget): Promise<Probe
       const { host = podIP, path = '/', scheme = 'HTTP', httpHeaders } = probe.httpGet
       const port = portNumber(probe.httpGet.port as number | string, container)
       const address = `${host}:${port}`
-      const answer = await node.prober.try(host, port, seconds, requestText(path, address, httpHeaders))
+      const answer = await node.prober.try(host, port, seconds, httpRequest(path, address, httpHeaders))
       return httpFailure(answer, `${scheme.toLowerCase()}://${address}${path}`, address)
     }
     const socket = probe.tcpSocket ?? probe.grpc
