@@ -15,14 +15,6 @@ import { createLogger, type Logger, mountedConfig, readSettings, type Settings, 
 import { SyncLoop } from './sync-loop.ts'
 import { UserspaceProxier } from './userspace-proxier.ts'
 
-/** The properties of a Node that affect kube-proxy, without its heartbeat. */
-const nodeFacts = (object: KubeObject): string => {
-  const node = object as KubeObject & Partial<Pick<V1Node, 'spec' | 'status'>>
-  const { labels, deletionTimestamp } = node.metadata
-  const { podCIDRs, taints } = node.spec ?? {}
-  return JSON.stringify([labels, deletionTimestamp, podCIDRs, taints, node.status?.addresses])
-}
-
 const proxiers = {
   iptables: IptablesProxier,
   ipvs: IpvsProxier,
@@ -137,15 +129,9 @@ export class KubeProxy implements BuiltinContainer {
   }
 
   private follow(): void {
-    const { api, node } = this.context
-    let facts = ''
     this.endWatches = resources.map((resource) =>
-      api.watch(resource, (_type, object) => {
+      this.context.api.watch(resource, () => {
         this.objects = undefined
-        if (resource === 'nodes') {
-          if (object.metadata.name !== node || nodeFacts(object) === facts) return
-          facts = nodeFacts(object)
-        }
         this.loop?.request()
       }),
     )

@@ -20,8 +20,6 @@ export interface ServiceBackends {
   udp: Map<string, Set<string>>
 }
 
-const serviceName = (port: ServicePort) => /^([^/]*)\/([^:]*)/.exec(port.name)?.slice(1) ?? []
-
 /** Computes them for one node and version. */
 export function serviceBackends(objects: ClusterObjects, node: string, version: string): ServiceBackends {
   const features = featuresOf(version)
@@ -29,20 +27,15 @@ export function serviceBackends(objects: ClusterObjects, node: string, version: 
   const local = new Map<number, Set<string>>()
   const checks = new Map<number, HealthCheck>()
   const udp = new Map<string, Set<string>>()
-  for (const port of ports) {
-    if (port.healthCheckNodePort !== 0) {
-      const [namespace = '', name = ''] = serviceName(port)
-      const here = local.get(port.healthCheckNodePort) ?? new Set()
-      for (const { ip, isLocal } of readyEndpoints(port)) if (isLocal) here.add(ip)
-      local.set(port.healthCheckNodePort, here)
-      checks.set(port.healthCheckNodePort, {
-        port: port.healthCheckNodePort,
-        namespace,
-        name,
-        localEndpoints: here.size,
-      })
-    }
-    if (port.protocol === 'udp') addUdp(port, udp)
+  for (const service of ports) {
+    if (service.protocol === 'udp') addUdp(service, udp)
+    const port = service.healthCheckNodePort
+    if (port === 0) continue
+    const [, namespace = '', name = ''] = /^([^/]*)\/([^:]*)/.exec(service.name) ?? []
+    const here = local.get(port) ?? new Set()
+    for (const { ip, isLocal } of readyEndpoints(service)) if (isLocal) here.add(ip)
+    local.set(port, here)
+    checks.set(port, { port, namespace, name, localEndpoints: here.size })
   }
   return { healthChecks: [...checks.values()], udp }
 }

@@ -174,19 +174,6 @@ export function nodeCommand(name: string): string[] {
     'echo ready',
     'exec sleep infinity',
   ].join('\n')
-  return [
-    ...['nsenter', `--net=/run/netns/${name}`],
-    ...[
-      'unshare',
-      '--mount',
-      '--uts',
-      '--ipc',
-      '--propagation',
-      'slave',
-      '--mount-proc',
-      `--root=${nodeRoot(name)}`,
-      '--wd=/',
-    ],
-    ...['sh', '-c', script, name],
-  ]
+  const enter = `nsenter --net=/run/netns/${name} unshare --mount --uts --ipc --propagation slave --mount-proc`
+  return [...enter.split(' '), `--root=${nodeRoot(name)}`, '--wd=/', 'sh', '-c', script, name]
 }
