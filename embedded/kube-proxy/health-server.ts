@@ -67,12 +67,6 @@ ${servers.join('')}}
 `
 }
 
-/** An nginx process and its files. */
-interface Server {
-  process: GuestProcess
-  place: string
-}
-
 /**
  * The nginx that serves kube-proxy's health checks inside its node while kube-proxy runs. A new configuration replaces the old
  * one without interruption.
@@ -80,8 +74,9 @@ interface Server {
 export class HealthServer {
   private readonly machine: Machine
   private readonly placement: Placement
+  private readonly place = `${FOLDER}/${randomUUID()}`
   private written = ''
-  private server: Server | undefined
+  private process: GuestProcess | undefined
 
   constructor(machine: Machine, placement: Placement) {
     this.machine = machine
@@ -90,39 +85,36 @@ export class HealthServer {
 
   /** Starts the server, or reloads a running one if the configuration has changed. */
   async serve(settings: HealthSettings): Promise<void> {
-    const place = this.server?.place ?? `${FOLDER}/${randomUUID()}`
-    const configuration = healthConfiguration(place, settings)
-    if (configuration === this.written) return
+    const configuration = healthConfiguration(this.place, settings)
+    if (configuration === this.written && this.process) return
     this.written = configuration
     // The guest agent accesses a node's files through one of its processes, and writes without starting one.
     const { pid } = this.placement
     const root = pid === undefined ? '' : `/proc/${pid}/root`
-    await this.machine.write([{ path: `${root}${place}.conf`, content: configuration }])
-    if (this.server) await this.reload(place)
-    else await this.start(place)
+    await this.machine.write([{ path: `${root}${this.place}.conf`, content: configuration }])
+    if (this.process) await this.reload()
+    else await this.start()
   }
 
   /** Stops the server, as when a kube-proxy ends; afterwards its ports are closed. */
   async close(): Promise<void> {
-    this.server?.process.kill('SIGKILL')
-    await this.server?.process.exited
+    this.process?.kill('SIGKILL')
+    await this.process?.exited
   }
 
-  private async start(place: string): Promise<void> {
-    const run = ['nginx', '-p', FOLDER, '-e', '/dev/null', '-c', `${place}.conf`]
+  private async start(): Promise<void> {
+    const run = ['nginx', '-p', FOLDER, '-e', '/dev/null', '-c', `${this.place}.conf`]
     const process = await this.machine.spawn(run, this.placement, { noInput: true })
     process.stdout.resume()
     process.stderr.resume()
-    const server = { process, place }
-    this.server = server
-    const ended = () => {
-      if (this.server === server) this.server = undefined
-    }
-    process.exited.then(ended, ended)
+    this.process = process
+    void process.exited.then(() => {
+      this.process = undefined
+    })
   }
 
-  private async reload(place: string): Promise<void> {
-    const file = shellWord(`${place}.pid`)
+  private async reload(): Promise<void> {
+    const file = shellWord(`${this.place}.pid`)
     // Signals to the process group would also reach the nsenter that waits for nginx.
     const script = `tries=50
 until [ -s ${file} ] || [ $tries = 0 ]; do tries=$((tries - 1)); sleep 0.1; done
