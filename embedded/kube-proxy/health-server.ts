@@ -1,7 +1,33 @@
 import { randomUUID } from 'node:crypto'
+import { readyEndpoints } from '../../dataplane/kube-proxy/endpoint-categories.ts'
+import type { ServicePort } from '../../dataplane/kube-proxy/service-ports.ts'
 import { shellWord } from '../../host/shell-word.ts'
 import type { GuestProcess, Machine, Placement } from '../machine/machine.ts'
-import type { HealthCheck } from './service-backends.ts'
+
+/** A Service with a health check port on this node. */
+interface HealthCheck {
+  port: number
+  namespace: string
+  name: string
+  /** Ready endpoints of this node, counted by address. */
+  localEndpoints: number
+}
+
+/** The health checks of one node. */
+export function healthChecks(services: readonly ServicePort[]): HealthCheck[] {
+  const local = new Map<number, Set<string>>()
+  const checks = new Map<number, HealthCheck>()
+  for (const service of services) {
+    const port = service.healthCheckNodePort
+    if (port === 0) continue
+    const [, namespace = '', name = ''] = /^([^/]*)\/([^:]*)/.exec(service.name) ?? []
+    const here = local.get(port) ?? new Set()
+    for (const { ip, isLocal } of readyEndpoints(service)) if (isLocal) here.add(ip)
+    local.set(port, here)
+    checks.set(port, { port, namespace, name, localEndpoints: here.size })
+  }
+  return [...checks.values()]
+}
 
 export interface HealthSettings {
   mode: string
