@@ -114,16 +114,14 @@ function sendAll(stream: number, type: number, bytes: Buffer): void {
   for (const frame of encodeData(stream, type, bytes)) output.write(frame)
 }
 
-function runScript(stream: number, { script, ...placement }: ScriptRequest): void {
-  const shell = pool.run(placement, script, {
-    stdout: (bytes) => sendAll(stream, FrameType.data, bytes),
-    stderr: (bytes) => sendAll(stream, FrameType.errorData, bytes),
-    exit(code) {
-      streams.delete(stream)
-      send(stream, FrameType.exit, JSON.stringify({ code, signal: null }))
-    },
-  })
+async function runScript(stream: number, { script, ...place }: ScriptRequest): Promise<void> {
+  const { shell, result } = pool.run(place, script)
   streams.set(stream, { kill: (signal) => shell.kill(signal) })
+  const { code, stdout, stderr } = await result
+  streams.delete(stream)
+  sendAll(stream, FrameType.data, stdout)
+  sendAll(stream, FrameType.errorData, stderr)
+  send(stream, FrameType.exit, JSON.stringify({ code, signal: null }))
 }
 
 let resizing = Promise.resolve()
@@ -164,7 +162,7 @@ function forward(stream: number, socketPath: string): void {
 
 const handlers: Record<number, (stream: number, payload: Buffer) => void> = {
   [FrameType.spawn]: (stream, payload) => start(stream, JSON.parse(payload.toString())),
-  [FrameType.script]: (stream, payload) => runScript(stream, JSON.parse(payload.toString())),
+  [FrameType.script]: (stream, payload) => void runScript(stream, JSON.parse(payload.toString())),
   [FrameType.kill]: (stream, payload) => streams.get(stream)?.kill?.(JSON.parse(payload.toString()).signal),
   [FrameType.resize](stream, payload) {
     const { columns, rows } = JSON.parse(payload.toString()) as { columns: number; rows: number }
