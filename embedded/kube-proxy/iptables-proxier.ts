@@ -151,9 +151,9 @@ export function tableInput(name: string, { wanted, held, write, remove = [] }: T
 
 /** The predicted order is that of an empty node, on which the last jump created is the first one. */
 function missingJumps(chain: string, wanted: Rules, held: Rules): string[] {
-  const standing = new Set(held.map(({ spec }) => spec))
+  const present = new Set(held.map(({ spec }) => spec))
   return wanted
-    .filter(({ spec }) => !standing.has(spec))
+    .filter(({ spec }) => !present.has(spec))
     .reverse()
     .map(({ spec }) => `-I ${chain} ${spec}`)
 }
