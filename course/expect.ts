@@ -42,35 +42,25 @@ Exit status: 0 printed or equal, 1 different, 2 error.
 `
 
 export interface ExpectArguments {
-  objects?: string
+  objects: string | undefined
   node: string
-  mode?: (typeof MODES)[number]
-  version?: string
-  as?: Format
-  diff?: string
-  config?: string
+  mode: (typeof MODES)[number] | undefined
+  version: string | undefined
+  as: Format | undefined
+  diff: string | undefined
+  config: string | undefined
   addresses: string[]
   family: (typeof FAMILIES)[number]
 }
 
+const TEXTS = ['objects', 'node', 'mode', 'kube-proxy', 'as', 'diff', 'config', 'family'] as const
+
 function rawArguments(argv: readonly string[]) {
+  const text = { type: 'string' } as const
+  const texts = Object.fromEntries(TEXTS.map((name) => [name, text])) as Record<(typeof TEXTS)[number], typeof text>
+  const address = { type: 'string', multiple: true } as const
   try {
-    const string = { type: 'string' } as const
-    return parseArgs({
-      args: [...argv],
-      options: {
-        objects: string,
-        node: string,
-        mode: string,
-        'kube-proxy': string,
-        as: string,
-        diff: string,
-        config: string,
-        address: { type: 'string', multiple: true },
-        family: string,
-        help: { type: 'boolean', short: 'h' },
-      },
-    }).values
+    return parseArgs({ args: [...argv], options: { ...texts, address, help: { type: 'boolean', short: 'h' } } }).values
   } catch (error) {
     throw new UserError(`${error instanceof Error ? error.message.split('\n')[0] : error} See --help.`)
   }
@@ -99,17 +89,8 @@ export function expectArguments(argv: readonly string[]): ExpectArguments | 'hel
   for (const address of values.address ?? [])
     if (!acceptedFamily(address)) faults.push(`--address "${address}" is not an IP address.`)
   if (faults.length > 0) throw new UserError(`${faults.join('\n')}\nSee: node --import tsx scripts/expect.ts --help`)
-  return {
-    node: values.node ?? '',
-    addresses: values.address ?? [],
-    family: family ?? 'ipv4',
-    ...(values.objects === undefined ? {} : { objects: values.objects }),
-    ...(values['kube-proxy'] === undefined ? {} : { version: values['kube-proxy'] }),
-    ...(mode === undefined ? {} : { mode }),
-    ...(as === undefined ? {} : { as }),
-    ...(values.diff === undefined ? {} : { diff: values.diff }),
-    ...(values.config === undefined ? {} : { config: values.config }),
-  }
+  const { objects, node = '', 'kube-proxy': version, diff, config, address: addresses = [] } = values
+  return { objects, node, mode, version, as, diff, config, addresses, family: family ?? 'ipv4' }
 }
 
 const ADVICE = 'write it with: kubectl get nodes,services,endpointslices -A -o json'

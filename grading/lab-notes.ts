@@ -1,12 +1,20 @@
 import { ConsentError } from '../cluster/consent.ts'
 import { ownLabel } from '../cluster/context/write-guard.ts'
-import type { KubeClient } from '../cluster/kube-client.ts'
+import { type KubeClient, unlessCode } from '../cluster/kube-client.ts'
+import { type ApiObject, asApiObjects } from './api-object.ts'
 import { listLabs } from './lab-folders.ts'
 import type { Snapshot } from './snapshot.ts'
 
 /** The namespace of the labs' notes. They are stored in the cluster and deleted with it. */
 export const NOTES_NAMESPACE = 'default'
 export const notesName = (lab: number) => `lab-${lab}`
+
+/** The ConfigMap with a lab's notes, among the objects of a cluster. */
+export const notesOf = (items: readonly unknown[], lab: number): ApiObject | undefined =>
+  asApiObjects(items).find(
+    ({ kind, metadata }) =>
+      kind === 'ConfigMap' && metadata.name === notesName(lab) && metadata.namespace === NOTES_NAMESPACE,
+  )
 
 /**
  * Notes of a lab's checks about moments (counts before and after, chains before the flush), as JSON in a ConfigMap. A check's
@@ -69,14 +77,12 @@ function tellUnwritten(): void {
  * kept: the guide grades while its learner answers in another terminal.
  */
 export async function writeNotes(
-  { core }: KubeClient,
+  { core, mergePatch }: KubeClient,
   lab: number,
   data: Readonly<Record<string, string>>,
 ): Promise<void> {
-  const { PatchStrategy, setHeaderOptions, unlessCode } = await import('../cluster/kubernetes.ts')
   const place = { name: notesName(lab), namespace: NOTES_NAMESPACE }
-  const merge = setHeaderOptions('Content-Type', PatchStrategy.MergePatch)
-  if (await unlessCode(404, core.patchNamespacedConfigMap({ ...place, body: { data } }, merge))) return
+  if (await unlessCode(404, core.patchNamespacedConfigMap({ ...place, body: { data } }, mergePatch))) return
   const metadata = { ...place, labels: ownLabel }
   await core.createNamespacedConfigMap({ namespace: NOTES_NAMESPACE, body: { metadata, data } })
 }

@@ -11,7 +11,6 @@ import { waitFor } from '../../host/wait.ts'
 import type { LabBench } from '../lab-bench.ts'
 import { leaveOthers } from '../lab-reset.ts'
 import { baselineOf, fingerprintOf } from './baseline.ts'
-import { ClusterActions } from './cluster-actions.ts'
 import { choicesFor, draw, freshSeed, possible, seedFor } from './draw.ts'
 import { type Incident, loadIncidents, type Need } from './incident.ts'
 import { IncidentContext } from './incident-context.ts'
@@ -113,7 +112,7 @@ async function breakIt(
     return note
   }
   await keep({ ...base, sealed: sealed(), openedAt: new Date().toISOString() })
-  await incident.break(new ClusterActions(bench, environment))
+  await incident.break(bench, environment)
   const live = new LiveCluster(cluster, client, { keepMoments: false })
   const symptomShows = () =>
     waitFor('the symptom to appear', SYMPTOM_MS, async () => {

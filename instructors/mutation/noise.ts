@@ -5,10 +5,10 @@ import { foreignRules } from '../../course/incident/baseline.ts'
 import { INCIDENT_KEY, isIncidentNote, seal, unseal } from '../../course/incident/incident-note.ts'
 import { INCIDENT_LAB } from '../../course/incident/shop.ts'
 import type { ApiObject } from '../../grading/api-object.ts'
+import { notesOf } from '../../grading/lab-notes.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
 import { projectRoot } from '../../host/layout.ts'
 import { isLearnersRule } from './mutation.ts'
-import { notesOf } from './noticed.ts'
 
 /** A change that keeps a good capture good: every passing step must still pass. */
 interface Noise {

@@ -1,9 +1,8 @@
 import { DIAGNOSIS } from '../../course/incident/incident-note.ts'
 import { INCIDENT_LAB } from '../../course/incident/shop.ts'
-import { type ApiObject, asApiObjects } from '../../grading/api-object.ts'
 import type { StepOutcome } from '../../grading/failure.ts'
 import { judgeRound } from '../../grading/judge.ts'
-import { NOTES_NAMESPACE, notesName } from '../../grading/lab-notes.ts'
+import { notesName, notesOf } from '../../grading/lab-notes.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
 import type { GoodCapture } from './good-captures.ts'
 import type { Mutation } from './mutation.ts'
@@ -40,13 +39,6 @@ async function passesByNotesAlone({ spec, capture, passing }: GoodCapture): Prom
   const outcomes = await judgeRound(spec, new Snapshot(bare), undefined, passing)
   return outcomes.every(({ verdict }) => verdict === 'passed')
 }
-
-/** The ConfigMap with a lab's notes. */
-export const notesOf = (items: readonly unknown[], lab: number): ApiObject | undefined =>
-  asApiObjects(items).find(
-    ({ kind, metadata }) =>
-      kind === 'ConfigMap' && metadata.name === notesName(lab) && metadata.namespace === NOTES_NAMESPACE,
-  )
 
 /** The verdicts after a mutation of the steps that pass on the good capture. */
 interface Notice {

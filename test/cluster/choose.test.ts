@@ -9,7 +9,7 @@ import { KindCluster } from '../../cluster/kind.ts'
 import { kubeClient } from '../../cluster/kube-client.ts'
 import { selectCluster } from '../../cluster/select.ts'
 import { kindFolder } from '../../host/layout.ts'
-import type { Progress } from '../../host/progress.ts'
+import { silent } from '../../host/progress.ts'
 import { FakeEngine } from './fake-engine.ts'
 
 const gigabyte = 1024 ** 3
@@ -96,7 +96,6 @@ describe('which cluster is taken', () => {
   })
 })
 
-const silent: Progress = { start() {}, end() {}, note() {} }
 const name = `fake-${process.pid}`
 const tagged = pinnedImage().replace(/@.*/, '')
 let engine: FakeEngine

@@ -12,7 +12,7 @@ import { KindCluster } from '../../cluster/kind.ts'
 import { selectCluster } from '../../cluster/select.ts'
 import { kindFolder, projectRoot } from '../../host/layout.ts'
 import { processStartTime } from '../../host/live-process.ts'
-import type { Progress } from '../../host/progress.ts'
+import { silent } from '../../host/progress.ts'
 import { timeoutScale, waitFor } from '../../host/wait.ts'
 import { FakeEngine } from './fake-engine.ts'
 
@@ -24,7 +24,6 @@ interface Containers {
   containers?: Container[]
 }
 
-const silent: Progress = { start() {}, end() {}, note() {} }
 const name = `fake-${process.pid}`
 const whole = { 'control-plane': 'running', worker: 'running', worker2: 'running' } as const
 let engine: FakeEngine

@@ -44,7 +44,7 @@ function makePackage(name: string, depends?: string): string {
 
 /** A pretended node: commands run here, with its own programs before the system's, and files below a folder. */
 function nodeCluster(): Cluster {
-  const exec: Cluster['exec'] = async (_node, [program = '', ...words]) => {
+  const exec: Cluster['exec'] = async (_node, [program = '', ...words], { stdin } = {}) => {
     const inNode = words.map((word) =>
       word.replaceAll('/run/kube-', `${folder}/node/run/kube-`).replace('cd / ', `cd ${folder}/node `),
     )
@@ -52,14 +52,14 @@ function nodeCluster(): Cluster {
     const onlyItsOwn = inNode.map((word) =>
       word.includes('command -v') ? word.replace(/^case :\$PATH: .*$/m, `PATH=${at('tools')}`) : word,
     )
-    const result = spawnSync(program, onlyItsOwn, { env, encoding: 'utf8' })
+    const result = spawnSync(program, onlyItsOwn, {
+      env,
+      encoding: 'utf8',
+      ...(stdin === undefined ? {} : { input: stdin }),
+    })
     return { exitCode: result.status ?? 1, stdout: result.stdout, stderr: result.stderr }
   }
-  const copyIn: Cluster['copyIn'] = async (_node, path, content) => {
-    mkdirSync(at('node/run/kube-service-labs-packages'), { recursive: true })
-    writeFileSync(at('node', path), content)
-  }
-  return { driver: 'kind', name: 'made', exec, copyIn } as Cluster
+  return { driver: 'kind', name: 'made', exec } as Cluster
 }
 
 const program = (folderName: string, name: string, body: string) => {

@@ -6,9 +6,9 @@ import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { projectRoot } from '../../host/layout.ts'
 import { oneAtATime, onlyOne } from '../../host/one-at-a-time.ts'
+import { silent } from '../../host/progress.ts'
 
 let folder: string
-const silent = { start() {}, end() {}, note() {} }
 const quiet = { doing: 'works', progress: silent }
 const lock = () => join(folder, 'deep', 'work.lock')
 beforeEach(() => {

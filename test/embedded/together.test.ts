@@ -9,9 +9,9 @@ import { changeCluster } from '../../cluster/cluster-lock.ts'
 import { EmbeddedCluster } from '../../cluster/embedded.ts'
 import { daemonOf } from '../../embedded/index.ts'
 import { clusterFolder, projectRoot } from '../../host/layout.ts'
+import { silent } from '../../host/progress.ts'
 import { waitFor } from '../../host/wait.ts'
 
-const silent = { start() {}, end() {}, note() {} }
 const cluster = new EmbeddedCluster(`together-${process.pid}`)
 const { name } = cluster
 const env = { ...process.env, NAME: name, CLUSTER: 'embedded', CI: '1' }
@@ -142,8 +142,8 @@ test('a daemon whose folder was removed, or belongs to another one, ends by itse
   expect(await works()).toBe(true)
 })
 
-test('two `make lab-2` run one after the other, and both get all points', async () => {
-  const labs = [start('lab', '2'), start('lab', '2')]
+test('two `make lab-1` run one after the other, and both get all points', async () => {
+  const labs = [start('lab', '1'), start('lab', '1')]
   expect(await codes(labs), labs.map((lab) => lab.said()).join('\n----\n')).toEqual([0, 0])
-  expect(labs.filter((lab) => /Waiting for process \d+, which plays lab 2/.test(lab.said()))).toHaveLength(1)
+  expect(labs.filter((lab) => /Waiting for process \d+, which plays lab 1/.test(lab.said()))).toHaveLength(1)
 })

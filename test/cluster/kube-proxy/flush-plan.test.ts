@@ -8,7 +8,7 @@ import { describeFlush, type FlushPlan, isEmptyFlush, planFlush } from '../../..
 import { printVirtualServerDeletions, type SwitchedMode } from '../../../dataplane/kube-proxy/mode-ownership.ts'
 import { applySwitch } from '../../../dataplane/kube-proxy/switch.ts'
 import type { NodeState } from '../../../dataplane/node-state.ts'
-import { targetOf } from '../../../dataplane/rule-text.ts'
+import { targetOf } from '../../../dataplane/rule.ts'
 import { oneService, predictOn } from '../../dataplane/kube-proxy/cluster-of.ts'
 import { applyRestore } from './apply-restore.ts'
 

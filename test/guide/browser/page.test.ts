@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import type { Page } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { readLab } from '../../../grading/lab-definition.ts'
+import { silent } from '../../../host/progress.ts'
 import { timeoutScale } from '../../../host/wait.ts'
 import { findViolations, GuideBrowser, hasFocus, runAll, tabTo } from './guide-browser.ts'
 
@@ -119,7 +120,7 @@ test('two pages show the same', async () => {
 test('a step turns green soon after the nodes hold what solves it', async () => {
   const member = (await guide.onNode(NODE, 'ipset list KUBE-CLUSTER-IP | grep -m1 ,tcp:')).split(' ')[0] ?? ''
   const times: number[] = []
-  for (let round = 0; round < 10; round++) {
+  for (let round = 0; round < 5; round++) {
     await guide.onNode(NODE, `ipset del KUBE-CLUSTER-IP ${member}`)
     await passed('sets').waitFor({ state: 'hidden' })
     await guide.onNode(NODE, `ipset add KUBE-CLUSTER-IP ${member}`)
@@ -227,7 +228,7 @@ test('axe-core finds nothing: in no tab, light, dark and narrow', async () => {
 })
 
 test('a page says when the cluster is down, and what to do', async () => {
-  await guide.cluster.down({ start: () => undefined, end: () => undefined, note: () => undefined })
+  await guide.cluster.down(silent)
   await page.getByRole('alert').filter({ hasText: 'make up' }).waitFor()
   expect(guide.complaints).toEqual([])
 })

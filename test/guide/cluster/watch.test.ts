@@ -13,13 +13,13 @@ import { readLab } from '../../../grading/lab-definition.ts'
 import { openCluster } from '../../../grading/source.ts'
 import type { Push } from '../../../guide/protocol.ts'
 import { PageGuide } from '../../../guide/server/guide.ts'
+import { silent } from '../../../host/progress.ts'
 import { waitFor } from '../../../host/wait.ts'
-import { silent } from '../../labs/own-cluster.ts'
 
 const NAME = 'guide-watch'
 const CHANGES = 20
-/** So long after the last change, looks have become seldom. */
-const SETTLE_MS = 60_000
+/** So long after the last change, the nodes are read rarely. */
+const SETTLE_MS = 30_000
 const IDLE_MS = 40_000
 /** Clock ticks of /proc/PID/stat in a second (sysconf _SC_CLK_TCK). */
 const TICKS = 100
