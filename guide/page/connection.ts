@@ -4,7 +4,8 @@ import { entriesOf } from '../../dataplane/view/holdings.ts'
 import type { ActionArguments, ActionName, ActionReplies, CountersPush, LabContent, Push } from '../protocol.ts'
 import { type Moved, now, type State, say, update } from './store.ts'
 
-const RETRY_MS = 1000
+/** The pause before a connection that ended is made again. */
+export const RETRY_MS = 1000
 
 /** Connects to the server, and again whenever the connection ends. */
 export function connect(): void {

@@ -2,7 +2,7 @@ import type { WebSocket } from 'ws'
 import type { Push } from '../protocol.ts'
 
 /** Maximum number of unsent bytes for a page that does not read; its connection is then closed, and it reconnects. */
-const MOST_WAITING = 16 * 2 ** 20
+export const MOST_WAITING = 16 * 2 ** 20
 /** Pings detect pages that were lost without closing the connection. */
 const PING_MS = 30_000
 

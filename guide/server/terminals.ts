@@ -3,13 +3,18 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { IPty } from '@lydell/node-pty'
+import serialize from '@xterm/addon-serialize'
+import headless from '@xterm/headless'
 import type { WebSocket } from 'ws'
 import { TERMINAL_REQUEST, type TerminalNews, type TerminalsPush } from '../protocol.ts'
+import { MOST_WAITING } from './hub.ts'
 
 /** The place of the user's own shell. */
 export const HOST = 'host'
-/** The amount of output that is stored for pages that connect later. */
-const KEPT_CHARACTERS = 200_000
+/** The lines above the screen that are kept for pages that connect later. */
+const SCROLLBACK = 2000
+/** Output that is not yet on the screen: beyond it the shell waits. */
+const MOST_UNREAD = 2 ** 18
 /** Maximum number of terminals. */
 const MOST = 12
 /** The time for a shell to pass on a hang-up, and for killed processes to end. */
@@ -29,32 +34,38 @@ interface Terminal {
   place: string
   title: string
   pty: IPty
-  output: string
+  /** What the terminal shows, so that a page that connects later is sent the screen and none of the sequences that led to it. */
+  screen: InstanceType<typeof headless.Terminal>
+  snapshot: InstanceType<typeof serialize.SerializeAddon>
   pages: Set<WebSocket>
+  /** The line that is being typed; undefined where it was edited in a way that only the shell understands. */
+  line: string | undefined
   ended?: string
 }
 
 export class Terminals {
   readonly #commandFor: (place: string) => ShellCommand
   readonly #onChange: (push: TerminalsPush) => void
-  readonly #onCommand: () => void
+  readonly #onCommand: (command: string | undefined) => void
   readonly #terminals = new Map<string, Terminal>()
+  readonly #onExit = () => void this.#killAll('SIGKILL')
   #count = 0
   #trouble: string | undefined
 
   /**
-   * `commandFor` returns what runs at a place, `onChange` is told which terminals there are, `onCommand` that a command was typed.
+   * `commandFor` returns what runs at a place, `onChange` is told which terminals there are, `onCommand` that a command was typed,
+   * and which, if the shell edits lines itself and the line was typed from its beginning to its end.
    */
   constructor(
     commandFor: (place: string) => ShellCommand,
     onChange: (push: TerminalsPush) => void,
-    onCommand: () => void,
+    onCommand: (command: string | undefined) => void,
   ) {
     this.#commandFor = commandFor
     this.#onChange = onChange
     this.#onCommand = onCommand
     // However the process ends, no shell outlives it.
-    process.once('exit', () => this.#killAll('SIGKILL'))
+    process.once('exit', this.#onExit)
   }
 
   /** Opens a terminal and returns its id. Throws Error with a sentence if there can be none. */
@@ -67,31 +78,50 @@ export class Terminals {
     const id = `t${++this.#count}`
     const same = [...this.#terminals.values()].filter((other) => other.place === place).length
     const title = same === 0 ? place : `${place} (${same + 1})`
-    const terminal: Terminal = { id, place, title, pty, output: '', pages: new Set() }
+    const screen = new headless.Terminal({ ...SIZE, scrollback: SCROLLBACK, allowProposedApi: true })
+    const snapshot = new serialize.SerializeAddon()
+    screen.loadAddon(snapshot)
+    const terminal: Terminal = { id, place, title, pty, screen, snapshot, pages: new Set(), line: '' }
     this.#terminals.set(id, terminal)
+    let unread = 0
     pty.onData((text) => {
-      terminal.output = tail(terminal.output + text)
-      for (const page of terminal.pages) page.send(Buffer.from(text))
+      unread += text.length
+      if (unread > MOST_UNREAD) pty.pause()
+      screen.write(text, () => {
+        unread -= text.length
+        if (unread <= MOST_UNREAD) pty.resume()
+        for (const page of terminal.pages) {
+          // It connects again and is sent the screen as it is then.
+          if (page.bufferedAmount > MOST_WAITING) page.terminate()
+          else page.send(Buffer.from(text))
+        }
+      })
     })
     pty.onExit(({ exitCode }) => {
       terminal.ended = `The shell at "${title}" has ended with exit code ${exitCode}.`
-      for (const page of terminal.pages) sendNews(page, terminal.ended)
+      screen.write('', () => {
+        for (const page of terminal.pages) sendNews(page, terminal)
+      })
     })
     this.#tell()
     return id
   }
 
-  /** Shows a terminal to a page: what it printed, then what it prints. False if there is no terminal of that id. */
+  /** Shows a terminal to a page: its screen, then what it prints. False if there is no terminal of that id. */
   attach(id: string, page: WebSocket): boolean {
     const terminal = this.#terminals.get(id)
     if (!terminal) return false
-    page.send(Buffer.from(terminal.output))
-    if (terminal.ended !== undefined) sendNews(page, terminal.ended)
-    terminal.pages.add(page)
-    page.on('close', () => terminal.pages.delete(page))
+    const { screen, snapshot, pages } = terminal
+    // Behind the output that is not yet on the screen.
+    screen.write('', () => {
+      page.send(Buffer.from(snapshot.serialize()))
+      sendNews(page, terminal)
+      if (page.readyState === page.OPEN) pages.add(page)
+    })
+    page.on('close', () => pages.delete(page))
     page.on('message', (data: Buffer, isBinary) => {
       if (terminal.ended !== undefined) return
-      if (isBinary) this.#type(terminal, data)
+      if (isBinary) this.#type(terminal, data.toString())
       else resize(terminal, data)
     })
     return true
@@ -122,6 +152,7 @@ export class Terminals {
       for (let waited = 0; waited < END_MS && left.some((pid) => membersOf(pid).length > 0); waited += 50)
         await pause(50)
     }
+    process.off('exit', this.#onExit)
   }
 
   #killAll(signal: NodeJS.Signals): number[] {
@@ -130,9 +161,17 @@ export class Terminals {
     return pids
   }
 
-  #type({ pty }: Terminal, data: Buffer): void {
-    pty.write(data.toString())
-    if (data.includes('\r')) this.#onCommand()
+  #type(terminal: Terminal, text: string): void {
+    terminal.pty.write(text)
+    if (!text.includes('\r')) {
+      terminal.line = lineAfter(terminal.line, text)
+      return
+    }
+    const [rest = ''] = text.split('\r')
+    const line = lineAfter(terminal.line, rest)
+    terminal.line = ''
+    // A shell with bracketed paste switches it on while it waits for a command; what a program reads may be a password.
+    this.#onCommand(terminal.screen.modes.bracketedPasteMode ? line?.trim() || undefined : undefined)
   }
 
   #tell(): void {
@@ -150,16 +189,23 @@ export class Terminals {
   }
 }
 
-/** The end of an output, from the beginning of a line, so that no escape sequence is cut. */
-function tail(output: string): string {
-  if (output.length <= KEPT_CHARACTERS * 1.25) return output
-  const from = output.indexOf('\n', output.length - KEPT_CHARACTERS)
-  return output.slice(from === -1 ? output.length - KEPT_CHARACTERS : from + 1)
+/** A line after further keys: undefined as soon as one of them is more than a letter, Backspace, Ctrl-C or Ctrl-U. */
+function lineAfter(line: string | undefined, keys: string): string | undefined {
+  let after = line
+  for (const key of keys) {
+    if (key === '\x03' || key === '\x15') after = ''
+    else if (key === '\x7f') after = after?.slice(0, -1)
+    else if (key < ' ') after = undefined
+    else if (after !== undefined) after += key
+  }
+  return after
 }
 
-const sendNews = (page: WebSocket, ended: string) => page.send(JSON.stringify({ ended } satisfies TerminalNews))
+function sendNews(page: WebSocket, { ended }: Terminal): void {
+  if (ended !== undefined) page.send(JSON.stringify({ ended } satisfies TerminalNews))
+}
 
-function resize({ pty }: Terminal, data: Buffer): void {
+function resize({ pty, screen }: Terminal, data: Buffer): void {
   let asked: unknown
   try {
     asked = JSON.parse(data.toString())
@@ -167,7 +213,14 @@ function resize({ pty }: Terminal, data: Buffer): void {
     return
   }
   const size = TERMINAL_REQUEST.safeParse(asked)
-  if (size.success) pty.resize(size.data.columns, size.data.rows)
+  if (!size.success) return
+  const { columns, rows } = size.data
+  try {
+    pty.resize(columns, rows)
+    screen.resize(columns, rows)
+  } catch {
+    // The shell has ended, which is not yet known.
+  }
 }
 
 /** Signals everything in the session of a pseudo terminal: its shell, and the process groups that the shell made. */
