@@ -32,7 +32,7 @@ export function StepState({ lab, index, step, done, busy }: StepStateProps) {
       </div>
       <p class="claim">{step.title}.</p>
       <div class="details">
-        {done.held && isPassed && <p class="soft">This held before you did anything.</p>}
+        {done.held && isPassed && <p class="soft">It was so already when you came to this step.</p>}
         {done.unsent && !isPassed && (
           <p>
             Everything that can be seen on the nodes is there. A check sends the requests that prove it.{' '}

@@ -8,7 +8,6 @@ import {
   applyCheck,
   applyObservation,
   idOf,
-  isDone,
   type LabProgress,
   showStep,
   startProgress,
@@ -247,9 +246,7 @@ export class PageGuide implements Guide {
 
   async #judge(session: LabSession, step: string) {
     const outcome = await session.check(step)
-    const { progress } = this.#known()
-    const after = applyCheck(progress, outcome)
-    this.#progress = isDone(outcome) ? { ...after, arrived: true } : after
+    this.#progress = applyCheck(this.#known().progress, outcome)
     this.#save()
     return outcome.verdict
   }
