@@ -129,11 +129,13 @@ export function applyCheck<P extends LabProgress>(progress: P, outcome: StepOutc
   return { ...progress, outcomes, arrived: true, passed: new Set([...progress.passed, outcome.id]) }
 }
 
-/** The points of the steps that have passed, and of all steps. */
-export function pointsOf({ lab, passed, outcomes }: LabProgress): { points: number; of: number; steps: number } {
+/** The points of the steps that have passed and still do, and of all steps. */
+export function pointsOf(progress: LabProgress): { points: number; of: number; steps: number } {
+  const { lab, passed, outcomes } = progress
   const { steps } = lab.definition
   const sum = (numbers: readonly number[]) => numbers.reduce((total, number) => total + number, 0)
-  const done = steps.filter(({ id }) => passed.has(id))
+  const fails = (id: string) => outcomes.has(id) && !isDone(outcomeOf(progress, id))
+  const done = steps.filter(({ id }) => passed.has(id) && !fails(id))
   return {
     points: sum(done.map(({ id, points }) => pointsWith(points, outcomes.get(id)))),
     of: sum(steps.map(({ points }) => points)),

@@ -15,7 +15,6 @@ export interface LabContent {
   title: string
   intro: Block[]
   steps: StepContent[]
-  outro: Block[]
   labs: { number: number; title: string }[]
   /** Places of terminals: `host`, each node, and the machine outside if there is one. */
   places: string[]
@@ -55,6 +54,8 @@ export interface ProgressPush {
 
 export interface StepProgress {
   id: string
+  /** The points that it gives now. */
+  points: number
   verdict?: Verdict
   /** It was already true before the learner did anything. */
   held: boolean
@@ -90,8 +91,10 @@ export interface DataplanePush {
   moment: number
   nodes: NodeHoldings[]
   changes: Change[]
-  /** Node → entry id → causes. */
-  causes: Record<string, Record<string, Cause[]>>
+  /** Every cause once, as many entries have the same. */
+  causes: Cause[]
+  /** Node → entry id → indices of its causes. */
+  causedBy: Record<string, Record<string, number[]>>
   services: string[]
   /** Possible origins and destinations of a packet, in the form that `make trace` accepts. */
   origins: string[]
@@ -104,10 +107,10 @@ export interface CountersPush {
   nodes: Record<string, Record<string, { packets?: number; connections?: { active: number; inactive: number } }>>
 }
 
-/** A push: the moments of the timeline. */
+/** A push: the moments of the timeline, each with the command or the first change that it is known by. */
 export interface TimelinePush {
   type: 'timeline'
-  moments: { moment: number; at: number; changes: number; label?: string }[]
+  moments: { moment: number; at: number; label: string }[]
 }
 
 export interface TerminalsPush {
@@ -136,7 +139,6 @@ export interface IncidentPush {
     hints: string[]
     hintsLeft: number
     seed: string
-    points?: number
     debrief?: { before: Change[]; repaired: Change[]; text: Block[] }
   }
 }
@@ -182,4 +184,5 @@ export interface ActionReplies {
   path: { paths: DrawnPath[]; sent?: { count: number; output: string } }
   'open-terminal': { id: string }
   check: { verdict: Verdict }
+  answer: { verdict: Verdict }
 }

@@ -3,6 +3,7 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 import { act } from './connection.ts'
 import { Course } from './course.tsx'
 import { Dataplane } from './dataplane.tsx'
+import { isFocusLost } from './focus.ts'
 import { Incident } from './incident.tsx'
 import { PacketPathView } from './packet-path.tsx'
 import { placesOf } from './steps.tsx'
@@ -37,6 +38,9 @@ export function App({ state }: { state: State }) {
   }, [])
   const tabs = tabsOf(state)
   const tab = tabs.includes(state.tab) ? state.tab : 'terminals'
+  useEffect(() => {
+    if (isFocusLost()) document.getElementById(`panel-${tab}`)?.focus()
+  }, [tab])
   return (
     <>
       <Header state={state} />
@@ -51,7 +55,7 @@ export function App({ state }: { state: State }) {
               role="tabpanel"
               id={`panel-${id}`}
               aria-labelledby={`tab-${id}`}
-              tabIndex={id === 'terminals' ? undefined : 0}
+              tabIndex={id === 'terminals' ? -1 : 0}
               class="panel"
               hidden={id !== tab}
             >

@@ -60,3 +60,13 @@ export function Fence({ text, run }: { text: string; run: boolean }) {
     </div>
   )
 }
+
+/** A button that asks before it acts. */
+export function Sure({ words, sure, act }: { words: string; sure: string; act: () => unknown }) {
+  const [isAsked, setAsked] = useState(false)
+  return (
+    <button type="button" onClick={() => (isAsked ? act() : setAsked(true))}>
+      {isAsked ? sure : words}
+    </button>
+  )
+}

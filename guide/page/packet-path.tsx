@@ -93,7 +93,7 @@ function FoundPaths({ found: { paths, sent } }: { found: Found }) {
     <>
       {sent && (
         <details class="sent" open>
-          <summary>{sent.count} real packets were sent; the kernel’s counters are beside the rules</summary>
+          <summary>{sent.count} connections were opened; what the kernel counted is beside the rules</summary>
           <pre>{sent.output}</pre>
         </details>
       )}
@@ -133,20 +133,23 @@ function OnePath({ path, small = false }: { path: DrawnPath; small?: boolean }) 
         </p>
       )}
       <DrawingView drawing={path.drawing} tall={small} />
-      <ol class="hooks">
-        {hooks
-          .filter(({ actions }) => actions.length > 0)
-          .map(({ hook, actions }) => (
-            <li key={hook} class={hook === stop?.hook ? 'stopped' : ''}>
-              <strong>{hook}</strong>
-              <ul>
-                {actions.map((action) => (
-                  <Action key={`${action.table} ${action.text}`} action={action} node={real ? node : undefined} />
-                ))}
-              </ul>
-            </li>
-          ))}
-      </ol>
+      <details open={!small}>
+        <summary>The same in words</summary>
+        <ol class="hooks">
+          {hooks
+            .filter(({ actions }) => actions.length > 0)
+            .map(({ hook, actions }) => (
+              <li key={hook} class={hook === stop?.hook ? 'stopped' : ''}>
+                <strong>{hook}</strong>
+                <ul>
+                  {actions.map((action) => (
+                    <Action key={`${action.table} ${action.text}`} action={action} node={real ? node : undefined} />
+                  ))}
+                </ul>
+              </li>
+            ))}
+        </ol>
+      </details>
       <ul class="ends" aria-label="Where it ends">
         {ends.map((end) => (
           <End key={`${end.verdict} ${end.to}`} end={end} />

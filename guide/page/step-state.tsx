@@ -1,6 +1,6 @@
-import { useRef, useState } from 'preact/hooks'
+import { useEffect, useRef, useState } from 'preact/hooks'
 import type { Finding, LabContent, StepContent, StepProgress } from '../protocol.ts'
-import { Fence } from './blocks.tsx'
+import { Fence, Sure } from './blocks.tsx'
 import { act } from './connection.ts'
 import { Walk } from './steps.tsx'
 import { VERDICTS } from './words.ts'
@@ -19,14 +19,14 @@ export function StepState({ lab, index, step, done, busy }: StepStateProps) {
     VERDICTS[done.unsent && done.verdict !== 'passed' ? 'not yet' : (done.verdict ?? 'looking')]
   const isPassed = done.verdict === 'passed'
   return (
-    <section class={`state ${tone}`} aria-label="State of this step">
+    <section class={`state ${tone}`} tabIndex={-1} aria-label="State of this step">
       <div class="verdict">
         <span class="sign" aria-hidden="true">
           {sign}
         </span>
         <strong>{done.unsent && !isPassed ? 'Ready to be checked' : word}</strong>
         <span class="soft">
-          step {index + 1} of {lab.steps.length} · {isPassed ? step.points : 0}/{step.points} points
+          step {index + 1} of {lab.steps.length} · {done.points}/{step.points} points
         </span>
         <Walk lab={lab} at={step.id} ready={isPassed} />
       </div>
@@ -39,10 +39,9 @@ export function StepState({ lab, index, step, done, busy }: StepStateProps) {
             <CheckButton step={step} busy={busy} main />
           </p>
         )}
-        {!isPassed && !done.unsent && done.reason && <p>{done.reason}</p>}
-        {!isPassed && done.waitsFor && done.waitsFor.length > 0 && (
-          <p>First: {done.waitsFor.map((id) => lab.steps.find((one) => one.id === id)?.title ?? id).join('; ')}.</p>
-        )}
+        {!isPassed &&
+          !done.unsent &&
+          (done.waitsFor ? <WaitsFor lab={lab} steps={done.waitsFor} /> : <p>{done.reason}</p>)}
         {!isPassed && done.finding && !done.unsent && <FindingView finding={done.finding} />}
         {done.measured && (
           // biome-ignore lint/a11y/noNoninteractiveTabindex: a wide table is scrolled by keyboard
@@ -54,6 +53,24 @@ export function StepState({ lab, index, step, done, busy }: StepStateProps) {
         <Help key={`${step.id} help`} step={step} done={done} busy={busy} isPassed={isPassed} />
       </div>
     </section>
+  )
+}
+
+function WaitsFor({ lab, steps }: { lab: LabContent; steps: readonly string[] }) {
+  return (
+    <>
+      <p>It can be checked once this is done:</p>
+      <ul>
+        {lab.steps.map(
+          ({ id, title }, index) =>
+            steps.includes(id) && (
+              <li key={id}>
+                Step {index + 1}: {title}.
+              </li>
+            ),
+        )}
+      </ul>
+    </>
   )
 }
 
@@ -113,7 +130,7 @@ function Answer({ step }: { step: StepContent }) {
       class="answer"
       onSubmit={async (event) => {
         event.preventDefault()
-        const reply = (await act('answer', { step: step.id, text })) as { verdict?: string } | undefined
+        const reply = await act('answer', { step: step.id, text })
         setWrong(reply !== undefined && reply.verdict !== 'passed')
       }}
     >
@@ -149,10 +166,14 @@ interface HelpProps {
 /** Hints in tiers, each with its price before it is taken, and at last the solution. */
 function Help({ step, done, busy, isPassed }: HelpProps) {
   const newest = useRef<HTMLLIElement>(null)
-  const [asked, setAsked] = useState(false)
+  const isAsked = useRef(false)
   const taken = done.hints.length
   const left = step.hints - taken
   const last = left === 1
+  useEffect(() => {
+    if (isAsked.current) newest.current?.focus()
+    isAsked.current = false
+  }, [taken])
   return (
     <div class="help">
       {taken > 0 && (
@@ -169,24 +190,22 @@ function Help({ step, done, busy, isPassed }: HelpProps) {
           {left > 0 && (
             <button
               type="button"
-              onClick={async () => {
-                if ((await act('hint', { step: step.id })) !== undefined) setTimeout(() => newest.current?.focus(), 100)
+              onClick={() => {
+                isAsked.current = true
+                void act('hint', { step: step.id })
               }}
             >
               Hint {taken + 1} of {step.hints}{' '}
               <small>{last ? 'the command; no points, but counted' : 'a nudge; no points, but counted'}</small>
             </button>
           )}
-          {left === 0 &&
-            (asked ? (
-              <button type="button" onClick={() => void act('solve', { step: step.id })}>
-                Yes, perform this step for me
-              </button>
-            ) : (
-              <button type="button" onClick={() => setAsked(true)}>
-                Solve this step …
-              </button>
-            ))}
+          {left === 0 && (
+            <Sure
+              words="Solve this step …"
+              sure="Yes, perform this step for me"
+              act={() => act('solve', { step: step.id })}
+            />
+          )}
           {!done.unsent && <CheckButton step={step} busy={busy} />}
         </div>
       )}

@@ -206,6 +206,7 @@ export async function runOnHost(text: string): Promise<void> {
   const id = (hosts.find((one) => one.id === now().terminal) ?? hosts[0])?.id ?? (await openTerminal('host'))
   if (id === undefined) return
   update({ terminal: id, tab: 'terminals' })
+  viewOf(id).element.scrollIntoView({ block: 'nearest' })
   say(`Typing into the terminal ${hosts.find((one) => one.id === id)?.title ?? 'host'}`)
   await viewOf(id).run(text)
 }

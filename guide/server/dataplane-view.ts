@@ -6,7 +6,14 @@ import { runOnNode } from '../../cluster/node-script.ts'
 import { type LiveConnections, parseIpvsadmList } from '../../dataplane/ipvsadm-save.ts'
 import type { ClusterObjects } from '../../dataplane/objects.ts'
 import { type Cause, causesOf } from '../../dataplane/view/causes.ts'
-import { addMoment, EMPTY_TIMELINE, findMoment, type Moment, type Timeline } from '../../dataplane/view/changes.ts'
+import {
+  addMoment,
+  type Change,
+  EMPTY_TIMELINE,
+  findMoment,
+  type Moment,
+  type Timeline,
+} from '../../dataplane/view/changes.ts'
 import { entriesOf, holdingsOf, type NodeHoldings } from '../../dataplane/view/holdings.ts'
 import { predictOptions } from '../../grading/evaluate.ts'
 import { Trouble } from '../../grading/failure.ts'
@@ -17,17 +24,27 @@ import type { CountersPush, DataplanePush, TimelinePush } from '../protocol.ts'
 /** The maximum number of entries of a node that is sent: a browser cannot render more. */
 const MOST_ENTRIES = 20_000
 
+/** The time in which a command has its first effect on the nodes; what changes later has another reason. */
+const COMMAND_MS = 60_000
+
+/** The characters of a change that name a moment. */
+const LABEL = 70
+
 type Counters = CountersPush['nodes'][string]
+type Causes = Pick<DataplanePush, 'causes' | 'causedBy'>
 
 export class DataplaneView {
   readonly #cluster: Cluster
   readonly #connectionsOf = new Map<string, LiveConnections>()
   #timeline: Timeline = EMPTY_TIMELINE
-  readonly #labels = new Map<number, string>()
+  /** By moment the command before it, and the steps that passed with it. */
+  readonly #commands = new Map<number, string>()
+  readonly #passed = new Map<number, readonly string[]>()
+  #command: { text: string; at: number } | undefined
   #counters = new Map<string, ReadonlyMap<string, string>>()
   #snapshot: Snapshot | undefined
-  #causes: DataplanePush['causes'] = {}
-  #causedBy = ''
+  #causes: Causes = { causes: [], causedBy: {} }
+  #decisive = ''
 
   constructor(cluster: Cluster) {
     this.#cluster = cluster
@@ -59,8 +76,11 @@ export class DataplaneView {
     this.#timeline = addMoment(this.#timeline, Date.now(), this.read(snapshot))
     const isNew = this.#latestNumber() !== before
     const decisive = decisiveIn(snapshot)
-    if (isNew || decisive !== this.#causedBy) this.#causes = causesIn(snapshot, this.#latest().nodes)
-    this.#causedBy = decisive
+    if (isNew || decisive !== this.#decisive) this.#causes = causesIn(snapshot, this.#latest().nodes)
+    this.#decisive = decisive
+    if (isNew && this.#command && Date.now() - this.#command.at < COMMAND_MS)
+      this.#commands.set(this.#latestNumber(), this.#command.text)
+    if (isNew) this.#command = undefined
     const moved = this.#moved()
     const latest = this.#push(snapshot)
     return {
@@ -75,21 +95,25 @@ export class DataplaneView {
     return nodes.map((node) => this.#holdings(node))
   }
 
-  /** Names the latest moment. */
-  label(text: string): TimelinePush {
-    this.#labels.set(this.#latestNumber(), text)
+  /** A command was typed: it names the next moment. */
+  typed(text: string): void {
+    this.#command = { text, at: Date.now() }
+  }
+
+  /** Steps have passed with the latest moment. */
+  passed(steps: readonly string[]): TimelinePush {
+    this.#passed.set(this.#latestNumber(), steps)
     return this.timeline()
   }
 
   timeline(): TimelinePush {
     const { dropped, moments } = this.#timeline
-    return {
-      type: 'timeline',
-      moments: moments.map(({ at, changes }, index) => {
-        const label = this.#labels.get(dropped + index)
-        return { moment: dropped + index, at, changes: changes.length, ...(label === undefined ? {} : { label }) }
-      }),
-    }
+    const labelled = moments.map(({ at, changes }, index) => {
+      const moment = dropped + index
+      const label = labelOf(changes, this.#commands.get(moment), this.#passed.get(moment))
+      return { moment, at, label: moment === 0 ? 'the first read' : label }
+    })
+    return { type: 'timeline', moments: labelled }
   }
 
   /** The nodes at a moment. Throws Error with a sentence when it is no longer kept. */
@@ -149,7 +173,7 @@ export class DataplaneView {
       moment: this.#latestNumber(),
       nodes,
       changes,
-      causes: this.#causes,
+      ...this.#causes,
       ...endsIn(snapshot, hasOutside(this.#cluster)),
     }
   }
@@ -166,21 +190,40 @@ async function readConnections(cluster: Cluster, node: string): Promise<LiveConn
 const decisiveIn = ({ items }: Snapshot): string =>
   JSON.stringify(items.filter(({ kind }) => kind === 'Service' || kind === 'EndpointSlice'))
 
-/** Node → entry → causes. A node whose causes can't be predicted has none. */
-function causesIn(snapshot: Snapshot, holdings: readonly NodeHoldings[]): DataplanePush['causes'] {
-  const causes: DataplanePush['causes'] = {}
+/** `make ipvs: TCP 10.96.0.1:443 rr added, and 35 more; passed: ipvs` */
+function labelOf(
+  [first, ...more]: readonly Change[],
+  command: string | undefined,
+  passed: readonly string[] = [],
+): string {
+  const text = first && (first.text.length > LABEL ? `${first.text.slice(0, LABEL)}…` : first.text)
+  const changes = first && `${text} ${first.change}${more.length === 0 ? '' : `, and ${more.length} more`}`
+  const what = [command, changes].filter(Boolean).join(': ')
+  return [what, passed.length > 0 && `passed: ${passed.join(', ')}`].filter(Boolean).join('; ')
+}
+
+/** Why the entries exist. A node whose causes can't be predicted has none. */
+function causesIn(snapshot: Snapshot, holdings: readonly NodeHoldings[]): Causes {
+  const table = new Map<string, { index: number; cause: Cause }>()
+  const indexOf = (cause: Cause): number => {
+    const key = JSON.stringify(cause)
+    const known = table.get(key) ?? { index: table.size, cause }
+    table.set(key, known)
+    return known.index
+  }
+  const causedBy: Causes['causedBy'] = {}
   for (const held of holdings) {
     const node = snapshot.node(held.node)
     const mode = held.mode
     if (held.trouble !== undefined || (mode !== 'iptables' && mode !== 'ipvs' && mode !== 'nftables')) continue
     try {
       const found = causesOf(stateOf(node), objectsOf(snapshot), predictOptions(node, mode), held)
-      causes[held.node] = Object.fromEntries([...found].map(([id, list]): [string, Cause[]] => [id, [...list]]))
+      causedBy[held.node] = Object.fromEntries([...found].map(([id, causes]) => [id, causes.map(indexOf)]))
     } catch {
       // A version or a configuration that can't be predicted: the steps report it.
     }
   }
-  return causes
+  return { causes: [...table.values()].map(({ cause }) => cause), causedBy }
 }
 
 /** The Services, and the possible origins and destinations of a packet. */

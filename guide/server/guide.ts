@@ -68,7 +68,10 @@ export class PageGuide implements Guide {
     this.#terminals = new Terminals(
       (place) => shellAt(cluster, place, kubectlFolder),
       (push) => this.#hub.push(push),
-      () => this.#watch.sign(),
+      (command) => {
+        if (command !== undefined) this.#dataplane.typed(command)
+        this.#watch.sign()
+      },
     )
   }
 
@@ -294,7 +297,7 @@ export class PageGuide implements Guide {
     if (counters) this.#hub.pass(counters)
     if (moment) for (const push of moment) this.#hub.push(push)
     else this.#hub.keep(latest)
-    if (passed.length > 0) this.#hub.push(this.#dataplane.label(`passed: ${passed.join(', ')}`))
+    if (passed.length > 0) this.#hub.push(this.#dataplane.passed(passed))
     this.#hub.push(await this.#incidents.see(snapshot, latest.nodes))
     return moment || passed.length > 0 ? 'changed' : 'unchanged'
   }

@@ -31,7 +31,7 @@ export function blocksOf(text: string): Block[] {
 }
 
 /** The constant content of a lab, in the learner's names. `places` are those of terminals. */
-export function labContent({ definition, intro, outro, steps }: GuideLab, places: string[]): LabContent {
+export function labContent({ definition, intro, steps }: GuideLab, places: string[]): LabContent {
   return {
     number: definition.number,
     title: definition.title,
@@ -45,7 +45,6 @@ export function labContent({ definition, intro, outro, steps }: GuideLab, places
       hints: hints.length,
       ...(question === undefined ? {} : { question }),
     })),
-    outro: blocksOf(outro),
     labs: listLabs().map(({ number }) => ({ number, title: readLab(number).title })),
     places,
   }

@@ -2,7 +2,7 @@ import { isDone, type LabProgress, outcomeOf, pointsOf } from '../../course/lab-
 import type { StepOutcome } from '../../grading/failure.ts'
 import type { StepDefinition } from '../../grading/lab-definition.ts'
 import { differencesOf } from '../../grading/learner-report.ts'
-import { findingOf } from '../../grading/report.ts'
+import { findingOf, pointsWith } from '../../grading/report.ts'
 import type { Finding, ProgressPush, StepProgress } from '../protocol.ts'
 
 /** The parts of the push that are not in the progress. */
@@ -29,6 +29,7 @@ function stepProgress(progress: LabProgress, step: StepDefinition): StepProgress
   const { verdict, reason, waitsFor, measured, failure } = outcome ?? {}
   return {
     id: step.id,
+    points: outcome?.verdict === 'passed' ? pointsWith(step.points, outcome) : 0,
     held: held.has(step.id),
     unsent: outcome?.unsent === true && !isDone(outcome),
     hints: texts.slice(0, hints.get(step.id) ?? 0),
