@@ -1,6 +1,6 @@
 // What the guide's page and its server send each other. Pushes travel over the WebSocket /events, actions are POST /api/NAME
 // with JSON and have one reply; terminals are WebSockets of their own, /terminal/ID: binary messages are what is typed and what
-// is printed, text messages are JSON (TERMINAL_REQUEST from the page, TerminalNews to it).
+// is printed, text messages of the page are JSON (TERMINAL_REQUEST).
 
 import { z } from 'zod'
 import type { Cause } from '../dataplane/view/causes.ts'
@@ -125,11 +125,6 @@ export const TERMINAL_REQUEST = z.strictObject({
   columns: z.number().int().min(2).max(1000),
   rows: z.number().int().min(1).max(1000),
 })
-
-/** What a terminal sends to the page as text: why nothing more will be printed. */
-export interface TerminalNews {
-  ended: string
-}
 
 export interface IncidentPush {
   type: 'incident'

@@ -1,7 +1,7 @@
 import { FitAddon } from '@xterm/addon-fit'
 import { Terminal } from '@xterm/xterm'
 import type { z } from 'zod'
-import type { TERMINAL_REQUEST, TerminalNews } from '../protocol.ts'
+import type { TERMINAL_REQUEST } from '../protocol.ts'
 import { act, RETRY_MS, socketTo } from './connection.ts'
 import { now, say, update } from './store.ts'
 
@@ -105,9 +105,7 @@ export class TerminalView {
       this.#terminal.write(RESET)
       this.#tellSize()
     }
-    socket.onmessage = ({ data }: MessageEvent<string | ArrayBuffer>) => {
-      if (typeof data === 'string')
-        return this.#terminal.write(`\r\n\x1b[33m${(JSON.parse(data) as TerminalNews).ended}\x1b[0m`)
+    socket.onmessage = ({ data }: MessageEvent<ArrayBuffer>) => {
       this.#unshown += data.byteLength
       this.#terminal.write(new Uint8Array(data), () => {
         this.#unshown -= data.byteLength

@@ -6,7 +6,7 @@ import type { IPty } from '@lydell/node-pty'
 import serialize from '@xterm/addon-serialize'
 import headless from '@xterm/headless'
 import type { WebSocket } from 'ws'
-import { TERMINAL_REQUEST, type TerminalNews, type TerminalsPush } from '../protocol.ts'
+import { TERMINAL_REQUEST, type TerminalsPush } from '../protocol.ts'
 import { MOST_WAITING } from './hub.ts'
 
 /** The place of the user's own shell. */
@@ -33,6 +33,7 @@ interface Terminal {
   id: string
   place: string
   title: string
+  start: () => IPty
   pty: IPty
   /** What the terminal shows, so that a page that connects later is sent the screen and none of the sequences that led to it. */
   screen: InstanceType<typeof headless.Terminal>
@@ -40,7 +41,7 @@ interface Terminal {
   pages: Set<WebSocket>
   /** The line that is being typed; undefined where it was edited in a way that only the shell understands. */
   line: string | undefined
-  ended?: string
+  hasEnded: boolean
 }
 
 export class Terminals {
@@ -74,35 +75,51 @@ export class Terminals {
       throw new Error(`There are ${MOST} terminals already: close one of them before you open another.`)
     const { file, words, env, cwd } = this.#commandFor(place)
     const { spawn } = await this.#library()
-    const pty = spawn(file, words, { ...SIZE, name: 'xterm-256color', cwd, env })
     const id = `t${++this.#count}`
     const same = [...this.#terminals.values()].filter((other) => other.place === place).length
     const title = same === 0 ? place : `${place} (${same + 1})`
     const screen = new headless.Terminal({ ...SIZE, scrollback: SCROLLBACK, allowProposedApi: true })
     const snapshot = new serialize.SerializeAddon()
     screen.loadAddon(snapshot)
-    const terminal: Terminal = { id, place, title, pty, screen, snapshot, pages: new Set(), line: '' }
+    const pages = new Set<WebSocket>()
+    const start = () => {
+      const pty = spawn(file, words, { cols: screen.cols, rows: screen.rows, name: 'xterm-256color', cwd, env })
+      let unread = 0
+      const show = (text: string) => {
+        unread += text.length
+        if (unread > MOST_UNREAD) pty.pause()
+        screen.write(text, () => {
+          unread -= text.length
+          if (unread <= MOST_UNREAD) pty.resume()
+          for (const page of pages) {
+            // It connects again and is sent the screen as it is then.
+            if (page.bufferedAmount > MOST_WAITING) page.terminate()
+            else page.send(Buffer.from(text))
+          }
+        })
+      }
+      pty.onData(show)
+      pty.onExit(({ exitCode }) => {
+        terminal.hasEnded = true
+        show(
+          `\r\n\x1b[33mThe shell at "${title}" has ended with exit code ${exitCode}. Press Enter to start it again.\x1b[0m\r\n`,
+        )
+      })
+      return pty
+    }
+    const terminal: Terminal = {
+      id,
+      place,
+      title,
+      start,
+      pty: start(),
+      screen,
+      snapshot,
+      pages,
+      line: '',
+      hasEnded: false,
+    }
     this.#terminals.set(id, terminal)
-    let unread = 0
-    pty.onData((text) => {
-      unread += text.length
-      if (unread > MOST_UNREAD) pty.pause()
-      screen.write(text, () => {
-        unread -= text.length
-        if (unread <= MOST_UNREAD) pty.resume()
-        for (const page of terminal.pages) {
-          // It connects again and is sent the screen as it is then.
-          if (page.bufferedAmount > MOST_WAITING) page.terminate()
-          else page.send(Buffer.from(text))
-        }
-      })
-    })
-    pty.onExit(({ exitCode }) => {
-      terminal.ended = `The shell at "${title}" has ended with exit code ${exitCode}.`
-      screen.write('', () => {
-        for (const page of terminal.pages) sendNews(page, terminal)
-      })
-    })
     this.#tell()
     return id
   }
@@ -115,12 +132,10 @@ export class Terminals {
     // Behind the output that is not yet on the screen.
     screen.write('', () => {
       page.send(Buffer.from(snapshot.serialize()))
-      sendNews(page, terminal)
       if (page.readyState === page.OPEN) pages.add(page)
     })
     page.on('close', () => pages.delete(page))
     page.on('message', (data: Buffer, isBinary) => {
-      if (terminal.ended !== undefined) return
       if (isBinary) this.#type(terminal, data.toString())
       else resize(terminal, data)
     })
@@ -133,7 +148,7 @@ export class Terminals {
     if (!terminal) throw new Error(`There is no terminal "${id}".`)
     this.#terminals.delete(id)
     for (const page of terminal.pages) page.close()
-    if (terminal.ended === undefined) endSession(terminal.pty.pid, 'SIGHUP')
+    if (!terminal.hasEnded) endSession(terminal.pty.pid, 'SIGHUP')
     this.#tell()
   }
 
@@ -162,6 +177,12 @@ export class Terminals {
   }
 
   #type(terminal: Terminal, text: string): void {
+    if (terminal.hasEnded) {
+      if (!text.includes('\r')) return
+      terminal.hasEnded = false
+      terminal.pty = terminal.start()
+      return
+    }
     terminal.pty.write(text)
     if (!text.includes('\r')) {
       terminal.line = lineAfter(terminal.line, text)
@@ -201,10 +222,6 @@ function lineAfter(line: string | undefined, keys: string): string | undefined {
   return after
 }
 
-function sendNews(page: WebSocket, { ended }: Terminal): void {
-  if (ended !== undefined) page.send(JSON.stringify({ ended } satisfies TerminalNews))
-}
-
 function resize({ pty, screen }: Terminal, data: Buffer): void {
   let asked: unknown
   try {
@@ -215,11 +232,11 @@ function resize({ pty, screen }: Terminal, data: Buffer): void {
   const size = TERMINAL_REQUEST.safeParse(asked)
   if (!size.success) return
   const { columns, rows } = size.data
+  screen.resize(columns, rows)
   try {
     pty.resize(columns, rows)
-    screen.resize(columns, rows)
   } catch {
-    // The shell has ended, which is not yet known.
+    // The shell has ended.
   }
 }
 
