@@ -1,4 +1,4 @@
-// What the guide's page and its server send each other. Pushes travel over the WebSocket /events, actions are POST /api/NAME
+// What the guide's page and its server send each other. A field that is undefined is left out of the JSON. Pushes travel over the WebSocket /events, actions are POST /api/NAME
 // with JSON and have one reply; terminals are WebSockets of their own, /terminal/ID: binary messages are what is typed and what
 // is printed, text messages of the page are JSON (TERMINAL_REQUEST).
 
@@ -28,7 +28,7 @@ export interface StepContent {
   /** The text to read after the step has passed. */
   seen: Block[]
   hints: number
-  question?: string
+  question: string | undefined
 }
 
 /** Rendered Markdown (raw HTML in the source is escaped), or a fence that a learner can run. */
@@ -45,34 +45,34 @@ export interface ProgressPush {
   workedMs: number
   paused: boolean
   /** The name of long work in progress. */
-  busy?: string
+  busy: string | undefined
   /** Why the nodes could not be read, with the next command. */
-  trouble?: string
+  trouble: string | undefined
   steps: StepProgress[]
-  summary?: Block[]
+  summary: Block[] | undefined
 }
 
 export interface StepProgress {
   id: string
   /** The points that it gives now. */
   points: number
-  verdict?: Verdict
+  verdict: Verdict | undefined
   /** It was already true before the learner did anything. */
   held: boolean
   /** Everything that can be seen without packets holds; a check sends the requests that prove it. */
   unsent: boolean
   /** The finding while it is open. */
-  finding?: Finding
-  reason?: string
-  waitsFor?: string[]
+  finding: Finding | undefined
+  reason: string | undefined
+  waitsFor: string[] | undefined
   /** The hints taken so far. */
   hints: string[]
-  measured?: string[]
+  measured: string[] | undefined
 }
 
 /** As `make check` prints it: `inspect` is the command to look with, `hint` what is to be done, `next` the command for that. */
 export interface Finding {
-  node?: string
+  node: string | undefined
   inspect: string
   expected: string
   actual: string
@@ -80,7 +80,7 @@ export interface Finding {
   differences: string[]
   why: string
   hint: string
-  next?: string
+  next: string
 }
 
 /** A push: what the nodes hold now, and the changes since the previous push. */
@@ -117,7 +117,7 @@ export interface TerminalsPush {
   type: 'terminals'
   terminals: { id: string; place: string; title: string }[]
   /** Why there are none (no prebuilt node-pty for this machine). */
-  trouble?: string
+  trouble: string | undefined
 }
 
 /** What the page sends to a terminal as text; how large the page shows it. */

@@ -38,8 +38,10 @@ export function App({ state }: { state: State }) {
   }, [])
   const tabs = tabsOf(state)
   const tab = tabs.includes(state.tab) ? state.tab : 'terminals'
+  const before = useRef(tab)
   useEffect(() => {
-    if (isFocusLost()) document.getElementById(`panel-${tab}`)?.focus()
+    if (before.current !== tab && isFocusLost()) document.getElementById(`panel-${tab}`)?.focus()
+    before.current = tab
   }, [tab])
   return (
     <>

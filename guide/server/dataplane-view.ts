@@ -6,14 +6,7 @@ import { runOnNode } from '../../cluster/node-script.ts'
 import { type LiveConnections, parseIpvsadmList } from '../../dataplane/ipvsadm-save.ts'
 import type { ClusterObjects } from '../../dataplane/objects.ts'
 import { type Cause, causesOf } from '../../dataplane/view/causes.ts'
-import {
-  addMoment,
-  type Change,
-  EMPTY_TIMELINE,
-  findMoment,
-  type Moment,
-  type Timeline,
-} from '../../dataplane/view/changes.ts'
+import { addMoment, EMPTY_TIMELINE, findMoment, type Moment, type Timeline } from '../../dataplane/view/changes.ts'
 import { entriesOf, holdingsOf, type NodeHoldings } from '../../dataplane/view/holdings.ts'
 import { predictOptions } from '../../grading/evaluate.ts'
 import { Trouble } from '../../grading/failure.ts'
@@ -37,9 +30,8 @@ export class DataplaneView {
   readonly #cluster: Cluster
   readonly #connectionsOf = new Map<string, LiveConnections>()
   #timeline: Timeline = EMPTY_TIMELINE
-  /** By moment the command before it, and the steps that passed with it. */
-  readonly #commands = new Map<number, string>()
-  readonly #passed = new Map<number, readonly string[]>()
+  /** By moment. */
+  readonly #labels = new Map<number, string>()
   #command: { text: string; at: number } | undefined
   #counters = new Map<string, ReadonlyMap<string, string>>()
   #snapshot: Snapshot | undefined
@@ -78,9 +70,7 @@ export class DataplaneView {
     const decisive = decisiveIn(snapshot)
     if (isNew || decisive !== this.#decisive) this.#causes = causesIn(snapshot, this.#latest().nodes)
     this.#decisive = decisive
-    if (isNew && this.#command && Date.now() - this.#command.at < COMMAND_MS)
-      this.#commands.set(this.#latestNumber(), this.#command.text)
-    if (isNew) this.#command = undefined
+    if (isNew) this.#label()
     const moved = this.#moved()
     const latest = this.#push(snapshot)
     return {
@@ -102,18 +92,29 @@ export class DataplaneView {
 
   /** Steps have passed with the latest moment. */
   passed(steps: readonly string[]): TimelinePush {
-    this.#passed.set(this.#latestNumber(), steps)
+    const latest = this.#latestNumber()
+    this.#labels.set(latest, [this.#labels.get(latest), `passed: ${steps.join(', ')}`].filter(Boolean).join('; '))
     return this.timeline()
   }
 
   timeline(): TimelinePush {
     const { dropped, moments } = this.#timeline
-    const labelled = moments.map(({ at, changes }, index) => {
+    const labelled = moments.map(({ at }, index) => {
       const moment = dropped + index
-      const label = labelOf(changes, this.#commands.get(moment), this.#passed.get(moment))
-      return { moment, at, label: moment === 0 ? 'the first read' : label }
+      return { moment, at, label: this.#labels.get(moment) ?? '' }
     })
     return { type: 'timeline', moments: labelled }
+  }
+
+  /** Labels the latest moment: `make ipvs: TCP 10.96.0.1:443 rr added, and 35 more`. */
+  #label(): void {
+    const { at, changes } = this.#latest()
+    const [first, ...more] = changes
+    const text = first && (first.text.length > LABEL ? `${first.text.slice(0, LABEL)}…` : first.text)
+    const changed = first && `${text} ${first.change}${more.length === 0 ? '' : `, and ${more.length} more`}`
+    const command = this.#command && at - this.#command.at < COMMAND_MS ? this.#command.text : undefined
+    this.#labels.set(this.#latestNumber(), [command, changed ?? 'the first read'].filter(Boolean).join(': '))
+    this.#command = undefined
   }
 
   /** The nodes at a moment. Throws Error with a sentence when it is no longer kept. */
@@ -189,18 +190,6 @@ async function readConnections(cluster: Cluster, node: string): Promise<LiveConn
 /** The objects that decide what kube-proxy writes, to be compared. */
 const decisiveIn = ({ items }: Snapshot): string =>
   JSON.stringify(items.filter(({ kind }) => kind === 'Service' || kind === 'EndpointSlice'))
-
-/** `make ipvs: TCP 10.96.0.1:443 rr added, and 35 more; passed: ipvs` */
-function labelOf(
-  [first, ...more]: readonly Change[],
-  command: string | undefined,
-  passed: readonly string[] = [],
-): string {
-  const text = first && (first.text.length > LABEL ? `${first.text.slice(0, LABEL)}…` : first.text)
-  const changes = first && `${text} ${first.change}${more.length === 0 ? '' : `, and ${more.length} more`}`
-  const what = [command, changes].filter(Boolean).join(': ')
-  return [what, passed.length > 0 && `passed: ${passed.join(', ')}`].filter(Boolean).join('; ')
-}
 
 /** Why the entries exist. A node whose causes can't be predicted has none. */
 function causesIn(snapshot: Snapshot, holdings: readonly NodeHoldings[]): Causes {

@@ -371,9 +371,9 @@ export class PageGuide implements Guide {
         at,
         workedMs: session.workedMs(),
         paused: session.paused,
-        ...(this.#busy === undefined ? {} : { busy: this.#busy }),
-        ...(this.#trouble === undefined ? {} : { trouble: this.#trouble }),
-        ...(this.#summary === undefined || this.#place !== 'end' ? {} : { summary: this.#summary }),
+        busy: this.#busy,
+        trouble: this.#trouble,
+        summary: this.#place === 'end' ? this.#summary : undefined,
       }),
     )
   }

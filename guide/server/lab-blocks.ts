@@ -43,7 +43,7 @@ export function labContent({ definition, intro, steps }: GuideLab, places: strin
       task: blocksOf(task),
       seen: blocksOf(seen),
       hints: hints.length,
-      ...(question === undefined ? {} : { question }),
+      question,
     })),
     labs: listLabs().map(({ number }) => ({ number, title: readLab(number).title })),
     places,

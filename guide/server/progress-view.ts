@@ -33,11 +33,11 @@ function stepProgress(progress: LabProgress, step: StepDefinition): StepProgress
     held: held.has(step.id),
     unsent: outcome?.unsent === true && !isDone(outcome),
     hints: texts.slice(0, hints.get(step.id) ?? 0),
-    ...(verdict && { verdict }),
-    ...(failure && { finding: findingFor(lab.definition.number, step, failure) }),
-    ...(reason !== undefined && { reason }),
-    ...(waitsFor && { waitsFor }),
-    ...(measured && { measured }),
+    verdict,
+    finding: failure && findingFor(lab.definition.number, step, failure),
+    reason,
+    waitsFor,
+    measured,
   }
 }
 

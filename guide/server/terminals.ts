@@ -197,7 +197,7 @@ export class Terminals {
 
   #tell(): void {
     const terminals = [...this.#terminals.values()].map(({ id, place, title }) => ({ id, place, title }))
-    this.#onChange({ type: 'terminals', terminals, ...(this.#trouble === undefined ? {} : { trouble: this.#trouble }) })
+    this.#onChange({ type: 'terminals', terminals, trouble: this.#trouble })
   }
 
   async #library(): Promise<typeof import('@lydell/node-pty')> {

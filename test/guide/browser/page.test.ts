@@ -235,6 +235,22 @@ test('what nodes hold is text, whatever it contains', async () => {
   await guide.onNode(NODE, `iptables -D FORWARD 1; ipset destroy '<b>set</b>'`)
 })
 
+test('the name of a Service is text, whatever it contains', async () => {
+  const hostile = 'default/<img src=x onerror=alert(1)>'
+  const looked = await guide.page({}, (one) =>
+    one.routeWebSocket('**/events', (socket) => {
+      const server = socket.connectToServer()
+      server.onMessage((message) => socket.send(String(message).replaceAll('default/web', hostile)))
+    }),
+  )
+  await looked.getByRole('tab', { name: 'Dataplane' }).click()
+  await looked.getByLabel('Because of').selectOption(hostile)
+  await looked.getByRole('treeitem', { name: /TCP 10\.96\.[\d.]+:80 / }).click()
+  await looked.getByLabel('Selected entry').getByText(`Everything because of ${hostile}`).first().waitFor()
+  expect(await looked.locator('img').count()).toBe(0)
+  await looked.context().close()
+})
+
 test('axe-core finds nothing: in no tab, light, dark and narrow', async () => {
   await goTo('sets')
   const found: string[] = []
