@@ -15,6 +15,7 @@ const starting = [
   ...['scripts', 'host', 'cluster', 'instructors'].map((folder) => `test/${folder}/**/*.test.ts`),
   'test/{grading,dataplane}/**/{cli,vitest-face,expect-script,nft-kernel}.test.ts',
   'test/course/lint-course.test.ts',
+  'test/slides/painted.test.ts',
   'embedded/test/apiserver/kubectl-*.test.ts',
 ]
 

@@ -1,6 +1,5 @@
-import { compareIpsets } from './compare/compare-ipsets.ts'
 import { compareIptables } from './compare/compare-iptables.ts'
-import { compareLinks, compareVirtualServers } from './compare/compare-ipvs.ts'
+import { compareIpsets, compareLinks, compareVirtualServers } from './compare/compare-ipvs.ts'
 import { compareNftables } from './compare/compare-nftables.ts'
 import type { CompareOptions, Finding } from './compare/finding.ts'
 import type { NodeState } from './node-state.ts'

@@ -3,7 +3,7 @@
 import { z } from 'zod'
 import { BoundedCache } from './bounded-cache.ts'
 import { canonicalAddress, familyOf } from './ip-address.ts'
-import { ParseError } from './parse-error.ts'
+import { ParseError, parseJson } from './parse-error.ts'
 
 export interface LinkAddress {
   family: 'inet' | 'inet6'
@@ -67,21 +67,10 @@ function linkByLink(text: string): Link[] | undefined {
   }
 }
 
-function readWhole(text: string): Link[] {
-  let json: unknown
-  try {
-    json = JSON.parse(text)
-  } catch {
-    throw new ParseError(SOURCE, 1, text.slice(0, 80), 'not JSON (take the output with ip -j addr)')
-  }
-  const read = outputSchema.safeParse(json)
-  if (!read.success) {
-    const issue = read.error.issues[0]
-    const place = issue?.path.join('.') || 'the output'
-    throw new ParseError(SOURCE, 1, text.slice(0, 80), `${place} is not output of ip (${issue?.message})`)
-  }
-  return read.data.flatMap((link) => (link.ifname === undefined ? [] : [readLink(link.ifname, link)]))
-}
+const readWhole = (text: string): Link[] =>
+  parseJson(SOURCE, text, outputSchema, SOURCE).flatMap((link) =>
+    link.ifname === undefined ? [] : [readLink(link.ifname, link)],
+  )
 
 function readLink(ifname: string, link: z.infer<typeof linkSchema>): Link {
   const name = ifname.split('@')[0] ?? ifname

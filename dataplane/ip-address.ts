@@ -7,8 +7,8 @@ export type Family = 'ipv4' | 'ipv6'
 /** The number of bits of an address of the family. */
 export const addressBits = (family: Family): 32 | 128 => (family === 'ipv4' ? 32 : 128)
 
-/** `/32` or `/128`: what iptables-save appends to a single address. */
-export const hostLength = (family: Family): string => `/${addressBits(family)}`
+/** `10.0.0.1/32`, `fd00::1/128`: a single address as iptables-save prints it. */
+export const asHost = (address: string): string => `${address}/${address.includes(':') ? 128 : 32}`
 
 export const loopbackRange = (family: Family): string => (family === 'ipv4' ? '127.0.0.0/8' : '::1/128')
 

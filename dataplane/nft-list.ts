@@ -3,7 +3,7 @@
 import { z } from 'zod'
 import { expression, ruleText, statement, TooDeep } from './nft-expression.ts'
 import type { NftChain, NftMap, NftSet, NftTable } from './nft-table.ts'
-import { ParseError } from './parse-error.ts'
+import { ParseError, parseJson } from './parse-error.ts'
 
 const SOURCE = 'nft -j list'
 
@@ -52,25 +52,9 @@ const list = (value: string | string[] | undefined): string[] => (Array.isArray(
  * objects are ignored. Throws ParseError if the text is not such a listing.
  */
 export function parseNftList(text: string): NftTable[] {
-  let json: unknown
+  const { nftables } = parseJson(SOURCE, text, listingSchema, 'nft -j list table ip kube-proxy')
   try {
-    json = JSON.parse(text)
-  } catch {
-    throw new ParseError(
-      SOURCE,
-      1,
-      text.slice(0, 80),
-      'not JSON (take the output with nft -j list table ip kube-proxy)',
-    )
-  }
-  const read = listingSchema.safeParse(json)
-  if (!read.success) {
-    const issue = read.error.issues[0]
-    const place = issue?.path.join('.') || 'the listing'
-    throw new ParseError(SOURCE, 1, text.slice(0, 80), `${place} is not output of nft (${issue?.message})`)
-  }
-  try {
-    return readItems(read.data.nftables)
+    return readItems(nftables)
   } catch (error) {
     if (!(error instanceof TooDeep)) throw error
     throw new ParseError(SOURCE, 1, text.slice(0, 80), 'an expression is nested too deeply')

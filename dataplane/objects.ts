@@ -1,7 +1,7 @@
 // Output of `kubectl get nodes,services,endpointslices,pods,configmaps -A -o json`: a v1 List of API objects.
 
 import { type EndpointSlice, readEndpointSlice } from './objects/endpoint-slice.ts'
-import { type Fault, FieldReader, isObject, type JsonObject } from './objects/field-reader.ts'
+import { type Fault, FaultsError, FieldReader, isObject, type JsonObject } from './objects/field-reader.ts'
 import { type Node, type Pod, readNode, readPod } from './objects/node.ts'
 import { readService, type Service } from './objects/service.ts'
 
@@ -22,16 +22,8 @@ export interface ClusterObjects {
   kubeProxyConfigMap?: Record<string, string>
 }
 
-/** The input is not a list of API objects. `faults` contains every fault with its object and field. */
-export class ObjectsError extends Error {
-  readonly faults: Fault[]
-
-  constructor(faults: Fault[]) {
-    super(faults.map((fault) => `${fault.object}: ${fault.field} ${fault.message}`).join('\n'))
-    this.name = 'ObjectsError'
-    this.faults = faults
-  }
-}
+/** The input is not a list of API objects. */
+export class ObjectsError extends FaultsError {}
 
 /** One sentence for each object that was left out, with the reason. */
 export function leftOutObjects(faults: readonly Fault[]): string[] {
@@ -41,7 +33,40 @@ export function leftOutObjects(faults: readonly Fault[]): string[] {
   return [...reasons].map(([object, why]) => `${object} was left out: ${why.join('; ')}`)
 }
 
-const KINDS = new Set(['Node', 'Service', 'EndpointSlice', 'Pod', 'ServiceCIDR', 'ConfigMap'])
+/** Reads an object of one kind, and returns what adds it to the others. */
+type Reader = (read: FieldReader, raw: JsonObject, namespace: string, name: string) => (to: ClusterObjects) => unknown
+
+/** Kinds without a reader are ignored. */
+const READERS: Record<string, Reader> = {
+  Node(read, raw, _namespace, name) {
+    const node = readNode(read, raw, name)
+    return ({ nodes }) => nodes.push(node)
+  },
+  Service(...given) {
+    const service = readService(...given)
+    return ({ services }) => services.push(service)
+  },
+  EndpointSlice(...given) {
+    const slice = readEndpointSlice(...given)
+    return ({ endpointSlices }) => endpointSlices.push(slice)
+  },
+  Pod(...given) {
+    const pod = readPod(...given)
+    return ({ pods }) => pods.push(pod)
+  },
+  ServiceCIDR(read, raw) {
+    const cidrs = read.list(read.child(raw.spec, 'spec').cidrs, 'spec.cidrs')
+    const ranges = cidrs.flatMap((item, index) => read.cidr(item, `spec.cidrs[${index}]`) ?? [])
+    return ({ serviceCIDRs }) => serviceCIDRs.push(...ranges)
+  },
+  ConfigMap(read, raw, namespace, name) {
+    if (namespace !== 'kube-system' || name !== 'kube-proxy') return () => {}
+    const data = read.labels(raw.data, 'data')
+    return (objects) => {
+      objects.kubeProxyConfigMap = data
+    }
+  },
+}
 
 /** Kinds whose objects have no namespace. */
 const CLUSTER_SCOPED = new Set(['Node', 'ServiceCIDR'])
@@ -68,17 +93,8 @@ function flatten(json: unknown, path: string, faults: Fault[], kind: string, fou
     return
   }
   if (own === '') faults.push({ object: 'input', field: path, message: 'has no kind' })
-  else if (KINDS.has(own)) found.push([json, own])
+  else if (Object.hasOwn(READERS, own)) found.push([json, own])
 }
-
-/** An object as it was read, without a fault. */
-type ReadObject =
-  | { kind: 'Node'; value: Node }
-  | { kind: 'Service'; value: Service }
-  | { kind: 'EndpointSlice'; value: EndpointSlice }
-  | { kind: 'Pod'; value: Pod }
-  | { kind: 'ServiceCIDR'; value: string[] }
-  | { kind: 'ConfigMap'; value: Record<string, string> | undefined }
 
 /**
  * Reads the JSON of a v1 List (untrusted) into typed objects; kinds that are unrelated to Services are ignored.
@@ -96,46 +112,17 @@ export function readObjects(json: unknown): { objects: ClusterObjects; faults: F
   const seen = new Set<string>()
   for (const [raw, kind] of found) {
     const own: Fault[] = []
-    const { namespace, name, read } = readOne(raw, kind, own)
+    const metadata = isObject(raw.metadata) ? raw.metadata : {}
+    const label = [metadata.namespace, metadata.name].filter((part) => typeof part === 'string').join('/')
+    const read = new FieldReader(`${kind} ${label || '(unnamed)'}`, own)
+    const name = read.name(metadata.name, 'metadata.name')
+    const namespace = CLUSTER_SCOPED.has(kind) ? '' : read.name(metadata.namespace, 'metadata.namespace')
+    const addTo = READERS[kind]?.(read, raw, namespace, name)
     const key = `${kind} ${namespace}/${name}`
-    if (name !== '' && seen.has(key))
-      own.push({ object: labelOf(raw, kind), field: 'metadata.name', message: `"${name}" is listed twice` })
+    if (name !== '' && seen.has(key)) read.fault('metadata.name', `"${name}" is listed twice`)
     seen.add(key)
     faults.push(...own)
-    if (own.length > 0) continue
-    if (read.kind === 'Node') objects.nodes.push(read.value)
-    else if (read.kind === 'Service') objects.services.push(read.value)
-    else if (read.kind === 'EndpointSlice') objects.endpointSlices.push(read.value)
-    else if (read.kind === 'Pod') objects.pods.push(read.value)
-    else if (read.kind === 'ServiceCIDR') objects.serviceCIDRs.push(...read.value)
-    else if (read.value) objects.kubeProxyConfigMap = read.value
+    if (own.length === 0) addTo?.(objects)
   }
   return { objects, faults }
-}
-
-function labelOf(raw: JsonObject, kind: string): string {
-  const metadata = isObject(raw.metadata) ? raw.metadata : {}
-  const label = [metadata.namespace, metadata.name].filter((part) => typeof part === 'string').join('/')
-  return `${kind} ${label || '(unnamed)'}`
-}
-
-function readOne(raw: JsonObject, kind: string, faults: Fault[]) {
-  const metadata = isObject(raw.metadata) ? raw.metadata : {}
-  const read = new FieldReader(labelOf(raw, kind), faults)
-  const name = read.name(metadata.name, 'metadata.name')
-  const namespace = CLUSTER_SCOPED.has(kind) ? '' : read.name(metadata.namespace, 'metadata.namespace')
-  return { namespace, name, read: readKind(read, raw, kind, namespace, name) }
-}
-
-function readKind(read: FieldReader, raw: JsonObject, kind: string, namespace: string, name: string): ReadObject {
-  if (kind === 'Node') return { kind, value: readNode(read, raw, name) }
-  if (kind === 'Service') return { kind, value: readService(read, raw, namespace, name) }
-  if (kind === 'EndpointSlice') return { kind, value: readEndpointSlice(read, raw, namespace, name) }
-  if (kind === 'Pod') return { kind, value: readPod(read, raw, namespace, name) }
-  if (kind === 'ServiceCIDR') {
-    const cidrs = read.list(read.child(raw.spec, 'spec').cidrs, 'spec.cidrs')
-    return { kind, value: cidrs.flatMap((item, index) => read.cidr(item, `spec.cidrs[${index}]`) ?? []) }
-  }
-  const isKubeProxy = namespace === 'kube-system' && name === 'kube-proxy'
-  return { kind: 'ConfigMap', value: isKubeProxy ? read.labels(raw.data, 'data') : undefined }
 }

@@ -1,3 +1,5 @@
+import type { z } from 'zod'
+
 /**
  * The text is not output of the named program. `line` counts from 1; `text` is the invalid line, truncated. `message`
  * is one sentence for people.
@@ -25,6 +27,29 @@ const LONGEST_QUOTE = 200
 function readable(text: string): string {
   const cut = text.length > LONGEST_QUOTE ? `${text.slice(0, LONGEST_QUOTE)}…` : text
   return cut.replace(/[\x00-\x1f\x7f]/g, (control) => `\\x${control.charCodeAt(0).toString(16).padStart(2, '0')}`)
+}
+
+/**
+ * The JSON that a program printed. Throws ParseError if it is not JSON or does not fit the schema, with the path of the misfit.
+ * @param hint how to take the output
+ */
+export function parseJson<Schema extends z.ZodType>(
+  source: string,
+  text: string,
+  schema: Schema,
+  hint: string,
+): z.infer<Schema> {
+  const fail = (fault: string) => new ParseError(source, 1, text.slice(0, 80), fault)
+  let json: unknown
+  try {
+    json = JSON.parse(text)
+  } catch {
+    throw fail(`not JSON (take the output with ${hint})`)
+  }
+  const { data, error } = schema.safeParse(json)
+  if (!error) return data
+  const [issue] = error.issues
+  throw fail(`${issue?.path.join('.') || 'the text'} is not output of ${source.split(' ')[0]} (${issue?.message})`)
 }
 
 /**

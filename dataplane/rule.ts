@@ -1,4 +1,4 @@
-import { familyOf, hostLength } from './ip-address.ts'
+import { asHost, familyOf } from './ip-address.ts'
 import { ALIASES, MATCH_OPTIONS, type Options, QUOTED_OPTIONS, TARGET_OPTIONS } from './rule-options.ts'
 import { quoteWord, splitWords } from './words.ts'
 
@@ -156,11 +156,8 @@ function tableOf(holder: Match | Target): Options | undefined {
 }
 
 /** iptables-save prints a host with its full prefix. */
-function asPrefix(address: string): string {
-  if (address.includes('/')) return address
-  const family = familyOf(address)
-  return family === undefined ? address : address + hostLength(family)
-}
+const asPrefix = (address: string): string =>
+  address.includes('/') || familyOf(address) === undefined ? address : asHost(address)
 
 /** Prints a rule as iptables-save does: addresses, interfaces, protocol, matches in their order, target last. */
 export function printRule(rule: ParsedRule): string {

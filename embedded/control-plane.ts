@@ -7,13 +7,14 @@ import { waitFor } from '../host/wait.ts'
 import type { Api, Draft, KubeObject } from './apiserver/api.ts'
 import { createServerTls, kubeconfig } from './apiserver/certificate.ts'
 import { createClusterApi } from './apiserver/cluster-api.ts'
+import { gitVersion } from './apiserver/documents.ts'
 import { startApiServer } from './apiserver/server.ts'
 import { startControllers } from './controllers/controllers.ts'
 import { kubeProxyImage, versionOfProgram } from './kube-proxy/image.ts'
 import { kubeProxyConfigMap, kubeProxyDaemonSet } from './kube-proxy/manifests.ts'
 import { registerImage } from './kubelet/images/registry.ts'
 import { startKubelets } from './kubelet/kubelets.ts'
-import { startLoadBalancer } from './load-balancer/load-balancer.ts'
+import { LoadBalancer } from './load-balancer/load-balancer.ts'
 import type { Machine } from './machine/machine.ts'
 import { createNetwork } from './network/topology.ts'
 import type { DaemonOptions } from './state-file.ts'
@@ -87,12 +88,8 @@ export function createAddons(
   const server = `https://${options.controlPlane}:6443`
   const draft = (object: object) => object as Draft
   for (const name of ['coredns', 'kube-proxy']) api.create('serviceaccounts', namespace, { metadata: { name } })
-  api.create('configmaps', namespace, draft(kubeProxyConfigMap({ server })))
-  api.create(
-    'daemonsets',
-    namespace,
-    draft(kubeProxyDaemonSet({ version: options.kubeProxyVersion, genuine: options.genuine })),
-  )
+  api.create('configmaps', namespace, draft(kubeProxyConfigMap(server)))
+  api.create('daemonsets', namespace, draft(kubeProxyDaemonSet(options.kubeProxyVersion, options.genuine)))
   api.create('services', namespace, draft(dnsService))
   api.create('deployments', namespace, draft(dnsDeployment))
 }
@@ -116,8 +113,6 @@ export interface ControlPlane {
   nodes: string[]
 }
 
-/** The version that this cluster reports: of its kubelets and of the modelled kube-proxy. */
-const kubernetesVersion = 'v1.34.11'
 const readyDeadlineMs = 30_000
 
 /**
@@ -142,10 +137,10 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
   registerImage(kubeProxyImage(kubeProxy ? { binary: kubeProxy, server: inside, ca: tls.ca, token } : undefined))
   const controllers = startControllers(api, { caCertificate: tls.ca, apiServerEndpoint, report })
   endings.push(() => controllers.stop())
-  const kubeProxyVersion = kubeProxy ? await versionOfProgram(kubeProxy) : kubernetesVersion
+  const kubeProxyVersion = kubeProxy ? await versionOfProgram(kubeProxy) : gitVersion
   createAddons(api, { controlPlane, kubeProxyVersion, genuine: Boolean(kubeProxy) })
   const reachable = machine.forward(controlPlane, apiServerEndpoint.ip, apiServerEndpoint.port, server.port)
-  const balancer = startLoadBalancer({ machine, network, api })
+  const balancer = new LoadBalancer({ machine, network, api })
   endings.push(() => balancer.stop())
   writeFileSync(join(directory, 'ca.crt'), tls.ca)
   const address = `https://127.0.0.1:${server.port}`

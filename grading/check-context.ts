@@ -55,7 +55,7 @@ export async function holdsOnceSeen(
     notes.keep(note, await prove())
   } catch (error) {
     if (live || !(error instanceof Failure)) throw error
-    throw new NotApplicable(`this capture was taken at another moment (${error.message}: ${error.detail.look})`)
+    throw new NotApplicable(`this capture was taken at another moment (${error.message}: ${error.detail.inspect})`)
   }
 }
 
@@ -70,17 +70,17 @@ interface SeenBefore {
   mode: 'userspace' | 'nftables'
   /** Key of the note that the step about this mode stores. */
   note: string
-  look: string
+  inspect: string
   /** The command to pass that step. */
   hint: string
 }
 
 /** Fails unless the grader has observed every node in that mode; not applicable for an earlier capture. */
-export function mustHaveSeen({ notes, nodes, live }: CheckContext, { mode, note, look, hint }: SeenBefore): void {
+export function mustHaveSeen({ notes, nodes, live }: CheckContext, { mode, note, inspect, hint }: SeenBefore): void {
   const wasSeen = notes.read(note, isNote) !== undefined
   if (!wasSeen && !live) throw new NotApplicable(`${mode} mode had not been seen when this capture was taken`)
   expectThat(wasSeen, {
-    look: onNode(nodes.at(-1)?.name ?? '', look),
+    inspect: onNode(nodes.at(-1)?.name ?? '', inspect),
     expected: `that ${mode} mode was seen on every node before the return`,
     actual: 'the grader has not seen it',
     hint,

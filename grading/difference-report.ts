@@ -15,7 +15,7 @@ export interface Comparison {
   /** Selects the findings of this step. */
   concerns: (where: Where, finding: Finding) => boolean
   /** The command to inspect it, without the node. */
-  look: string
+  inspect: string
   /** The expected state: "exactly the prediction's rules in KUBE-SERVICES". */
   expected: string
   why?: string
@@ -27,12 +27,12 @@ export interface Comparison {
  * difference as a MISSING, STALE or WRONG line.
  */
 export function mustEqualPrediction(nodes: readonly NodeView[], comparison: Comparison): void {
-  const { mode, concerns, look, ...words } = comparison
+  const { mode, concerns, inspect, ...words } = comparison
   for (const node of nodes) {
     const findings = evaluate(node, mode).differences.filter((finding) => concerns(finding.where, finding))
     if (findings.length === 0) continue
     const advice = words.hint === undefined ? adviceFor(node, mode, findings) : {}
-    fail(failureOf(node.name, look, { ...words, ...advice }, findings))
+    fail(failureOf(node.name, inspect, { ...words, ...advice }, findings))
   }
 }
 
@@ -40,34 +40,34 @@ export function mustEqualPrediction(nodes: readonly NodeView[], comparison: Comp
 export class PredictedPart {
   protected readonly nodes: readonly NodeView[]
   readonly #concerns: Comparison['concerns']
-  readonly #look: string
+  readonly #inspect: string
 
-  constructor(nodes: readonly NodeView[], concerns: Comparison['concerns'], look: string) {
+  constructor(nodes: readonly NodeView[], concerns: Comparison['concerns'], inspect: string) {
     this.nodes = nodes
     this.#concerns = concerns
-    this.#look = look
+    this.#inspect = inspect
   }
 
   /** This part together with another one. */
   and(other: PredictedPart): PredictedPart {
     const either: Comparison['concerns'] = (where, finding) =>
       this.#concerns(where, finding) || other.#concerns(where, finding)
-    return new PredictedPart(this.nodes, either, `${this.#look}; ${other.#look}`)
+    return new PredictedPart(this.nodes, either, `${this.#inspect}; ${other.#inspect}`)
   }
 
   /** Nothing is missing or left over, and the order is right; `expected` describes the part. */
   equalPrediction(
     mode: KubeProxyMode,
     expected: string,
-    words: Pick<Words, 'why' | 'hint'> & { look?: string } = {},
+    words: Pick<Words, 'why' | 'hint'> & { inspect?: string } = {},
   ): void {
-    mustEqualPrediction(this.nodes, { mode, concerns: this.#concerns, look: this.#look, expected, ...words })
+    mustEqualPrediction(this.nodes, { mode, concerns: this.#concerns, inspect: this.#inspect, expected, ...words })
   }
 }
 
 function failureOf(
   node: string,
-  look: string,
+  inspect: string,
   words: Pick<FailureDetail, 'expected' | 'why' | 'hint' | 'next'>,
   findings: readonly Finding[],
 ): FailureDetail {
@@ -75,7 +75,7 @@ function failureOf(
   const more = findings.length > 1 ? `, and ${findings.length - 1} more` : ''
   return {
     node,
-    look: onNode(node, look),
+    inspect: onNode(node, inspect),
     ...words,
     actual: `${first}${more}`,
     differences: findings.map(differenceOf),
@@ -92,9 +92,9 @@ export function expectOnNode(
   node: string,
   command: string,
   holds: unknown,
-  details: Omit<FailureDetail, 'node' | 'look'>,
+  details: Omit<FailureDetail, 'node' | 'inspect'>,
 ): asserts holds {
-  expectThat(holds, { node, look: onNode(node, command), ...details })
+  expectThat(holds, { node, inspect: onNode(node, command), ...details })
 }
 
 function differenceOf({ kind, text, expected, actual }: Finding): Difference {

@@ -50,7 +50,7 @@ export function configOf({ config }: Snapshot): KubeProxyConfig {
   if (config instanceof Trouble) throw config
   if (!(config instanceof ConfigError)) return config
   fail({
-    look: 'kubectl -n kube-system get configmap kube-proxy -o yaml',
+    inspect: 'kubectl -n kube-system get configmap kube-proxy -o yaml',
     expected: 'a config.conf that kube-proxy accepts',
     actual: config.message,
     why: 'kube-proxy exits immediately when it cannot read its configuration, and the previous rules stay.',

@@ -61,11 +61,11 @@ export class NodeExpectation {
   runMode(mode: KubeProxyMode, words: Words = {}): void {
     const other = this.#nodes.find((node) => modeOf(node) !== mode)
     if (!other) return
-    const look = 'curl -s localhost:10249/proxyMode'
+    const inspect = 'curl -s localhost:10249/proxyMode'
     const runs = modeOf(other)
     const actual = runs ?? 'no kube-proxy responds on this node'
     const advice = runs === undefined ? NO_KUBE_PROXY : otherMode(other.name, runs, mode)
-    this.fails(other, look, `kube-proxy in ${mode} mode`, actual, { ...(words.hint ? {} : advice), ...words })
+    this.fails(other, inspect, `kube-proxy in ${mode} mode`, actual, { ...(words.hint ? {} : advice), ...words })
   }
 
   /** kube-proxy runs and reports a mode, which may be any. */
@@ -78,12 +78,12 @@ export class NodeExpectation {
   }
 
   /** The capture contains a file: the tool that prints it is installed on the node. */
-  run(tools: Record<string, string>, look: string, words: Words = {}): void {
+  run(tools: Record<string, string>, inspect: string, words: Words = {}): void {
     for (const node of this.#nodes) {
       const missing = Object.keys(tools).filter((tool) => filesOf(node).get(tools[tool] ?? '') === undefined)
       if (missing.length === 0) continue
       const expected = `${Object.keys(tools).join(' and ')} running on every node`
-      this.fails(node, look, expected, `${missing.join(' and ')} did not run`, words)
+      this.fails(node, inspect, expected, `${missing.join(' and ')} did not run`, words)
     }
   }
 
@@ -93,19 +93,19 @@ export class NodeExpectation {
     return new PredictedPart(this.#nodes, inChain(...places), `iptables -t ${table} -nvL ${chain}`)
   }
 
-  /** Chains of a table by a test of their names; `look` shows them. */
-  chainsWhere(table: string, test: (chain: string) => boolean, look: string): PredictedPart {
-    return this.where((where) => 'chain' in where && where.table === table && test(where.chain), look)
+  /** Chains of a table by a test of their names; `inspect` shows them. */
+  chainsWhere(table: string, test: (chain: string) => boolean, inspect: string): PredictedPart {
+    return this.where((where) => 'chain' in where && where.table === table && test(where.chain), inspect)
   }
 
-  /** Everything that kube-proxy programs; `look` prints it. */
-  everything(look: string): PredictedPart {
-    return this.where(() => true, look)
+  /** Everything that kube-proxy programs; `inspect` prints it. */
+  everything(inspect: string): PredictedPart {
+    return this.where(() => true, inspect)
   }
 
   /** Any other part, by its places and the command to inspect them. */
-  where(concerns: Comparison['concerns'], look: string): PredictedPart {
-    return new PredictedPart(this.#nodes, concerns, look)
+  where(concerns: Comparison['concerns'], inspect: string): PredictedPart {
+    return new PredictedPart(this.#nodes, concerns, inspect)
   }
 
   chain(place: string): ChainExpectation {
@@ -116,10 +116,10 @@ export class NodeExpectation {
     return new PredictedPart(this.#nodes, inSet(...names), `ipset list ${names[0]}`)
   }
 
-  /** Every set of kube-proxy except these; `look` is the set in the command. */
-  setsExcept(names: readonly string[], look: string): PredictedPart {
+  /** Every set of kube-proxy except these; `inspect` is the set in the command. */
+  setsExcept(names: readonly string[], inspect: string): PredictedPart {
     const others = (where: Where) => 'set' in where && !inSet(...names)(where)
-    return new PredictedPart(this.#nodes, others, `ipset list ${look}`)
+    return new PredictedPart(this.#nodes, others, `ipset list ${inspect}`)
   }
 
   /** Virtual servers with their real servers; those of one port alone if it is given. */
@@ -153,19 +153,19 @@ export class NodeExpectation {
     mustEqualPrediction(this.#nodes, {
       mode,
       concerns: (where, { interferes }) => interferes === true && ('chain' in where || 'nft' in where),
-      look: 'iptables-save',
+      inspect: 'iptables-save',
       expected: 'no foreign rule that affects packets to Services',
     })
   }
 
   /** There are no leftovers of kube-proxy's other modes: chains, sets, virtual servers, addresses, tables. */
-  nothingOfOtherModes(mode: FlushedMode, words: Words & { look: string }): void {
+  nothingOfOtherModes(mode: FlushedMode, words: Words & { inspect: string }): void {
     for (const node of this.#nodes) {
       const plan = planFlush(mode, stateOf(node))
       if (isEmptyFlush(plan)) continue
-      const { look, ...details } = words
+      const { inspect, ...details } = words
       const expected = `nothing that another mode than ${mode} programs`
-      this.fails(node, look, expected, describeFlush(plan).join(', '), {
+      this.fails(node, inspect, expected, describeFlush(plan).join(', '), {
         hint: 'It is of another mode, and stays until it is removed:',
         next: 'make flush-nat',
         ...details,
@@ -176,13 +176,13 @@ export class NodeExpectation {
   /** No iptables rule in any table matches the test. */
   noRuleWhere(
     isMeant: (rule: Rule) => boolean,
-    { look, expected, ...words }: Words & { look: string; expected: string },
+    { inspect, expected, ...words }: Words & { inspect: string; expected: string },
   ): void {
     for (const node of this.#nodes)
       for (const chains of stateOf(node).iptables.values())
         for (const [chain, { rules }] of chains) {
           const rule = rules.find(isMeant)
-          if (rule) this.fails(node, look, expected, `-A ${chain} ${rule.spec}`, words)
+          if (rule) this.fails(node, inspect, expected, `-A ${chain} ${rule.spec}`, words)
         }
   }
 
@@ -191,7 +191,7 @@ export class NodeExpectation {
     mustEqualPrediction(this.#nodes, {
       mode,
       concerns: (where, { interferes }) => interferes === true && 'link' in where,
-      look: 'ip -brief link',
+      inspect: 'ip -brief link',
       expected: 'the link of every Pod UP',
     })
   }
@@ -233,7 +233,7 @@ export class NodeExpectation {
     sender: Sender,
     target: { address: string; port: number },
     { backends, masqueraded }: { backends: readonly string[]; masqueraded: boolean },
-    { look, ...words }: Words & { look: (node: string) => string },
+    { inspect, ...words }: Words & { inspect: (node: string) => string },
   ): void {
     const wanted = backends.toSorted().join()
     for (const node of this.#nodes) {
@@ -242,7 +242,7 @@ export class NodeExpectation {
       const source = masqueraded ? 'replaced' : 'kept'
       const expected =
         backends.length > 0 ? `the packet at ${backends.join(' or ')}, with its source ${source}` : 'the packet dropped'
-      expectThat(isRight, { node: node.name, look: look(node.name), expected, actual: end.text, ...words })
+      expectThat(isRight, { node: node.name, inspect: inspect(node.name), expected, actual: end.text, ...words })
     }
   }
 
@@ -258,7 +258,7 @@ export class NodeExpectation {
       const end = tracedTo(node, { outside: client }, target)
       expectThat(end.backends.some((backend) => backend !== address) === reaches, {
         node: node.name,
-        look: `make trace FROM=external:${client} TO=${address}:${port} NODE=${node.name}`,
+        inspect: `make trace FROM=external:${client} TO=${address}:${port} NODE=${node.name}`,
         expected: reaches ? `the packet to ${address}:${port} at a backend` : `the packet of ${client} dropped`,
         actual: end.text,
         ...details,
@@ -267,7 +267,7 @@ export class NodeExpectation {
   }
 
   private fails(node: NodeView, command: string, expected: string, actual: string, words: Words): never {
-    fail({ node: node.name, look: onNode(node.name, command), expected, actual, ...words })
+    fail({ node: node.name, inspect: onNode(node.name, command), expected, actual, ...words })
   }
 }
 

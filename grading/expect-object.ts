@@ -5,7 +5,7 @@ import { type ApiObject, hasCondition } from './api-object.ts'
 import { expectThat, type FailureDetail } from './failure.ts'
 import type { Snapshot } from './snapshot.ts'
 
-type FailureTexts = Pick<FailureDetail, 'look' | 'expected'> & Partial<FailureDetail>
+type FailureTexts = Pick<FailureDetail, 'inspect' | 'expected'> & Partial<FailureDetail>
 
 /** Expects that an object of the API was found. Returns it. */
 export function expectFound<T>(found: T | undefined, details: FailureTexts): T {
@@ -23,7 +23,7 @@ export function expectField(
     ...details
   }: { holds: boolean } & Pick<FailureDetail, 'expected' | 'actual'> & Partial<FailureDetail>,
 ): void {
-  expectThat(holds, { look: `kubectl get ${resource} -o yaml | grep -A 2 ${field}`, actual, ...details })
+  expectThat(holds, { inspect: `kubectl get ${resource} -o yaml | grep -A 2 ${field}`, actual, ...details })
 }
 
 /** A running Pod that checks send requests from or to. */

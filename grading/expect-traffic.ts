@@ -8,7 +8,7 @@ import type { LiveCluster } from './live-cluster.ts'
 import { type Sender, traceCommand, traceLine } from './packet-trace.ts'
 import type { Snapshot } from './snapshot.ts'
 
-/** Texts of a failure; `look`, `expected` and `actual` replace the assertion's own texts. */
+/** Texts of a failure; `inspect`, `expected` and `actual` replace the assertion's own texts. */
 type Words = Partial<Omit<FailureDetail, 'node'>>
 
 /** The source and the destination of requests. */
@@ -32,7 +32,7 @@ export function expectAnswered(
   if (replies.length >= times && replies.every(({ status }) => status === 200)) return
   fail({
     node,
-    look: onNode(node, `curl -sS --max-time 5 ${target.address}:${target.port}`),
+    inspect: onNode(node, `curl -sS --max-time 5 ${target.address}:${target.port}`),
     expected: times === 1 ? 'an answer' : `${times} answers to ${times} requests`,
     actual: `answers with status ${replies.map(({ status }) => status || 'none').join(', ') || 'none'}`,
     differences: traceLine(snapshot.node(node), sender, target),
@@ -68,7 +68,7 @@ export function expectLogged<Request extends { client: string }>(
   describe: (request: Request) => Partial<FailureDetail> & Pick<FailureDetail, 'expected' | 'actual'>,
 ): void {
   const wrong = logged.find((request) => !isRight(request))
-  expectNone(wrong, (request) => ({ look: 'kubectl logs -l app=web --prefix --tail=4', ...describe(request) }))
+  expectNone(wrong, (request) => ({ inspect: 'kubectl logs -l app=web --prefix --tail=4', ...describe(request) }))
 }
 
 /** A process of the node listens on that TCP port, on expected addresses. */
@@ -81,5 +81,5 @@ export async function expectListener(
   const { stdout } = await live.look(node, `ss -Hltn 'sport = :${port}'`)
   const addresses = [...stdout.matchAll(/^\S+ +\d+ +\d+ +(\S+):\d+ /gm)].map(([, address = '']) => address)
   const actual = addresses.length > 0 ? `it listens on ${addresses.join(', ')}` : `nothing listens on port ${port}`
-  expectThat(isRight(addresses), { node, look: onNode(node, 'ss -ltn'), actual, ...words })
+  expectThat(isRight(addresses), { node, inspect: onNode(node, 'ss -ltn'), actual, ...words })
 }

@@ -5,7 +5,7 @@ export interface FailureDetail {
   /** The node concerned; absent for a fact of the API. */
   node?: string
   /** A read-only command to inspect it. */
-  look: string
+  inspect: string
   expected: string
   actual: string
   differences?: Difference[]

@@ -44,7 +44,7 @@ export class HookProbes {
     const bare = HOOKS.filter((hook) => counts[hook] === undefined)
     expectNone(bare[0], (first) => ({
       node: name,
-      look: onNode(name, LOOK_AT_PROBES),
+      inspect: onNode(name, LOOK_AT_PROBES),
       expected: `a rule with the comment ${this.#comment} and without a target in each of ${HOOKS.join(', ')}`,
       actual: `none in ${bare.join(', ')}`,
       differences: bare.map((hook) => ({ kind: 'missing', text: `no probe in ${hook}`, expected: this.#ruleIn(hook) })),
@@ -52,7 +52,7 @@ export class HookProbes {
     }))
     expectNone(this.#mismatched(iptables), ({ hook, spec }) => ({
       node: name,
-      look: onNode(name, LOOK_AT_PROBES),
+      inspect: onNode(name, LOOK_AT_PROBES),
       expected: `probes that all count new connections to port ${this.#port}`,
       actual: `-A ${hook} ${spec}`,
       hint: `Delete it, with -D in place of -A, and add: ${this.addTo(hook)}`,

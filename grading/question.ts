@@ -10,7 +10,7 @@ export interface Truth {
   /** All accepted answers. */
   accepts: readonly string[]
   /** A read-only command to find it. */
-  look: string
+  inspect: string
 }
 
 /** Computes the correct answer from the snapshot. Throws Failure, NotApplicable or Trouble like a check. */
@@ -55,7 +55,7 @@ export function questionCheck(lab: number, { id, question = '' }: StepDefinition
     const given = notes.read(answerKey(id), isAnswerNote)
     const text = given && usable(given)
     if (live && right) return tellLaterAnswer(context, ask, right.text, text)
-    const { accepts, look } = await ask(context)
+    const { accepts, inspect } = await ask(context)
     if (given && text !== undefined && isAccepted(text, accepts)) {
       notes.keep(answeredKey(id), given)
       return
@@ -63,7 +63,7 @@ export function questionCheck(lab: number, { id, question = '' }: StepDefinition
     if (right) throw new NotApplicable('the cluster had changed since the answer when this capture was taken')
     const form = answerForm(accepts)
     fail({
-      look,
+      inspect,
       expected: `the answer to "${question}"${form ? `, ${form.words}` : ''}`,
       actual: text === undefined ? 'no answer yet' : whatIsWrong(text, form),
       hint: 'Look with the command above, and answer:',

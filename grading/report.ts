@@ -93,7 +93,7 @@ export function findingOf(step: StepDefinition, failure: FailureDetail): Reporte
   const hint = isSolution || failure.hint === command ? nudge : (failure.hint ?? nudge)
   return {
     ...(failure.node === undefined ? {} : { node: failure.node }),
-    look: failure.look,
+    look: failure.inspect,
     expected: failure.expected,
     actual: failure.actual,
     differences: failure.differences ?? [],

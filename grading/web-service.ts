@@ -36,11 +36,11 @@ export function clusterService(
   snapshot: Snapshot,
   name: string,
   {
-    look = `kubectl get service ${name}`,
+    inspect = `kubectl get service ${name}`,
     expected,
     ports = 1,
     ...advice
-  }: { look?: string; expected: string; hint?: string; next?: string; ports?: number },
+  }: { inspect?: string; expected: string; hint?: string; next?: string; ports?: number },
 ): { service: Service; address: string; port: number } {
   const service = findService(snapshot, name)
   const address = service?.clusterIPs.find((ip) => !ip.includes(':'))
@@ -48,7 +48,7 @@ export function clusterService(
   const actual =
     address === undefined ? `a Service of type ${service?.type} without a ClusterIP` : `${service?.ports.length} ports`
   expectThat(service && address !== undefined && port !== undefined && service.ports.length >= ports, {
-    look,
+    inspect,
     expected,
     ...advice,
     ...(service ? { actual } : { actual: 'no Service of that name', ...nearMiss(snapshot, name) }),

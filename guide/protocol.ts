@@ -7,7 +7,7 @@ import type { Cause } from '../dataplane/view/causes.ts'
 import type { Change } from '../dataplane/view/changes.ts'
 import type { NodeHoldings } from '../dataplane/view/holdings.ts'
 import type { PacketPath } from '../dataplane/view/packet-path.ts'
-import type { Verdict } from '../grading/report-schema.ts'
+import type { ReportedFinding, Verdict } from '../grading/report-schema.ts'
 
 /** The reply of GET /api/lab: what does not change while a lab is worked on. */
 export interface LabContent {
@@ -70,18 +70,8 @@ export interface StepProgress {
   measured: string[] | undefined
 }
 
-/** As `make check` prints it: `inspect` is the command to look with, `hint` what is to be done, `next` the command for that. */
-export interface Finding {
-  node: string | undefined
-  inspect: string
-  expected: string
-  actual: string
-  /** Lines of the differences: MISSING, STALE, WRONG. */
-  differences: string[]
-  why: string
-  hint: string
-  next: string
-}
+/** A finding as `make check` prints it, with its differences as lines and always a next command. */
+export type Finding = Omit<ReportedFinding, 'differences'> & { differences: string[]; next: string }
 
 /** A push: what the nodes hold now, and the changes since the previous push. */
 export interface DataplanePush {

@@ -22,8 +22,6 @@ export interface SuperviseOptions {
   reached(): number
   /** Called with that number each second. */
   onProgress?(reached: number): void
-  /** Ends the command. */
-  signal?: AbortSignal
 }
 
 /** How long a download may make no progress: longer than apt waits for a server before it tries another one. */
@@ -90,8 +88,6 @@ export async function runSupervised(command: readonly string[], options: Supervi
     endAll()
   }
   const stopWatching = watchDownload(options.reached, onStall, options.onProgress)
-  options.signal?.addEventListener('abort', endAll)
-  if (options.signal?.aborted) endAll()
   try {
     const closed = once(child, 'close')
     const [exitCode]: (number | null)[] = await once(child, 'exit')
@@ -100,7 +96,6 @@ export async function runSupervised(command: readonly string[], options: Supervi
     return { ...printed, exitCode: exitCode ?? null, stalled }
   } finally {
     stopWatching()
-    options.signal?.removeEventListener('abort', endAll)
     lifeline.destroy()
   }
 }

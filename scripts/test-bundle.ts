@@ -62,6 +62,7 @@ exec /bin/busybox env -i PATH=/usr/bin:/bin LAB_TIMEOUT_SCALE=${timeoutScale()} 
     const namespaces = ['--user', '--map-root-user', '--mount', '--net', '--pid', '--ipc', '--fork', '--kill-child']
     const child = spawn('unshare', [...namespaces, 'sh', '-c', script], {
       cwd: root,
+      env: { ...process.env, PATH: `${process.env.PATH}:/usr/sbin:/sbin` },
       stdio: ['ignore', 'inherit', 'inherit'],
     })
     const [code]: (number | null)[] = await once(child, 'exit')

@@ -10,7 +10,7 @@ const ASK = 'curl -s localhost:10249/proxyMode'
 /** The answer of every node's kube-proxy to /proxyMode. */
 export function modeAnswer({ nodes }: CheckContext): Truth {
   mustRunIptables(nodes)
-  return { accepts: ['iptables'], look: onNode(nodes.at(-1)?.name ?? '', ASK) }
+  return { accepts: ['iptables'], inspect: onNode(nodes.at(-1)?.name ?? '', ASK) }
 }
 
 /** Fails on the first node whose kube-proxy does not run in this lab's mode. */

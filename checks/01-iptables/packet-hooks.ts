@@ -49,7 +49,7 @@ function probedNode(nodes: readonly NodeView[]): { node: NodeView; counts: HookC
 /** A probe is in each of the five hooks of one node. */
 export function probesInFiveHooks({ nodes }: CheckContext): { node: NodeView; counts: HookCounts } {
   const { node } = expectFound(probedNode(nodes), {
-    look: onNode(nodes.at(-1)?.name ?? '', LOOK_AT_PROBES),
+    inspect: onNode(nodes.at(-1)?.name ?? '', LOOK_AT_PROBES),
     expected: 'rules with the comment "probe" in the table mangle of one node',
     actual: 'no such rule on any node',
     hint: `On the node of the client Pod, for each hook: ${probes.addTo('PREROUTING')}`,
@@ -85,7 +85,7 @@ export async function threePathsCounted(context: CheckContext): Promise<void> {
   const client = clientPod(context, CLIENT_MANIFEST)
   expectThat(client.node === node.name, {
     node: node.name,
-    look: 'kubectl get pod client -o wide',
+    inspect: 'kubectl get pod client -o wide',
     expected: `the Pod client on ${node.name}, the node with the probes, which forwards what the Pod sends`,
     actual: `the Pod is on ${client.node}`,
     hint: `Put the probes on ${client.node} and delete them from ${node.name}.`,
@@ -122,16 +122,16 @@ const knock = (address: string) => `curl -s -o /dev/null --max-time 3 http://${a
 function mustAddUp({ name }: NodeView, counts: HookCounts): void {
   const { PREROUTING = 0, INPUT = 0, FORWARD = 0, OUTPUT = 0, POSTROUTING = 0 } = counts
   const silent = Object.entries(counts).find(([, packets]) => packets === 0)?.[0]
-  const look = onNode(name, LOOK_AT_PROBES)
+  const inspect = onNode(name, LOOK_AT_PROBES)
   expectThat(silent === undefined, {
     node: name,
-    look,
+    inspect,
     expected: 'packets on all five probes: one to a process of the node, one forwarded, one from a process of the node',
     actual: `none in ${silent}`,
   })
   expectThat(PREROUTING === INPUT + FORWARD && POSTROUTING === FORWARD + OUTPUT, {
     node: name,
-    look,
+    inspect,
     expected: 'as many packets in PREROUTING as in INPUT and FORWARD, in POSTROUTING as in FORWARD and OUTPUT',
     actual: `PREROUTING ${PREROUTING}, INPUT ${INPUT}, FORWARD ${FORWARD}, OUTPUT ${OUTPUT}, POSTROUTING ${POSTROUTING}`,
     hint: `The probes do not all match the same packets, or one was dropped: ${onNode(name, 'iptables -t mangle -Z')} resets the counters.`,
@@ -155,8 +155,8 @@ async function mustMove(live: LiveCluster, node: string, { packet, hooks, send }
     if (exitCode !== 0) return { actual: `${moved}, and there was no answer`, isFinal: true }
     return moved === hooks ? undefined : { actual: moved }
   }
-  const look = onNode(node, LOOK_AT_PROBES)
-  await expectWithin(ATTEMPTS, measure, { node, look, expected: `${hooks} for one packet ${packet}` })
+  const inspect = onNode(node, LOOK_AT_PROBES)
+  await expectWithin(ATTEMPTS, measure, { node, inspect, expected: `${hooks} for one packet ${packet}` })
 }
 
 const LOOPBACK = `http://[::1]:${PROBE_PORT}/`
@@ -171,7 +171,7 @@ export async function familiesAreSeparate(context: CheckContext): Promise<void> 
   const { node } = probesInFiveHooks(context)
   const { live, snapshot } = context
   if (!live) throw new Trouble('no cluster to send packets in')
-  const look = onNode(node.name, 'ip6tables -t mangle -nvL')
+  const inspect = onNode(node.name, 'ip6tables -t mangle -nvL')
   const readings = [readProbes(), readProbes('ip6tables')].join('\n')
   const script = [
     readings,
@@ -188,7 +188,7 @@ export async function familiesAreSeparate(context: CheckContext): Promise<void> 
     const bare = HOOKS.filter((hook) => six0[hook] === undefined)
     expectThat(bare.length === 0, {
       node: node.name,
-      look,
+      inspect,
       expected: `a probe of ip6tables in each of ${HOOKS.join(', ')}`,
       actual: `none in ${bare.join(', ')}`,
       hint: 'The same five commands with ip6tables in place of iptables.',
@@ -202,5 +202,5 @@ export async function familiesAreSeparate(context: CheckContext): Promise<void> 
     }
   }
   const expected = `ip6tables to count nothing for a packet of IPv4, and ${THERE_AND_BACK} for one to [::1]`
-  await expectWithin(ATTEMPTS, measure, { node: node.name, look, expected })
+  await expectWithin(ATTEMPTS, measure, { node: node.name, inspect, expected })
 }

@@ -28,7 +28,7 @@ export async function rejectsWithoutEndpoints(context: CheckContext): Promise<vo
   expectNodes(nodes)
     .chains('filter KUBE-SERVICES', 'filter FORWARD', 'filter OUTPUT')
     .equalPrediction('iptables', 'a rule with REJECT for each Service port that has no endpoint, and no other', {
-      look: LOOK,
+      inspect: LOOK,
     })
   for (const node of nodes) rejectRule(node, address)
   if (!live) return
@@ -36,13 +36,13 @@ export async function rejectsWithoutEndpoints(context: CheckContext): Promise<vo
   const request = httpRequests([{ address, port }])
   const typed = `curl -sS -o /dev/null --max-time 3 http://${address}:${port}/`
   const answers = await Promise.all([
-    live.inPod(CLIENT, request).then(reply({ node: client.node, look: `kubectl exec client -- ${typed}` })),
-    ...nodes.map(({ name }) => live.onNode(name, request).then(reply({ node: name, look: onNode(name, typed) }))),
+    live.inPod(CLIENT, request).then(reply({ node: client.node, inspect: `kubectl exec client -- ${typed}` })),
+    ...nodes.map(({ name }) => live.onNode(name, request).then(reply({ node: name, inspect: onNode(name, typed) }))),
   ])
   const other = answers.find(({ code }) => code !== REFUSED)
-  expectNone(other, ({ node, look, status, error }) => ({
+  expectNone(other, ({ node, inspect, status, error }) => ({
     node,
-    look,
+    inspect,
     expected: 'a connection that is refused immediately (curl exits with 7)',
     actual: status > 0 ? 'an answer' : error,
   }))
@@ -62,13 +62,13 @@ export function rejectedWith({ nodes, snapshot }: CheckContext): Truth {
   const { address } = nobody(snapshot)
   const [node] = nodes.slice(-1)
   const message = node && /--reject-with (\S+)/.exec(rejectRule(node, address))?.[1]
-  return { accepts: message === undefined ? [] : [message], look: onNode(node?.name ?? '', LOOK) }
+  return { accepts: message === undefined ? [] : [message], inspect: onNode(node?.name ?? '', LOOK) }
 }
 
 /** The learner's Service that selects no Pod. */
 function nobody(snapshot: Snapshot): { address: string; port: number } {
   return clusterService(snapshot, NOBODY, {
-    look: `kubectl get service,endpointslices -l app=${NOBODY}`,
+    inspect: `kubectl get service,endpointslices -l app=${NOBODY}`,
     expected: `a Service ${NOBODY} with a ClusterIP, and no Pod behind it`,
     hint: 'kubectl apply -f labs/01-iptables/manifests/three-services.yaml',
   })
@@ -80,7 +80,7 @@ function rejectRule(node: NodeView, address: string): string {
   const rule = rules.find(({ spec }) => spec.includes(`-d ${address}/32 `) && spec.includes('-j REJECT'))
   return expectFound(rule?.spec, {
     node: name,
-    look: onNode(name, LOOK),
+    inspect: onNode(name, LOOK),
     expected: `a rule in the filter table's KUBE-SERVICES that rejects packets for ${address}`,
     actual: 'none: the Service has an endpoint, or the rule is lost',
   })
@@ -107,7 +107,7 @@ export async function sharesAreEven(context: CheckContext): Promise<void> {
     REQUESTS,
     { snapshot, node: client.node, sender: { pod: client.address }, target: service },
     {
-      look: `kubectl exec client -- curl -sS --max-time 5 ${service.address}:${service.port}`,
+      inspect: `kubectl exec client -- curl -sS --max-time 5 ${service.address}:${service.port}`,
       expected: `${REQUESTS} answers to ${REQUESTS} requests from the Pod client`,
       actual: `${answers} answers ${sent.stderr.trim()}`.trim(),
     },
@@ -116,7 +116,7 @@ export async function sharesAreEven(context: CheckContext): Promise<void> {
   const counts = service.backends.map(({ address }) => logged.filter(({ backend }) => backend === address).length)
   expectThat(isFair(counts), {
     node: client.node,
-    look: 'kubectl logs -l app=web --prefix --tail=40',
+    inspect: 'kubectl logs -l app=web --prefix --tail=40',
     expected: `about ${Math.round(REQUESTS / counts.length)} of ${REQUESTS} requests for each of ${counts.length} Pods`,
     actual: service.backends.map(({ pod }, index) => `${pod} ${counts[index]}`).join(', '),
   })
@@ -177,7 +177,7 @@ export async function podReachesItself({ nodes, snapshot, live }: CheckContext):
     service,
     { backends: [address], masqueraded: true },
     {
-      look: () => `make trace FROM=pod/${MIRROR} TO=svc/${MIRROR}:${service.port}`,
+      inspect: () => `make trace FROM=pod/${MIRROR} TO=svc/${MIRROR}:${service.port}`,
       expected: `the packet of Pod ${MIRROR} at ${address}, itself, with its source replaced`,
     },
   )
@@ -189,14 +189,14 @@ export async function podReachesItself({ nodes, snapshot, live }: CheckContext):
     1,
     { snapshot, node, sender: { pod: address }, target: service },
     {
-      look: `kubectl exec ${MIRROR} -- curl -sS --max-time 5 http://${service.address}:${service.port}`,
+      inspect: `kubectl exec ${MIRROR} -- curl -sS --max-time 5 http://${service.address}:${service.port}`,
       expected: `an answer of the Pod ${MIRROR} to itself`,
     },
   )
   const itself = (await loggedRequests(live, service, token, 1)).find(({ client }) => client === address)
   expectThat(!itself, {
     node,
-    look: `kubectl logs ${MIRROR} --tail=1`,
+    inspect: `kubectl logs ${MIRROR} --tail=1`,
     expected: 'another client than the Pod itself in its log',
     actual: `${address}, the Pod's own address`,
   })
@@ -211,7 +211,7 @@ function mirrorOf(snapshot: Snapshot): { address: string; node: string; service:
   const clusterIP = service?.clusterIPs.find((ip) => !ip.includes(':'))
   const port = service?.ports[0]?.port
   expectThat(pod && hasCondition(pod, 'Ready') && address && node && clusterIP !== undefined && port !== undefined, {
-    look: `kubectl get pods,services -l app=${MIRROR} -o wide`,
+    inspect: `kubectl get pods,services -l app=${MIRROR} -o wide`,
     expected: `a Pod ${MIRROR} that is ready, and a Service ${MIRROR} in front of it`,
     actual: pod && service ? 'they are not ready yet' : `no ${pod ? 'Service' : 'Pod'} of that name`,
     hint: `kubectl apply -f ${MANIFEST}`,

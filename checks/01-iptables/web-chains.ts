@@ -42,7 +42,7 @@ export function nameOfWebChain({ nodes, snapshot }: CheckContext): Truth {
   const { name } = webService(snapshot)
   return {
     accepts: [chain, chain.replace('KUBE-SVC-', '')],
-    look: `kubectl get service ${name} -o jsonpath='{.metadata.namespace}/{.metadata.name}'`,
+    inspect: `kubectl get service ${name} -o jsonpath='{.metadata.namespace}/{.metadata.name}'`,
   }
 }
 
@@ -83,15 +83,15 @@ function isOnPath(chain: string, nodes: readonly NodeView[]) {
 export function probabilityOfSecondRule({ nodes, snapshot }: CheckContext): Truth {
   mustRunIptables(nodes)
   const { backends } = webService(snapshot)
-  const look = onNode(nodes.at(-1)?.name ?? '', `iptables -t nat -S ${webChain(snapshot)}`)
+  const inspect = onNode(nodes.at(-1)?.name ?? '', `iptables -t nat -S ${webChain(snapshot)}`)
   // The last rule has no probability; with two Pods that is the second rule.
   expectThat(backends.length >= 3, {
-    look,
+    inspect,
     expected: 'three ready Pods or more, so that the second rule has a probability',
     actual: `${backends.length}`,
     hint: personalise('kubectl scale deployment web --replicas=5', variantIn(snapshot)),
   })
-  return { accepts: [`1/${backends.length - 1}`], look }
+  return { accepts: [`1/${backends.length - 1}`], inspect }
 }
 
 const BEFORE = 'endpoints-before-scaling'
@@ -113,7 +113,7 @@ export function rulesFollowScaling(context: CheckContext): void {
   const { backends } = webService(snapshot)
   const before = notes.read(BEFORE, isCount) ?? backends.length
   expectThat(backends.length !== before, {
-    look: 'kubectl get endpointslices -l app=web',
+    inspect: 'kubectl get endpointslices -l app=web',
     expected: `a number of ready Pods other than the previous ${before}`,
     actual: `${backends.length}, as before`,
     hint: personalise('kubectl scale deployment web --replicas=5', variantIn(snapshot)),

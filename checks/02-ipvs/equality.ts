@@ -69,7 +69,7 @@ export function schedulerChosen({ snapshot, nodes, notes, live }: CheckContext):
   if (scheduler === DEFAULT_SCHEDULER && !live)
     throw new NotApplicable('every virtual server had rr when this capture was taken')
   expectThat(scheduler !== DEFAULT_SCHEDULER, {
-    look: "kubectl -n kube-system get configmap kube-proxy -o yaml | grep 'scheduler:'",
+    inspect: "kubectl -n kube-system get configmap kube-proxy -o yaml | grep 'scheduler:'",
     expected: "another scheduler than rr in kube-proxy's configuration",
     actual: 'rr, the default',
     hint: 'make ipvs SCHEDULER=lc',

@@ -82,13 +82,13 @@ export function extraServicesAddMembersOnly({ snapshot, nodes, notes, live }: Ch
 function countsAround(snapshot: Snapshot, before: CountNote | undefined): { before: CountNote; now: CountNote } {
   const size = extraServices(snapshot).length
   expectThat(size >= EXTRA_SERVICES, {
-    look: 'kubectl get services -l lab=crowd',
+    inspect: 'kubectl get services -l lab=crowd',
     expected: `${EXTRA_SERVICES} Services crowd-01 … crowd-${EXTRA_SERVICES}`,
     actual: size === 0 ? 'none of them' : `${size} of them`,
     hint: `kubectl apply -f ${MANIFEST}`,
   })
   expectThat(before, {
-    look: 'kubectl get configmap lab-2 -o yaml',
+    inspect: 'kubectl get configmap lab-2 -o yaml',
     expected: 'a count from before the twenty Services were added, in the same mode',
     actual: 'the grader has not seen this mode without them',
     hint: 'Delete the twenty Services, have the rules counted, and add them again:',

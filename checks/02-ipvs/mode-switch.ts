@@ -29,7 +29,7 @@ export function keepKubeProxyPods({ snapshot, nodes, notes }: CheckContext): voi
 export function kubeProxiesRunIpvs({ snapshot, nodes, notes }: CheckContext): void {
   const asked = snapshot.find('ConfigMap', 'kube-system', 'kube-proxy')
   expectThat(!asked || configOf(snapshot).mode === 'ipvs', {
-    look: "kubectl -n kube-system get configmap kube-proxy -o yaml | grep 'mode:'",
+    inspect: "kubectl -n kube-system get configmap kube-proxy -o yaml | grep 'mode:'",
     expected: 'mode: ipvs in the ConfigMap',
     actual: `mode: ${configOf(snapshot).mode ?? '"" (which means iptables)'}`,
     next: 'make ipvs',
@@ -39,7 +39,7 @@ export function kubeProxiesRunIpvs({ snapshot, nodes, notes }: CheckContext): vo
   const old = kubeProxyPods(snapshot.items).find(({ metadata }) => before.has(metadata.uid ?? ''))
   expectNone(old, ({ metadata, spec }) => ({
     ...(spec?.nodeName === undefined ? {} : { node: spec.nodeName }),
-    look: 'kubectl -n kube-system get pods -l k8s-app=kube-proxy -o wide',
+    inspect: 'kubectl -n kube-system get pods -l k8s-app=kube-proxy -o wide',
     expected: 'kube-proxy Pods that were started after the ConfigMap changed',
     actual: `${metadata.name} is still the Pod of iptables mode`,
     next: RESTART,
@@ -51,11 +51,11 @@ const RESTART = 'kubectl -n kube-system rollout restart daemonset kube-proxy'
 function mustRunIpvs(node: NodeView): void {
   const log = filesOf(node).get('kube-proxy.log')
   const runs = modeOf(node)
-  const look = `make kube-proxy-logs NODE=${node.name} | grep -i proxier`
+  const inspect = `make kube-proxy-logs NODE=${node.name} | grep -i proxier`
   const complaint = log?.split('\n').findLast((line) => UNUSABLE.test(line))
   expectNone(runs === 'ipvs' ? undefined : complaint, (line) => ({
     node: node.name,
-    look,
+    inspect,
     expected: 'kube-proxy in ipvs mode',
     actual: `its log says: ${line.trim()}`,
     why: 'Without the ip_vs modules kube-proxy up to 1.25 silently stays in iptables mode, and a later one exits repeatedly.',
@@ -71,7 +71,7 @@ function mustRunIpvs(node: NodeView): void {
   })
   expectThat(log === undefined || log.trim() === '' || /Using ipvs Proxier/i.test(log), {
     node: node.name,
-    look,
+    inspect,
     expected: 'a line "Using ipvs Proxier" in the log of kube-proxy',
     actual: 'no such line',
   })
@@ -94,7 +94,7 @@ export function leftoversCounted({ nodes, notes, live }: CheckContext): void {
   if (clean && !live) throw new NotApplicable('the chains were flushed before this capture was taken')
   expectNone(clean, ({ name }) => ({
     node: name,
-    look: onNode(name, 'iptables-save -t nat | grep -cE "^:KUBE-(SVC|SEP)"'),
+    inspect: onNode(name, 'iptables-save -t nat | grep -cE "^:KUBE-(SVC|SEP)"'),
     expected: 'chains KUBE-SVC-… and KUBE-SEP-… on every node, from before the switch',
     actual: 'none: they were flushed before the grader saw them',
     hint: 'Switch to iptables mode and back once more, and have them counted before they are flushed:',
@@ -125,7 +125,7 @@ export async function nothingLeft({ nodes, live }: CheckContext, service?: { add
   const silent = answers.find(({ exitCode }) => exitCode !== 0)
   expectNone(silent, ({ node, stderr }) => ({
     node: node.name,
-    look: onNode(node.name, `curl -sS --max-time 3 ${url}`),
+    inspect: onNode(node.name, `curl -sS --max-time 3 ${url}`),
     expected: 'an answer of the Service web',
     actual: stderr.trim().split('\n')[0] || 'none',
     differences: traceLine(node, 'node', service),

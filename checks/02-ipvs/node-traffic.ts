@@ -53,7 +53,7 @@ export async function requestFromNodeIsMarked(context: CheckContext): Promise<vo
   }
   await expectWithin(ATTEMPTS, measure, {
     node,
-    look: onNode(node, 'iptables -t nat -nvL KUBE-SERVICES'),
+    inspect: onNode(node, 'iptables -t nat -nvL KUBE-SERVICES'),
     expected: "one packet more on the KUBE-MARK-MASQ rule for the node's request, none for the Pod's",
   })
 }
@@ -71,7 +71,7 @@ export async function sourceIsEgressAddress({ live, snapshot, nodes }: CheckCont
       service,
       { backends, masqueraded: true },
       {
-        look: (node) => `make trace FROM=host TO=svc/${service.name}:${service.port} NODE=${node}`,
+        inspect: (node) => `make trace FROM=host TO=svc/${service.name}:${service.port} NODE=${node}`,
         expected: `the node's own packet at ${backends.join(' or ')}, with its source replaced`,
       },
     )
@@ -98,7 +98,7 @@ export async function sourceIsEgressAddress({ live, snapshot, nodes }: CheckCont
     const expected = sources.get(backend)
     expectThat(client === expected, {
       node,
-      look: 'kubectl logs -l app=web --prefix --tail=4',
+      inspect: 'kubectl logs -l app=web --prefix --tail=4',
       expected: `${expected} as the client in the log of ${backend}, the address of the interface toward it`,
       actual: `${backend} saw ${client}`,
     })
@@ -130,7 +130,7 @@ export async function rulesSeeFirstPacketOnly({ live, snapshot, nodes }: CheckCo
   }
   await expectWithin(ATTEMPTS, measure, {
     node,
-    look: onNode(node, `iptables -t nat -nvL KUBE-SERVICES; ipvsadm -Lnc`),
+    inspect: onNode(node, `iptables -t nat -nvL KUBE-SERVICES; ipvsadm -Lnc`),
     expected: `${REQUESTS} answers over 1 connection: 1 packet on the rule, 1 connection in IPVS`,
   })
 }
@@ -140,7 +140,7 @@ export async function nodePortAnswers({ snapshot, nodes, live }: CheckContext): 
   const service = objectsOf(snapshot).services.find(isLearners)
   const nodePort = service?.ports.find((port) => port.nodePort > 0)?.nodePort
   expectThat(service && nodePort !== undefined, {
-    look: 'kubectl get services',
+    inspect: 'kubectl get services',
     expected: 'a Service of type NodePort in the default namespace',
     actual: 'no Service with a node port',
     hint: personalise('kubectl expose deployment web --name web-np --type NodePort --port 80', variantIn(snapshot)),
@@ -186,7 +186,7 @@ async function mustAnswerEverywhere(live: LiveCluster, snapshot: Snapshot, nodeP
         const bad = replies.length === 0 ? NO_REPLY : replies.find(({ status }) => status === 0 || status >= 400)
         expectNone(bad, ({ error, status }) => ({
           node: node.name,
-          look: onNode(from, `curl -sS --fail --max-time 3 http://${address}:${nodePort}/`),
+          inspect: onNode(from, `curl -sS --fail --max-time 3 http://${address}:${nodePort}/`),
           expected: `an answer on port ${nodePort} of ${node.name} to each of ${PORT_REQUESTS} requests from ${from}`,
           actual: `${error || `status ${status}`}, to request ${replies.length || 1}`,
           differences: traceLine(node, sender, { address, port: nodePort }),
@@ -199,7 +199,7 @@ async function mustAnswerEverywhere(live: LiveCluster, snapshot: Snapshot, nodeP
       }
       await expectWithin(SERIES, measure, {
         node: node.name,
-        look: onNode(from, 'nstat -az TcpRetransSegs'),
+        inspect: onNode(from, 'nstat -az TcpRetransSegs'),
         expected: `that the packets of ${PORT_REQUESTS} requests from ${from} to port ${nodePort} of ${node.name} arrive`,
         hint: `Look on ${node.name}, ${from} and the nodes of the backends for what drops packets: tc qdisc show, tc filter show, iptables-save, ip -s link.`,
       })

@@ -45,7 +45,7 @@ export async function requestFromPod(context: CheckContext): Promise<void> {
     REQUESTS,
     { snapshot, node: client.node, sender: { pod: client.address }, target: service },
     {
-      look: `kubectl exec client -- curl -sS --max-time 5 ${target}`,
+      inspect: `kubectl exec client -- curl -sS --max-time 5 ${target}`,
       expected: `${REQUESTS} answers to ${REQUESTS} requests from the Pod client`,
     },
   )
@@ -66,7 +66,7 @@ export async function requestFromPod(context: CheckContext): Promise<void> {
   const other = logged.find((request) => request.client !== client.address)
   expectNone(other, (request) => ({
     node: client.node,
-    look: 'kubectl logs -l app=web --prefix --tail=4',
+    inspect: 'kubectl logs -l app=web --prefix --tail=4',
     expected: `${client.address}, the Pod's own address, as the client that the backend sees`,
     actual: `the backend ${request.backend} saw ${request.client}`,
     hint: 'Something masquerades traffic between Pods: compare clusterCIDR in the configuration of kube-proxy with the Pod network.',
@@ -81,7 +81,7 @@ function mustReachByRules({ snapshot }: CheckContext, client: Client, service: W
     service,
     { backends, masqueraded: false },
     {
-      look: () => `make trace FROM=pod/client TO=svc/${service.name}:${service.port}`,
+      inspect: () => `make trace FROM=pod/client TO=svc/${service.name}:${service.port}`,
       expected: `the packet of Pod client at ${backends.join(' or ')}, with its own source`,
     },
   )

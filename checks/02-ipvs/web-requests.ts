@@ -18,7 +18,7 @@ export function clientPod(
   manifest = 'labs/02-ipvs/manifests/client.yaml',
 ): { address: string; node: string } {
   return expectReadyPod(snapshot.find('Pod', CLIENT.namespace, CLIENT.name), CLIENT.name, {
-    look: 'kubectl get pod client -o wide',
+    inspect: 'kubectl get pod client -o wide',
     expected: 'a Pod client that is ready to send requests',
     hint: `kubectl apply -f ${manifest}`,
   })
@@ -75,7 +75,7 @@ export function backendsOnTwoNodes({ snapshot }: CheckContext): void {
   const { replicas } = variantIn(snapshot)
   const nodes = new Set(backends.map(({ node }) => node))
   expectThat(backends.length >= replicas && nodes.size >= 2, {
-    look: LOOK,
+    inspect: LOOK,
     expected: `${replicas} ready endpoints, on two nodes or more, in the EndpointSlice of ${name}`,
     ...(backends.length < replicas ? tooFew(snapshot, name, backends.length, replicas) : allOnOneNode(backends)),
   })

@@ -31,7 +31,7 @@ export function loadBalancerService(snapshot: Snapshot): ExposedService & { addr
   const found = expectExposed(snapshot, 'LoadBalancer', 'web-lb')
   const ingress = found.service.loadBalancerIngress.find(({ ip }) => ip !== undefined && !ip.includes(':'))
   const address = expectFound(ingress?.ip, {
-    look: `kubectl get service ${found.name}`,
+    inspect: `kubectl get service ${found.name}`,
     expected: `an IPv4 address in the status of ${found.name}`,
     actual: 'none: its EXTERNAL-IP is pending',
     why: 'Kubernetes only requests the address. A load balancer in front of the cluster must assign it and receive the traffic.',
@@ -60,7 +60,7 @@ export function expectPolicy({ name, policy }: ExposedService, wanted: Service['
 
 const expectExposed = (snapshot: Snapshot, type: 'NodePort' | 'LoadBalancer', name: string): ExposedService =>
   expectFound(exposed(snapshot, type), {
-    look: 'kubectl get services',
+    inspect: 'kubectl get services',
     expected: `a Service of type ${type} in the default namespace, in front of the Pods of web`,
     actual: 'no such Service',
     hint: exposeCommand(snapshot, name, type),
@@ -100,7 +100,7 @@ const exposeCommand = (snapshot: Snapshot, name: string, type: string) =>
 export function mustBeWrittenEverywhere(
   nodes: readonly NodeView[],
   { service }: Pick<ExposedService, 'service'>,
-  { chains, look, expected }: { chains: readonly string[]; look: string; expected: string },
+  { chains, inspect, expected }: { chains: readonly string[]; inspect: string; expected: string },
 ): void {
   const own = service.ports.map(({ name, protocol }) => {
     const portName = `${service.namespace}/${service.name}${name === '' ? '' : `:${name}`}`
@@ -112,7 +112,7 @@ export function mustBeWrittenEverywhere(
       (where) =>
         inChain(...chains)(where) ||
         ('chain' in where && (own.some((hash) => where.chain.endsWith(hash)) || endpoints.has(where.chain))),
-      look,
+      inspect,
     )
     .equalPrediction('iptables', expected)
 }
@@ -142,7 +142,7 @@ export function webInIptablesMode(context: CheckContext): void {
       { service },
       {
         chains: [],
-        look: 'iptables -t nat -S | grep default/web',
+        inspect: 'iptables -t nat -S | grep default/web',
         expected: 'a KUBE-SVC chain for web that leads to each of its Pods',
       },
     )

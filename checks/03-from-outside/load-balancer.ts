@@ -30,7 +30,7 @@ export async function addressAnswers({ snapshot, nodes, live }: CheckContext): P
   const { name, address, port } = exposed
   mustBeWrittenEverywhere(nodes, exposed, {
     chains: ['nat KUBE-SERVICES'],
-    look: `iptables -t nat -S KUBE-SERVICES | grep ${address}`,
+    inspect: `iptables -t nat -S KUBE-SERVICES | grep ${address}`,
     expected: `a rule for ${address} port ${port} that leads to the chains of ${name} for traffic from outside`,
   })
   if (live) await mustAnswer(live, { address, port })
@@ -88,7 +88,7 @@ export async function rangesLetIn({ snapshot, nodes, live }: CheckContext): Prom
   })
   mustBeWrittenEverywhere(nodes, exposed, {
     chains: ['nat KUBE-SERVICES', 'filter KUBE-PROXY-FIREWALL'],
-    look: 'iptables-save | grep -E "KUBE-FW|KUBE-PROXY-FIREWALL"',
+    inspect: 'iptables-save | grep -E "KUBE-FW|KUBE-PROXY-FIREWALL"',
     expected: `a chain that lets ${ranges.join(', ')} pass, and a DROP for all others`,
   })
   if (!live) return mustChooseByRules(snapshot, exposed)
@@ -97,7 +97,7 @@ export async function rangesLetIn({ snapshot, nodes, live }: CheckContext): Prom
   const refused = [own, other].find((client) => client !== undefined && !isIn(ranges, client))
   const bothIn = refused === undefined && other !== undefined
   const source = expectFound(bothIn ? undefined : allowed, {
-    look: asTyped({ address, port, ...(other === undefined ? {} : { source: other }) }),
+    inspect: asTyped({ address, port, ...(other === undefined ? {} : { source: other }) }),
     expected: `ranges that hold one of ${own} and ${other}, the addresses of the machine outside, and not the other`,
     actual: `${ranges.join(', ')} ${allowed === undefined ? 'holds none' : 'holds both'}`,
   })

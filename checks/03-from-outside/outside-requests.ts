@@ -79,7 +79,7 @@ export function expectFromOutside(
   fail({
     ...(node && { node: node.name }),
     ...tracedFrom(request),
-    look: asTyped(request),
+    inspect: asTyped(request),
     expected,
     actual:
       answers.length === 0

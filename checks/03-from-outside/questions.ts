@@ -20,7 +20,7 @@ export function nodePortChain({ snapshot, nodes }: CheckContext): Truth {
     .filter(({ spec }) => spec.includes(`--dport ${nodePort} `))
     .flatMap(({ spec }) => targetOf(spec) ?? [])
     .filter((target) => target !== 'KUBE-MARK-MASQ')
-  return { accepts: [...new Set(targets)], look: "make exec CMD='iptables -t nat -S KUBE-NODEPORTS'" }
+  return { accepts: [...new Set(targets)], inspect: "make exec CMD='iptables -t nat -S KUBE-NODEPORTS'" }
 }
 
 /**
@@ -37,18 +37,18 @@ export function loggedClient({ snapshot, nodes }: CheckContext): Truth {
   if (!asked || policy !== 'Cluster')
     throw new NotApplicable('there is no node without Pods of web whose node port answers')
   const address = nodeAddressOf(snapshot, asked.name)
-  return { accepts: [address], look: onNode(OUTSIDE, `curl -s ${address}:${nodePort}`) }
+  return { accepts: [address], inspect: onNode(OUTSIDE, `curl -s ${address}:${nodePort}`) }
 }
 
 /** The share of one Pod on the node with the most Pods, while they are unevenly spread. */
 export function crowdedShare({ snapshot, live }: CheckContext): Truth {
   localService(snapshot)
   const pods = podsByNode(snapshot, webService(snapshot))
-  const look = `kubectl -n ${WEB_NAMESPACE} get pods -l app=web -o wide`
+  const inspect = `kubectl -n ${WEB_NAMESPACE} get pods -l app=web -o wide`
   if (!live && !isUneven([...pods.values()]))
     throw new NotApplicable('the Pods were spread evenly when this capture was taken')
   expectSpread(pods, (counts) => counts.length > 0 && isUneven(counts), {
-    look,
+    inspect,
     expected: 'Pods that are spread unevenly, which the question is about',
   })
   const [crowded = ''] = [...pods].sort(([, a], [, b]) => b - a)[0] ?? []
@@ -56,6 +56,6 @@ export function crowdedShare({ snapshot, live }: CheckContext): Truth {
   const percent = share * 100
   return {
     accepts: [`1/${Math.round(1 / share)}`, String(share), ...[0, 1, 2].map((digits) => `${percent.toFixed(digits)}%`)],
-    look,
+    inspect,
   }
 }

@@ -124,7 +124,7 @@ async function measureShares(context: CheckContext, live: LiveCluster): Promise<
     ? `${odd.pod} got ${odd.requests} of ${total}, not about ${wanted} %`
     : `${total} of ${REQUESTS} were answered`
   expectThat(isGood(shares), {
-    look: asTyped({ address, port }),
+    inspect: asTyped({ address, port }),
     expected: `${REQUESTS} requests to ${name} spread evenly over the nodes that have Pods, and on each over its Pods`,
     actual: said,
   })
@@ -173,7 +173,7 @@ export async function sharesAreUneven(context: CheckContext): Promise<void> {
   if (!live && !spreadUnevenly([...pods.values()]))
     throw new NotApplicable('the Pods were spread evenly when this capture was taken')
   expectSpread(pods, spreadUnevenly, {
-    look: LOOK,
+    inspect: LOOK,
     expected: 'Pods of web on two nodes or more, on one of them more than on another',
     hint: 'To get there, let one node take no new Pods for a while: kubectl cordon it, scale web to 4 (or 6, where there are more than two already), kubectl uncordon it.',
   })
@@ -186,7 +186,7 @@ export async function sharesAreUneven(context: CheckContext): Promise<void> {
   const lone = perPod.reduce((least, one) => (one.count < least.count ? one : least))
   const crowded = perPod.reduce((most, one) => (one.count > most.count ? one : most))
   expectThat(lone.mean >= crowded.mean * CLEARLY, {
-    look: LOOK,
+    inspect: LOOK,
     expected: 'a Pod with few neighbours that clearly gets more than one with many',
     actual: `from ${spanOf(shares)} of the requests for one Pod`,
   })
@@ -233,7 +233,7 @@ export async function sharesAreEven(context: CheckContext): Promise<void> {
   }
   const pods = podsByNode(snapshot, web)
   expectSpread(pods, (counts) => counts.length >= 2 && !isUneven(counts), {
-    look: `kubectl -n ${WEB_NAMESPACE} get pods -l app=web -o wide`,
+    inspect: `kubectl -n ${WEB_NAMESPACE} get pods -l app=web -o wide`,
     expected: 'as many Pods of web on one node as on another, on two nodes or more',
     why: 'The scheduler places a Pod once. A running Pod is never moved, not even when a node comes back.',
     hint: 'Is the number of replicas even, and does every node take new Pods (kubectl uncordon)? Then kubectl rollout restart places all of them again.',

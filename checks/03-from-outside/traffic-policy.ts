@@ -39,7 +39,7 @@ export async function nodePortAnswersEverywhere({ snapshot, nodes, live }: Check
   })
   mustBeWrittenEverywhere(nodes, exposed, {
     chains: ['nat KUBE-SERVICES', `nat ${NODE_PORTS}`],
-    look: `iptables -t nat -S ${NODE_PORTS}`,
+    inspect: `iptables -t nat -S ${NODE_PORTS}`,
     expected: `a rule for port ${nodePort} in ${NODE_PORTS}, and the chains that it leads to`,
   })
   const requests = nodes.map((node) => ({ node, address: nodeAddressOf(snapshot, node.name), port: nodePort }))
@@ -72,7 +72,7 @@ export async function clientIsLost({ snapshot, nodes, live }: CheckContext): Pro
   expectNodes(nodes).chain('nat POSTROUTING').jumpsFirstTo('KUBE-POSTROUTING')
   mustBeWrittenEverywhere(nodes, exposed, {
     chains: ['nat KUBE-MARK-MASQ', 'nat KUBE-POSTROUTING', 'nat POSTROUTING'],
-    look: 'iptables -t nat -S | grep -E "KUBE-EXT|KUBE-MARK-MASQ|KUBE-POSTROUTING"',
+    inspect: 'iptables -t nat -S | grep -E "KUBE-EXT|KUBE-MARK-MASQ|KUBE-POSTROUTING"',
     expected: 'a mark for packets from outside, and a masquerade rule for the mark',
   })
   const web = webService(snapshot)
@@ -86,7 +86,7 @@ export async function clientIsLost({ snapshot, nodes, live }: CheckContext): Pro
         { outside: EXAMPLE_CLIENT },
         target,
         { backends, masqueraded: true },
-        { look: (name) => onNode(name, 'iptables -t nat -S | grep -E "KUBE-EXT|KUBE-MARK-MASQ"') },
+        { inspect: (name) => onNode(name, 'iptables -t nat -S | grep -E "KUBE-EXT|KUBE-MARK-MASQ"') },
       )
     return
   }
@@ -109,7 +109,7 @@ export async function clientIsLost({ snapshot, nodes, live }: CheckContext): Pro
   expectFound(
     logged.find(({ index, backend }) => asked[index]?.node.name !== backend.node),
     {
-      look: 'kubectl logs -l app=web --prefix --tail=8',
+      inspect: 'kubectl logs -l app=web --prefix --tail=8',
       expected: 'requests that a node passed on to a Pod on another one',
       actual: `all ${logged.length} requests stayed on the node that received them`,
     },
@@ -135,7 +135,7 @@ export async function clientIsKept({ snapshot, nodes, live }: CheckContext): Pro
   const exposed = localService(snapshot)
   mustBeWrittenEverywhere(nodes, exposed, {
     chains: ['nat KUBE-NODEPORTS', 'filter KUBE-EXTERNAL-SERVICES'],
-    look: 'iptables-save | grep -E "KUBE-SVL|KUBE-EXT|no local endpoints"',
+    inspect: 'iptables-save | grep -E "KUBE-SVL|KUBE-EXT|no local endpoints"',
     expected: "this node's own Pods, or a DROP where it has none, behind the chain for traffic from outside",
   })
   const web = webService(snapshot)
@@ -152,7 +152,7 @@ export async function clientIsKept({ snapshot, nodes, live }: CheckContext): Pro
         { outside: EXAMPLE_CLIENT },
         target,
         { backends: local, masqueraded: false },
-        { look: (name) => onNode(name, 'iptables-save | grep -E "KUBE-SVL|KUBE-EXT|no local endpoints"') },
+        { inspect: (name) => onNode(name, 'iptables-save | grep -E "KUBE-SVL|KUBE-EXT|no local endpoints"') },
       )
     return
   }
@@ -194,7 +194,7 @@ export async function healthPortReports({ snapshot, nodes, live }: CheckContext)
   expectNodes(nodes)
     .chains('filter KUBE-NODEPORTS', 'filter INPUT')
     .equalPrediction('iptables', `a rule that lets health checks in on port ${port}`, {
-      look: 'iptables -S KUBE-NODEPORTS',
+      inspect: 'iptables -S KUBE-NODEPORTS',
     })
   if (!live) return
   const { backends } = webService(snapshot)

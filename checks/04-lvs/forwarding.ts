@@ -143,7 +143,7 @@ async function mustArriveAs(context: CheckContext, stage: Stage, method: Method)
       : faultOf(frame, method, stage, server))
   expectThat(frame && !fault, {
     node: server.node,
-    look: `kubectl exec ${server.pod} -c tools -- tcpdump -Z root -nn -e -i eth0 -c 1 ${FILTER[method]}`,
+    inspect: `kubectl exec ${server.pod} -c tools -- tcpdump -Z root -nn -e -i eth0 -c 1 ${FILTER[method]}`,
     expected: `a packet for ${to} that the director has forwarded by ${method}`,
     actual: fault ?? 'no such packet arrived at the real server',
   })
@@ -177,12 +177,12 @@ export async function frameDestination(context: CheckContext): Promise<Truth> {
     ({ node, address }) => hardwareAddress(context.snapshot.node(node), address) ?? [],
   )
   const pod = realServers[0]?.pod ?? 'real-server-…'
-  const look = `kubectl exec ${pod} -c tools -- tcpdump -Z root -nn -e -i eth0 -c 1 dst host ${SHARED_VIP}`
-  return { accepts, look }
+  const inspect = `kubectl exec ${pod} -c tools -- tcpdump -Z root -nn -e -i eth0 -c 1 dst host ${SHARED_VIP}`
+  return { accepts, inspect }
 }
 
 /** The client that real servers see behind NAT: the director, which masquerades forwarded packets. */
 export async function seenClient(context: CheckContext): Promise<Truth> {
   const { directorAddress } = await lvsStage(context)
-  return { accepts: [directorAddress], look: 'kubectl logs -l app=real-server -c nginx --prefix --tail=2' }
+  return { accepts: [directorAddress], inspect: 'kubectl logs -l app=real-server -c nginx --prefix --tail=2' }
 }

@@ -98,7 +98,7 @@ export function mustBeAnswered(
   const lost = requests.find((_, index) => answers[index] === undefined)
   expectNone(lost, (request) => ({
     node: director.name,
-    look: asTyped(request),
+    inspect: asTyped(request),
     expected: `an answer of a real server through ${request.to}`,
     actual: 'no answer',
     hint,

@@ -64,7 +64,7 @@ export async function heavierShare(context: CheckContext): Promise<Truth> {
   const total = weights.reduce((sum, weight) => sum + weight, 0)
   return {
     accepts: [`${Math.max(...weights)}/${total}`],
-    look: onNode(stage.director.name, `ipvsadm -Ln -t ${at('wrr')}`),
+    inspect: onNode(stage.director.name, `ipvsadm -Ln -t ${at('wrr')}`),
   }
 }
 

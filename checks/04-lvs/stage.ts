@@ -79,14 +79,14 @@ export async function lvsStage(context: CheckContext): Promise<Stage> {
   const director = expectFound(
     snapshot.nodes.find((node) => node.name === name),
     {
-      look: `kubectl get nodes -l ${CONTROL_PLANE}`,
+      inspect: `kubectl get nodes -l ${CONTROL_PLANE}`,
       expected: 'a control-plane node, which is the director of this lab',
     },
   )
   await mustHaveIpvs(context, director)
   const ready = readyRealServers(context)
   const realServers = expectFound(ready.length < 2 ? undefined : ready.slice(0, 2), {
-    look: 'kubectl get pods -l app=real-server -o wide',
+    inspect: 'kubectl get pods -l app=real-server -o wide',
     expected: 'a real server that is ready on each of two workers',
     actual: ready.length === 0 ? 'none' : `one, on ${ready[0]?.node}`,
     hint: `kubectl apply -f ${MANIFEST}`,

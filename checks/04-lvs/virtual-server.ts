@@ -133,7 +133,7 @@ export async function kubeProxySparesOthers(context: CheckContext): Promise<void
   const open = VIPS.find((address) => !excludeCIDRs.some((range) => contains(range, address)))
   expectField('configmap kube-proxy', 'excludeCIDRs', {
     holds: open === undefined,
-    look: 'kubectl -n kube-system get configmap kube-proxy -o yaml | grep -A 3 excludeCIDRs',
+    inspect: 'kubectl -n kube-system get configmap kube-proxy -o yaml | grep -A 3 excludeCIDRs',
     expected: `${open} in a range of ipvs.excludeCIDRs in the configuration of kube-proxy`,
     actual: excludeCIDRs.length === 0 ? 'no range at all' : excludeCIDRs.join(', '),
     hint: 'Put 192.0.2.0/24 there before kube-proxy runs in IPVS mode; what it has deleted does not come back.',
@@ -195,5 +195,5 @@ export async function unseenHook(context: CheckContext): Promise<Truth> {
       hint: `make exec NODE=outside CMD='curl -s ${VIP}:${REAL_PORT.masq}'`,
     },
   )
-  return { accepts: HOOKS.filter((hook) => !counts[hook]), look: onNode(stage.director.name, LOOK_AT_PROBES) }
+  return { accepts: HOOKS.filter((hook) => !counts[hook]), inspect: onNode(stage.director.name, LOOK_AT_PROBES) }
 }

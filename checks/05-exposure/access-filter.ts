@@ -47,7 +47,7 @@ export async function accessFilterRejects(context: CheckContext): Promise<void> 
   const view = snapshot.node(scene.node)
   const service = webService(snapshot)
   const by = expectPacket(view, scene.client, agentAt(service.address), {
-    look: 'iptables -nvL INPUT',
+    inspect: 'iptables -nvL INPUT',
     expected: `that ${ACCESS_FILTER} is what stops a packet for ${service.address}:${AGENT_PORT}`,
     hint: 'Remove your own rules: iptables -D instead of -I.',
   }).isStopped(({ chain }) => chain === ACCESS_FILTER)
@@ -57,14 +57,18 @@ export async function accessFilterRejects(context: CheckContext): Promise<void> 
     return 0
   }
   const expected = `packets on the rule of ${ACCESS_FILTER} that rejects`
-  await expectCounted(live, { node: scene.node, rule: by, look: LOOK }, closed, { answers: 0, counted: true, expected })
+  await expectCounted(live, { node: scene.node, rule: by, inspect: LOOK }, closed, {
+    answers: 0,
+    counted: true,
+    expected,
+  })
 }
 
 function mustBeCurrent(node: NodeView): void {
   const kubeProxyVersion = kubeProxyVersionOf(node)
   expectThat(hasAccessFilter(kubeProxyVersion), {
     node: node.name,
-    look: 'kubectl -n kube-system get daemonset kube-proxy -o wide',
+    inspect: 'kubectl -n kube-system get daemonset kube-proxy -o wide',
     expected: 'a kube-proxy of 1.26 or newer on every node',
     actual: `${kubeProxyVersion} runs`,
     hint: CURRENT_RULES,
@@ -87,15 +91,15 @@ export function rejectedSet(context: CheckContext): Truth {
   const chain = stateOf(context.snapshot.node(node)).iptables.get('filter')?.get(ACCESS_FILTER)
   const rule = chain?.rules.find(({ spec }) => targetOf(spec) === 'REJECT')
   const set = / --match-set (\S+) /.exec(` ${rule?.spec ?? ''}`)?.[1]
-  const look = onNode(node, LOOK)
+  const inspect = onNode(node, LOOK)
   expectThat(set !== undefined, {
     node,
-    look,
+    inspect,
     expected: `a rule in ${ACCESS_FILTER} that rejects packets to the addresses of a set`,
     actual: chain ? 'no such rule' : 'no such chain',
     hint: CURRENT_RULES,
   })
-  return { accepts: [set], look }
+  return { accepts: [set], inspect }
 }
 
 /** Question: the number of addresses that IPVS mode adds to a listener on 0.0.0.0. */
@@ -104,5 +108,5 @@ export function gainedAddresses(context: CheckContext): Truth {
   const { node } = agentScene(context)
   const link = stateOf(context.snapshot.node(node)).links.find(({ name }) => name === 'kube-ipvs0')
   const own = (link?.addresses ?? []).filter(({ family }) => family === 'inet')
-  return { accepts: [`${own.length}`], look: onNode(node, 'ip -brief -4 address show kube-ipvs0') }
+  return { accepts: [`${own.length}`], inspect: onNode(node, 'ip -brief -4 address show kube-ipvs0') }
 }

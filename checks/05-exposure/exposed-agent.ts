@@ -32,7 +32,7 @@ export const clusterIPsLeadNowhere = onceSeen(CLOSED, async (context) => {
   chainsLeadToPods({ ...context, nodes: [snapshot.node(scene.node)] })
   const { address } = webService(snapshot)
   expectPacket(snapshot.node(scene.node), scene.client, agentAt(address), {
-    look: 'ip -brief address',
+    inspect: 'ip -brief address',
     expected: `that no interface of ${scene.node} has a ClusterIP`,
     hint: 'The addresses are leftovers of IPVS mode: make flush-nat removes them.',
   }).isNotDelivered()
@@ -51,7 +51,7 @@ export const everyClusterIPLeadsToAgent = onceSeen(EXPOSED, async (context) => {
   const addresses = clusterIPs(snapshot)
   for (const address of addresses)
     expectPacket(view, scene.client, agentAt(address), {
-      look: 'iptables -nvL INPUT; ip -brief address show kube-ipvs0',
+      inspect: 'iptables -nvL INPUT; ip -brief address show kube-ipvs0',
       expected: `a packet of the client for ${address}:${AGENT_PORT} delivered to a listener on the node`,
       hint: (path) =>
         path.end === 'stopped' && path.by.chain === ACCESS_FILTER

@@ -48,12 +48,12 @@ export const STOPPED_AND_COUNTED = {
  */
 export async function expectCounted(
   live: LiveCluster,
-  { node, rule, look }: { node: string; rule: Stop; look: string },
+  { node, rule, inspect }: { node: string; rule: Stop; inspect: string },
   send: () => Promise<number>,
   { answers, counted, expected }: { answers: number; counted: boolean; expected: string },
 ): Promise<void> {
   const { packets, result } = await countedDuring(live, node, rule, send)
-  expectOnNode(node, look, result === answers && packets > 0 === counted, {
+  expectOnNode(node, inspect, result === answers && packets > 0 === counted, {
     expected,
     actual: `${result === 0 ? 'no answer' : result === 1 ? 'an answer' : `${result} answers`} and ${packets} packets more on the rule`,
   })
@@ -99,11 +99,11 @@ export const forwardRuleStops = onceSeen(STOPPED, async (context) => {
   const { address: client, node } = clientPod(context)
   chainsLeadToPods({ ...context, nodes: [snapshot.node(node)] })
   const by = expectPacket(snapshot.node(node), client, service, {
-    look: LOOK,
+    inspect: LOOK,
     expected: `a rule in FORWARD on ${node} that stops the packets of ${client} to port ${POD_PORT} of the Pods`,
   }).isStopped(({ hook }) => hook === 'FORWARD')
   if (live)
-    await expectCounted(live, { node, rule: by, look: LOOK }, () => answered(live, service), STOPPED_AND_COUNTED)
+    await expectCounted(live, { node, rule: by, inspect: LOOK }, () => answered(live, service), STOPPED_AND_COUNTED)
   return { ...by, node }
 })
 
@@ -113,13 +113,13 @@ export const forwardRuleNotTraversed = onceSeen(NOT_ASKED, async (context) => {
   const { service, client, view } = clientInIpvsMode(context)
   const rule = expectForwardRule(context, view)
   expectPacket(view, client, service, {
-    look: 'iptables -nvL; ipvsadm -Ln',
+    inspect: 'iptables -nvL; ipvsadm -Ln',
     expected: `a packet to ${service.name} that IPVS forwards`,
     hint: 'Keep the rule in FORWARD only, and remove the others that you added.',
   }).isSentOn()
   for (const { address } of service.backends)
     expectPacket(view, client, podAt(address), {
-      look: LOOK,
+      inspect: LOOK,
       expected: `that the rule still stops packets from the client directly to the Pod ${address}`,
     }).isStopped((by) => by.rule === rule.rule)
   if (live) await mustAnswerUnseen(live, service, rule)
@@ -134,7 +134,7 @@ export function expectForwardRule({ notes }: CheckContext, node: NodeView): Rule
   const isThere = rules?.some(({ spec }) => `-A ${rule?.chain} ${spec}` === rule?.rule)
   return expectFound(isThere ? rule : undefined, {
     node: name,
-    look: onNode(name, LOOK),
+    inspect: onNode(name, LOOK),
     expected: `the rule in FORWARD that stopped the client in iptables mode, still on ${name}`,
     actual: rule ? `it is gone: ${rule.rule}` : 'the grader has not seen it stop anything',
     hint: 'Add it again unchanged. If the client Pod has another address now, run make iptables and repeat step forward-rule.',
@@ -145,7 +145,7 @@ export function expectForwardRule({ notes }: CheckContext, node: NodeView): Rule
  * Through the Service every request is answered and the rule counts none; a direct request to a Pod is counted and stopped.
  */
 async function mustAnswerUnseen(live: LiveCluster, service: WebService, rule: RuleNote): Promise<void> {
-  const place = { node: rule.node, rule, look: LOOK }
+  const place = { node: rule.node, rule, inspect: LOOK }
   await expectCounted(live, place, () => answered(live, service, REQUESTS), {
     answers: REQUESTS,
     counted: false,

@@ -37,11 +37,11 @@ export const ownFilterCloses = onceSeen(OWN_FILTER, async (context) => {
     const source = name === scene.node ? scene.client : (podOn(snapshot, name) ?? scene.client)
     for (const address of addresses)
       expectPacket(view, source, agentAt(address), {
-        look: 'iptables -nvL INPUT',
+        inspect: 'iptables -nvL INPUT',
         expected: `a rule of your own on ${name}, beside ${ACCESS_FILTER}, that stops packets to ${address}:${AGENT_PORT}`,
       }).isStopped()
     expectPacket(view, source, service, {
-      look: 'iptables -nvL INPUT',
+      inspect: 'iptables -nvL INPUT',
       expected: `that the Service ${service.name} stays open`,
       hint: 'Match address and port against the set KUBE-CLUSTER-IP, and stop only packets that are not in it.',
     }).isNotStopped()
@@ -60,7 +60,7 @@ export const boundAgentIsClosed = onceSeen(BOUND, async (context) => {
   await mustListenOnNodeAddress(context, scene)
   const { address } = webService(snapshot)
   expectPacket(withoutAccessFilter(snapshot.node(scene.node)), scene.client, agentAt(address), {
-    look: 'iptables -nvL INPUT',
+    inspect: 'iptables -nvL INPUT',
     expected: 'that no rule is needed to close the ClusterIPs to this agent',
     hint: 'Remove your own filter on every node: iptables -D in place of -I.',
   }).isDelivered()
@@ -103,21 +103,21 @@ export const stoppedInEitherMode = onceSeen(CLOSED, async (context) => {
   const { live } = context
   const { service, client, node, view } = clientInIpvsMode(context)
   const by = expectPacket(view, client, service, {
-    look: 'iptables -nvL INPUT',
+    inspect: 'iptables -nvL INPUT',
     expected: `a rule on ${node} that stops packets from ${client} to ${service.address} before IPVS`,
   }).isStopped(({ table }) => KERNEL_TABLES.has(table))
   // One rule in PREROUTING stops both; else the one of iptables mode must still be there, too.
   if (by.hook !== 'PREROUTING') expectForwardRule(context, view)
   for (const { address } of service.backends)
     expectPacket(view, client, podAt(address), {
-      look: 'iptables -nvL FORWARD',
+      inspect: 'iptables -nvL FORWARD',
       expected: `that packets from the client directly to the Pod ${address} are stopped as well`,
       hint: 'The rule in FORWARD stops those: keep it.',
     }).isStopped()
   if (live)
     await expectCounted(
       live,
-      { node, rule: by, look: `iptables -t ${by.table} -nvL ${by.chain}` },
+      { node, rule: by, inspect: `iptables -t ${by.table} -nvL ${by.chain}` },
       () => answered(live, service),
       STOPPED_AND_COUNTED,
     )
@@ -131,7 +131,7 @@ export function chainBeforeIpvs(context: CheckContext): Truth {
   const { address: client, node } = clientPod(context)
   return {
     accepts: filterHooks(context.snapshot.node(node), client, service),
-    look: `make trace FROM=pod/client TO=svc/${service.name}:${service.port} NODE=${node}`,
+    inspect: `make trace FROM=pod/client TO=svc/${service.name}:${service.port} NODE=${node}`,
   }
 }
 
@@ -148,7 +148,7 @@ export function nothingIsLeft(context: CheckContext): void {
   expectMode(context, 'ipvs', { hint: 'make ipvs KUBE_PROXY_VERSION=own' })
   webService(snapshot)
   expectNodes(nodes).noRuleWhere(({ spec }) => OWN_COMMENT.test(spec), {
-    look: 'iptables-save | grep lab-5',
+    inspect: 'iptables-save | grep lab-5',
     expected: "no rule with this lab's comment",
     hint: 'Remove it: iptables -D in place of -A, or -I.',
   })

@@ -28,7 +28,7 @@ export function agentScene(context: CheckContext): AgentScene {
   const agent = podsWithLabel(snapshot, 'node-agent').find(({ spec }) => spec?.nodeName === node)
   expectReadyPod(agent, 'node-agent', {
     node,
-    look: 'kubectl get pods -l app=node-agent -o wide',
+    inspect: 'kubectl get pods -l app=node-agent -o wide',
     expected: `a node agent that is ready on ${node}, beside the Pod client`,
     hint: `kubectl apply -f ${MANIFEST}`,
   })
@@ -130,7 +130,7 @@ export async function mustBeClosed(live: LiveCluster, addresses: readonly string
   const wrong = replies.find(({ address, node: by, silent }) => address !== nodeAddress && (by !== undefined || silent))
   expectNone(wrong, ({ address, node: by }) => ({
     node,
-    look: askCommand(address),
+    inspect: askCommand(address),
     expected: `no answer of an agent on port ${AGENT_PORT} of ${address}`,
     actual:
       by === undefined ? 'a connection was accepted there, without an answer in time' : `the agent of ${by} answers`,
@@ -145,7 +145,7 @@ export async function mustBeClosed(live: LiveCluster, addresses: readonly string
     1,
     { snapshot: view.snapshot, node: view.name, sender: { pod: scene.client }, target: service },
     {
-      look: `kubectl exec client -- curl -sS --max-time 3 http://${address}:${port}`,
+      inspect: `kubectl exec client -- curl -sS --max-time 3 http://${address}:${port}`,
       expected: `an answer of the Service ${name}, which must stay open`,
     },
   )
@@ -163,7 +163,7 @@ export function expectAgent(
 ): void {
   const reply = replies.find((one) => one.address === address)
   const actual = reply?.node ? `the agent of ${reply.node} answers` : reply?.error || 'no answer of the agent'
-  expectThat(reply?.node === node, { node, look: askCommand(address), expected, actual })
+  expectThat(reply?.node === node, { node, inspect: askCommand(address), expected, actual })
 }
 
 function mustHaveAnswered(replies: readonly AgentReply[], { node, nodeAddress: address }: AgentScene): void {

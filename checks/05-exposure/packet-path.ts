@@ -65,7 +65,7 @@ export function filterHooks(node: NodeTables, source: string, { address, port }:
 /** The failure texts for a packet with an unexpected path; a hint may depend on the actual path. */
 interface PathWords {
   /** The command to inspect it on the node. */
-  look: string
+  inspect: string
   expected: string
   hint?: string | ((path: PacketPath) => string)
 }
@@ -111,12 +111,12 @@ class PathExpectation {
   }
 
   #fails(): never {
-    const { look, expected, hint } = this.#words
+    const { inspect, expected, hint } = this.#words
     const { address, port } = this.#to
     const advice = typeof hint === 'function' ? hint(this.#path) : hint
     fail({
       node: this.#node.name,
-      look: onNode(this.#node.name, look),
+      inspect: onNode(this.#node.name, inspect),
       expected,
       actual: `a packet for ${address}:${port} ${describePath(this.#path, this.#node.name)}`,
       ...(advice === undefined ? {} : { hint: advice }),

@@ -37,7 +37,7 @@ export async function measuredRun({ notes, live }: CheckContext): Promise<Measur
   const run = notes.read(MEASUREMENT, isMeasurement)
   if (!run) await mustBeMeasurable(live)
   return expectFound(run, {
-    look: SHOW,
+    inspect: SHOW,
     expected: 'one run in which both modes were measured at the same sizes',
     actual: 'no such run in the ConfigMap lab-6',
     hint: 'make measure',
@@ -79,7 +79,7 @@ export function expectRun(
   holds: boolean,
   details: { expected: string; actual: string; hint?: string; next?: string },
 ): void {
-  expectThat(holds, { look: SHOW, ...details })
+  expectThat(holds, { inspect: SHOW, ...details })
 }
 
 /**
@@ -126,5 +126,5 @@ export const rulesStay = countsArePredicted('ipvs')
 export async function rulesOfOneService(context: CheckContext): Promise<Truth> {
   const { iptables } = await measuredRun(context)
   const [first, last] = [iptables[0] ?? largestPoint(iptables), largestPoint(iptables)]
-  return { accepts: [String((last.rules - first.rules) / (last.services - first.services))], look: SHOW }
+  return { accepts: [String((last.rules - first.rules) / (last.services - first.services))], inspect: SHOW }
 }

@@ -110,5 +110,5 @@ const NOTICEABLE = 0.1
  */
 export async function turningPoint(context: CheckContext): Promise<Truth> {
   const first = lastServiceSlowdown((await measuredRun(context)).iptables).find(({ part }) => part > NOTICEABLE)
-  return { accepts: [first === undefined ? 'none' : String(first.services)], look: SHOW }
+  return { accepts: [first === undefined ? 'none' : String(first.services)], inspect: SHOW }
 }

@@ -75,18 +75,21 @@ const IPVS_DEPRECATED_IN = '1.35'
 const README = 'labs/07-before-and-after/README.md'
 
 /** Question: the only mode that reacts when an endpoint refuses a connection. */
-export const modeThatTriesAgain = (): Truth => ({ accepts: ['userspace'], look: 'make hint LAB=7 STEP=choose-retry' })
+export const modeThatTriesAgain = (): Truth => ({
+  accepts: ['userspace'],
+  inspect: 'make hint LAB=7 STEP=choose-retry',
+})
 
 /** Question: the current mode whose list grows with the Services. */
 export function modeWithList(context: CheckContext): Truth {
   const accepts = modeFacts(context).flatMap(({ mode, longerBy }) => (longerBy > 0 && mode !== 'userspace' ? mode : []))
-  return { accepts, look: onNode(context.nodes.at(-1)?.name ?? '', 'iptables -t nat -S KUBE-SERVICES') }
+  return { accepts, inspect: onNode(context.nodes.at(-1)?.name ?? '', 'iptables -t nat -S KUBE-SERVICES') }
 }
 
 /** Question: the mode with schedulers. */
 export function modeWithScheduler(context: CheckContext): Truth {
   const accepts = modeFacts(context).flatMap(({ mode, virtualServers }) => (virtualServers > 0 ? mode : []))
-  return { accepts, look: 'make ipvs SCHEDULER=lc' }
+  return { accepts, inspect: 'make ipvs SCHEDULER=lc' }
 }
 
 /**
@@ -95,7 +98,7 @@ export function modeWithScheduler(context: CheckContext): Truth {
  */
 export async function modeForThousands(context: CheckContext): Promise<Truth> {
   const { live, nodes } = context
-  const look = 'make doctor'
+  const inspect = 'make doctor'
   const [node] = nodes
   const constant = modeFacts(context).filter(({ longerBy }) => longerBy === 0)
   const lacks = async (mode: 'nftables' | 'ipvs') => {
@@ -106,15 +109,15 @@ export async function modeForThousands(context: CheckContext): Promise<Truth> {
   }
   const has = async (mode: 'nftables' | 'ipvs') =>
     constant.some((facts) => facts.mode === mode) && (await lacks(mode)) === undefined
-  if (node && hasNftables(node) && (await has('nftables'))) return { accepts: ['nftables'], look }
-  return { accepts: [(await has('ipvs')) ? 'ipvs' : 'iptables'], look }
+  if (node && hasNftables(node) && (await has('nftables'))) return { accepts: ['nftables'], inspect }
+  return { accepts: [(await has('ipvs')) ? 'ipvs' : 'iptables'], inspect }
 }
 
 /** Question: the default mode; nftables is planned as default from 1.40 on. */
-export const modeByDefault = (): Truth => ({ accepts: ['iptables'], look: `less ${README}` })
+export const modeByDefault = (): Truth => ({ accepts: ['iptables'], inspect: `less ${README}` })
 
 /** Question: the version that deprecated IPVS mode. */
 export const ipvsDeprecation = (): Truth => ({
   accepts: [IPVS_DEPRECATED_IN, `v${IPVS_DEPRECATED_IN}`],
-  look: `less ${README}`,
+  inspect: `less ${README}`,
 })

@@ -37,7 +37,7 @@ export function deafScene(context: CheckContext): DeafScene {
   if (!isComplete && !context.live)
     throw new NotApplicable('the Pod deaf was no endpoint of web when this capture was taken')
   expectThat(isComplete, {
-    look: 'kubectl get endpointslices -l app=web; kubectl get pods -l app=web -o wide',
+    inspect: 'kubectl get endpointslices -l app=web; kubectl get pods -l app=web -o wide',
     expected: 'two Pods of nginx and the Pod deaf among the ready endpoints of web',
     actual: deaf ? `deaf and ${healthy.length} more` : `${healthy.length} endpoints, without deaf`,
     next: deaf ? 'make web' : `kubectl apply -f ${FOLDER}/deaf.yaml`,
@@ -52,7 +52,7 @@ export function expectConnections(
   { holds, ...details }: { holds: boolean; expected: string; actual: string; node?: string },
 ): void {
   expectThat(holds, {
-    look: `kubectl exec ${CLIENT.name} -- curl -sS --max-time 3 http://${address}:${port}`,
+    inspect: `kubectl exec ${CLIENT.name} -- curl -sS --max-time 3 http://${address}:${port}`,
     ...details,
   })
 }
@@ -86,7 +86,7 @@ export function mustBeProbed(context: CheckContext): void {
   const probed = container !== undefined && 'readinessProbe' in container
   expectField('pod deaf', 'readinessProbe', {
     holds: pod !== undefined && probed && !hasCondition(pod, 'Ready'),
-    look: 'kubectl get pod deaf -o wide',
+    inspect: 'kubectl get pod deaf -o wide',
     expected: 'a Pod deaf with a readiness probe that keeps it not ready',
     actual: pod ? (probed ? 'it is ready' : 'it has no probe') : 'no Pod of that name',
     hint: `kubectl delete pod deaf, then kubectl apply -f ${FOLDER}/deaf-probed.yaml`,
@@ -169,6 +169,6 @@ export function shareThatFails(context: CheckContext): Truth {
   const { service } = deafScene(context)
   return {
     accepts: [`1/${service.backends.length}`],
-    look: 'kubectl get endpointslices -l app=web',
+    inspect: 'kubectl get endpointslices -l app=web',
   }
 }

@@ -144,7 +144,7 @@ export async function nothingBeside(context: CheckContext): Promise<void> {
   await holdsOnceSeen(context, 'nftables-alone', async () => {
     expectMode(context, 'nftables', { hint: HINT })
     expectNodes(context.nodes).nothingOfOtherModes('nftables', {
-      look: 'iptables-save | grep KUBE-',
+      inspect: 'iptables-save | grep KUBE-',
       expected: "no chain, set or virtual server of kube-proxy's other modes",
     })
     return { nodes: context.nodes.length }
@@ -157,7 +157,7 @@ export async function nothingOfNftables(context: CheckContext): Promise<void> {
   mustHaveSeen(context, {
     mode: 'nftables',
     note: NOTE,
-    look: 'nft list tables',
+    inspect: 'nft list tables',
     hint: `${HINT}, then make check-7 STEP=nft-tables.`,
   })
   expectMode(context, 'iptables', { hint: 'make iptables, then make flush-nat' })

@@ -129,7 +129,7 @@ export async function rulesLeadToListeners(context: CheckContext): Promise<void>
     for (const node of nodes) {
       const port = expectFound(listenerOf(node, service), {
         node: node.name,
-        look: onNode(node.name, 'iptables -t nat -S KUBE-PORTALS-CONTAINER'),
+        inspect: onNode(node.name, 'iptables -t nat -S KUBE-PORTALS-CONTAINER'),
         expected: `a rule that redirects ${service.address}:${service.port}`,
       })
       if (live)
@@ -178,7 +178,7 @@ async function refusalsInLog(
   const lines = log.split('\n').filter((line) => line.includes('Dial failed') && line.includes(`${deaf.address}:`))
   return expectFound(lines.length || undefined, {
     node,
-    look: `kubectl -n kube-system logs ${pod} --tail=20`,
+    inspect: `kubectl -n kube-system logs ${pod} --tail=20`,
     expected: `lines of kube-proxy that say "Dial failed" for ${deaf.address}`,
     actual: 'none in the last minute',
   })
@@ -193,7 +193,7 @@ export function addressThatWebSees(context: CheckContext): Truth {
     .links.filter(({ name }) => name !== 'lo')
     .flatMap((link) => link.addresses)
     .filter(({ family }) => family === 'inet')
-  return { accepts: addresses.map(({ address }) => address), look: 'kubectl logs -l app=web --tail=1' }
+  return { accepts: addresses.map(({ address }) => address), inspect: 'kubectl logs -l app=web --tail=1' }
 }
 
 const RETURN_COMMAND = 'make iptables KUBE_PROXY_VERSION=own, then make flush-nat'
@@ -208,7 +208,7 @@ export function nothingOfUserspace(context: CheckContext): void {
   mustHaveSeen(context, {
     mode: 'userspace',
     note: RELAY_NOTE,
-    look: 'curl -s localhost:10249/proxyMode',
+    inspect: 'curl -s localhost:10249/proxyMode',
     hint: 'make userspace, then make check-7 STEP=relay.',
   })
   expectMode(context, 'iptables', { hint: RETURN_COMMAND })
@@ -217,7 +217,7 @@ export function nothingOfUserspace(context: CheckContext): void {
 
 /** Every node has the predicted rules of iptables mode, before foreign rules, and no state of another mode. */
 export function mustHoldIptablesModeOnly({ nodes }: Pick<CheckContext, 'nodes'>): void {
-  expectNodes(nodes).nothingOfOtherModes('iptables', { look: 'iptables-save | grep "^:KUBE-"' })
+  expectNodes(nodes).nothingOfOtherModes('iptables', { inspect: 'iptables-save | grep "^:KUBE-"' })
   expectNodes(nodes)
     .everything('iptables-save')
     .equalPrediction('iptables', 'exactly the chains and rules that follow from the Services and their endpoints')

@@ -44,7 +44,7 @@ export const SHOW = 'make incident SHOW=1'
 /** Like notedIncident, but fails when none is open. */
 const expectIncident = (notes: LabNotes) =>
   expectFound(notedIncident(notes), {
-    look: SHOW,
+    inspect: SHOW,
     expected: 'an open incident',
     actual: 'none: no incident was started yet',
     next: 'make incident',
@@ -79,14 +79,14 @@ export function causeByName({ notes }: CheckContext): Truth {
   const { incident, note } = expectIncident(notes)
   const { id } = incident
   const { choices } = note
-  const look = SHOW
+  const inspect = SHOW
   const given = notes.read(answerKey(DIAGNOSIS), isAnswerNote)
-  if (!given || sameAnswer(given.text, id)) return { accepts: [id], look }
+  if (!given || sameAnswer(given.text, id)) return { accepts: [id], inspect }
   const typed = shortened(given.text, 60)
   const wrong = expectFound(
     choices.find((choice) => sameAnswer(given.text, choice)),
     {
-      look,
+      inspect,
       expected: `one of ${choices.join(', ')}`,
       actual: `"${typed}", which is not on the list; it costs nothing`,
       hint: `make answer Q=${DIAGNOSIS} A=… with an id of the list`,
@@ -94,7 +94,7 @@ export function causeByName({ notes }: CheckContext): Truth {
   )
   notes.keep(guessKey(wrong), true)
   fail({
-    look,
+    inspect,
     expected: 'the id of the cause',
     actual: `"${wrong}", which is not the cause: each wrong diagnosis costs ${COST} of the step's points`,
     hint: 'Look again before you name another one; `make incident HINT=1` gives a hint.',

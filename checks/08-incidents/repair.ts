@@ -32,7 +32,7 @@ export async function symptomIsGone(context: CheckContext): Promise<void> {
 export async function causeIsFixed(context: CheckContext): Promise<void> {
   const open = openIncident(context)
   expectNone(await open.incident.causeLeft(open.look), (left) => ({
-    look: SHOW,
+    inspect: SHOW,
     expected: 'the cause itself fixed',
     // After the diagnosis, the remaining cause may be disclosed.
     actual: wasDiagnosed(context.notes) ? left : 'it is not: the original fault is still present',
@@ -44,7 +44,7 @@ export async function causeIsFixed(context: CheckContext): Promise<void> {
 /** Fails if the fault disappeared without a repair, for example by a sync of kube-proxy. */
 function mustBeRepaired({ snapshot }: CheckContext, { note }: OpenIncident): void {
   expectThat(note.fingerprint === undefined || note.fingerprint !== fingerprintOf(snapshot), {
-    look: SHOW,
+    inspect: SHOW,
     expected: 'a repair',
     actual:
       'there was no repair: no object was changed and no command was run on a node since the incident began, and it works anyway',
@@ -77,7 +77,7 @@ function kubeProxiesRun({ snapshot }: CheckContext, { look }: OpenIncident): voi
     const pod = pods.find(({ spec }) => spec?.nodeName === name)
     expectThat(pod && mode === look.mode, {
       node: name,
-      look: 'kubectl -n kube-system get pods -l k8s-app=kube-proxy -o wide',
+      inspect: 'kubectl -n kube-system get pods -l k8s-app=kube-proxy -o wide',
       expected: `a kube-proxy on ${name} in mode "${look.mode}"`,
       actual: pod ? `${pod.metadata.name} reports mode "${mode ?? 'none'}"` : 'none there',
     })
@@ -86,14 +86,14 @@ function kubeProxiesRun({ snapshot }: CheckContext, { look }: OpenIncident): voi
 
 function nodesHoldWhatTheyMust(context: CheckContext, { look: { mode } }: OpenIncident): void {
   const { nodes } = context
-  const look = mode === 'ipvs' ? 'iptables-save; ipset list; ipvsadm -Ln; ip addr show kube-ipvs0' : 'iptables-save'
+  const inspect = mode === 'ipvs' ? 'iptables-save; ipset list; ipvsadm -Ln; ip addr show kube-ipvs0' : 'iptables-save'
   const expected = 'exactly what kube-proxy programs for the existing Services'
-  expectNodes(nodes).everything(look).equalPrediction(mode, expected, {
+  expectNodes(nodes).everything(inspect).equalPrediction(mode, expected, {
     why: 'A rule that is added by hand works until kube-proxy writes its own, and confuses the next administrator.',
     hint: 'Undo manual changes; kube-proxy writes all of its rules when it starts.',
   })
   if (mode === 'ipvs') dummyDeviceOwnsClusterIPs(context)
-  expectNodes(nodes).nothingOfOtherModes(mode, { look: 'iptables-save; ipvsadm -Ln; ip addr' })
+  expectNodes(nodes).nothingOfOtherModes(mode, { inspect: 'iptables-save; ipvsadm -Ln; ip addr' })
 }
 
 /** Rules that only the learner can have added or removed. */
@@ -106,7 +106,7 @@ function nothingForeign({ nodes }: CheckContext, { baseline }: OpenIncident): vo
     const found = added ?? gone
     expectThat(found === undefined, {
       node: node.name,
-      look: onNode(node.name, 'iptables-save'),
+      inspect: onNode(node.name, 'iptables-save'),
       expected: 'the rules of others as they were before the incident',
       actual: added ? `this is new: ${found}` : `this is gone: ${found}`,
       ...(found && { next: onNode(node.name, commandToRestore(found, added ? 'new' : 'gone')) }),
@@ -117,13 +117,13 @@ function nothingForeign({ nodes }: CheckContext, { baseline }: OpenIncident): vo
 function objectsAreAsBefore({ snapshot }: CheckContext, { baseline }: OpenIncident): void {
   const settings = differingSettings(configOf(snapshot), baseline.config)
   expectThat(settings.length === 0, {
-    look: 'kubectl -n kube-system get configmap kube-proxy -o yaml',
+    inspect: 'kubectl -n kube-system get configmap kube-proxy -o yaml',
     expected: "kube-proxy's configuration as it was before the incident",
     actual: `another one in ${settings.join(', ')}`,
   })
   for (const [name, before] of Object.entries(baseline.services))
     expectThat(isDeepStrictEqual(serviceFacts(snapshot, name), before), {
-      look: `kubectl get service ${name} -o yaml`,
+      inspect: `kubectl get service ${name} -o yaml`,
       expected: `the Service ${name} as its users know it: ${JSON.stringify(before)}`,
       actual: JSON.stringify(serviceFacts(snapshot, name) ?? 'no such Service'),
     })

@@ -65,7 +65,7 @@ interface Backend {
 /** The symptom that the user still observes, in the fields of a failure. */
 export interface Symptom {
   /** The command that shows it, as a learner types it. */
-  look: string
+  inspect: string
   expected: string
   actual: string
 }
@@ -122,7 +122,7 @@ export class IncidentContext {
   async customer(script: string): Promise<string> {
     if (!this.snapshot.find('Pod', SHOP_OBJECTS.customer.namespace, SHOP_OBJECTS.customer.name))
       fail({
-        look: 'kubectl get pods -o wide',
+        inspect: 'kubectl get pods -o wide',
         expected: 'the Pod customer',
         actual: 'no Pod of that name',
         hint: `kubectl apply -f ${SHOP_OBJECTS.manifest}`,
@@ -192,12 +192,12 @@ export class IncidentContext {
 }
 
 /** The symptom if not every request was answered; else undefined. */
-export function complaint(answers: readonly Answer[], look: string, expected: string): Symptom | undefined {
+export function complaint(answers: readonly Answer[], inspect: string, expected: string): Symptom | undefined {
   const bad = answers.filter((answer) => !isGood(answer))
   const [first] = bad
   if (!first) return undefined
   const share = answers.length > 1 ? ` (${bad.length} of ${answers.length} requests)` : ''
-  return { look, expected, actual: `${describeAnswer(first)}${share}` }
+  return { inspect, expected, actual: `${describeAnswer(first)}${share}` }
 }
 
 /** A request without output was not sent: it counts as unanswered. */

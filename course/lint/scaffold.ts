@@ -101,7 +101,7 @@ export default defineLab(${number}, ({ step }) => {
   step('web', ({ snapshot }) => {
     const { name, backends } = webService(snapshot)
     if (backends.length > 0) return
-    fail({ look: \`kubectl get pods -l app=\${name}\`, expected: 'a ready Pod behind the Service', actual: 'none' })
+    fail({ inspect: \`kubectl get pods -l app=\${name}\`, expected: 'a ready Pod behind the Service', actual: 'none' })
   })
 })
 `

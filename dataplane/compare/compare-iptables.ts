@@ -1,12 +1,14 @@
-import type { Chain, Rule, Ruleset } from '../iptables-save.ts'
+import type { Chain, Rule, Ruleset, Table } from '../iptables-save.ts'
+import { isKubeProxyChain, isSharedChain } from '../kube-proxy/mode-ownership.ts'
 import { commentOf, normaliseSpec, targetOf } from '../rule-text.ts'
 import {
   type CompareOptions,
   type Finding,
-  isKubeProxyChain,
-  isSharedChain,
+  groupBy,
   misplaced,
   multisetDifference,
+  onlyOnOneSide,
+  pairsOf,
   sameSequence,
 } from './finding.ts'
 
@@ -29,30 +31,22 @@ const LINES_QUOTED = 20
 
 /** Compares kube-proxy's rules: its own chains completely, and its jumps from the built-in chains. */
 export function compareIptables(expected: Ruleset, actual: Ruleset, options: CompareOptions): Finding[] {
-  const findings: Finding[] = []
-  const none = new Map<string, Chain>()
-  for (const table of new Set([...expected.keys(), ...actual.keys()])) {
-    const wantedChains = expected.get(table) ?? none
-    const foundChains = actual.get(table) ?? none
-    const compareChain = (chain: string, wanted: Chain | undefined, found: Chain | undefined) => {
-      if (wanted && found && sameRules(wanted.rules, found.rules)) return
+  const none: Table = new Map()
+  return pairsOf(expected, actual).flatMap(({ key: table, wanted: wantedChains, found: foundChains }) =>
+    pairsOf(wantedChains ?? none, foundChains ?? none).flatMap(({ key: chain, wanted, found }) => {
+      if (wanted && found && sameRules(wanted.rules, found.rules)) return []
       const where = { table, chain }
-      if (options.foreign?.(where)) return
-      if (isKubeProxyChain(chain)) compareOwnChain(where, wanted, found, options, findings)
-      else compareJumps(where, wanted, found, options, findings)
-    }
-    for (const [chain, wanted] of wantedChains) compareChain(chain, wanted, foundChains.get(chain))
-    for (const [chain, found] of foundChains) if (!wantedChains.has(chain)) compareChain(chain, undefined, found)
-  }
-  return findings
+      if (options.foreign?.(where)) return []
+      return isKubeProxyChain(chain)
+        ? compareOwnChain(where, wanted, found, options)
+        : compareJumps(where, wanted, found, options)
+    }),
+  )
 }
 
 /** Most chains are equal as text, which needs no parsing and no copy. */
-function sameRules(wanted: readonly Rule[], found: readonly Rule[]): boolean {
-  if (wanted.length !== found.length) return false
-  for (let index = 0; index < wanted.length; index++) if (wanted[index]?.spec !== found[index]?.spec) return false
-  return true
-}
+const sameRules = (wanted: readonly Rule[], found: readonly Rule[]): boolean =>
+  wanted.length === found.length && wanted.every(({ spec }, index) => spec === found[index]?.spec)
 
 type ChainPlace = { table: string; chain: string }
 
@@ -60,19 +54,13 @@ function compareOwnChain(
   where: ChainPlace,
   wanted: Chain | undefined,
   found: Chain | undefined,
-  options: CompareOptions,
-  findings: Finding[],
-): void {
+  { mode }: CompareOptions,
+): Finding[] {
   const shared = isSharedChain(where.table, where.chain)
-  if (wanted && !found) {
-    const text = `${where.table} chain ${where.chain} is missing${rulesOf(wanted)}`
-    findings.push({ kind: 'missing', where, expected: quoteChain(wanted), text })
-  } else if (found && !wanted && !shared) {
-    const text = `${where.table} chain ${where.chain} is stale${rulesOf(found)}: mode ${options.mode} does not use it`
-    findings.push({ kind: 'stale', where, actual: quoteChain(found), text })
-  } else if (wanted && found) {
-    compareRules(where, specs(wanted), specs(found), shared, findings)
-  }
+  if (wanted && found) return compareRules(where, specs(wanted), specs(found), shared)
+  if (found && shared) return []
+  const title = `${where.table} chain ${where.chain}`
+  return onlyOnOneSide(where, title, { wanted, found }, showChain, `: mode ${mode} does not use it`)
 }
 
 /**
@@ -83,9 +71,8 @@ function compareJumps(
   where: ChainPlace,
   wanted: Chain | undefined,
   found: Chain | undefined,
-  options: CompareOptions,
-  findings: Finding[],
-): void {
+  { untouched = false }: CompareOptions,
+): Finding[] {
   const expected = wanted ? kubeProxyJumps(wanted) : []
   const targets = new Set(expected.map(targetOf))
   // A jump to a chain shared with the kubelet belongs to the kubelet if the prediction does not contain it.
@@ -93,40 +80,34 @@ function compareJumps(
     const target = targetOf(spec)
     return targets.has(target) || !isSharedChain(where.table, target ?? '')
   })
-  if (reportDifference(where, expected, actual, false, findings) > 0 || !found) return
-  const wrong = misplacedJump(expected, actual, specs(found), options.untouched ?? false)
-  if (wrong === undefined) return
-  findings.push({
-    kind: 'order',
-    where,
-    expected: quoteLines(where.chain, expected),
-    actual: quoteLines(where.chain, specs(found)),
-    text: `${where.table} ${where.chain}: a jump is out of order: -A ${where.chain} ${wrong}`,
+  const different = differentRules(where, expected, actual, false)
+  if (different.length > 0 || !found) return different
+  const wrong = misplacedJump(expected, actual, specs(found), untouched)
+  return wrong === undefined ? [] : [outOfOrder(where, expected, specs(found), 'a jump is', wrong)]
+}
+
+const kubeProxyJumps = (chain: Chain): string[] =>
+  specs(chain).filter((spec) => spec.includes('KUBE-') && isKubeProxyChain(targetOf(spec) ?? ''))
+
+function compareRules(where: ChainPlace, expected: string[], actual: string[], shared: boolean): Finding[] {
+  const different = differentRules(where, expected, actual, shared)
+  const place = `${where.table} ${where.chain}`
+  if (different.length > 0 || shared || ORDER_IS_FREE.has(place)) return different
+  const wanted = sortNodePortsTail(expected.map(normaliseSpec))
+  const found = sortNodePortsTail(actual.map(normaliseSpec))
+  const sequences = SERVICE_ORDER_IS_FREE.has(place) ? byService(wanted, found) : [{ wanted, found }]
+  return sequences.flatMap((sequence) => {
+    if (sameSequence(sequence.wanted, sequence.found)) return []
+    const moved = misplaced(sequence.wanted, sequence.found)
+    const which = moved.length === 1 ? 'a rule is' : `${moved.length} rules are`
+    return outOfOrder(where, sequence.wanted, sequence.found, which, moved[0])
   })
 }
 
-function kubeProxyJumps(chain: Chain): string[] {
-  return specs(chain).filter((spec) => spec.includes('KUBE-') && isKubeProxyChain(targetOf(spec) ?? ''))
-}
-
-function compareRules(where: ChainPlace, expected: string[], actual: string[], shared: boolean, findings: Finding[]) {
-  if (reportDifference(where, expected, actual, shared, findings) > 0) return
-  const wanted = sortNodePortsTail(expected.map(normaliseSpec))
-  const found = sortNodePortsTail(actual.map(normaliseSpec))
-  const place = `${where.table} ${where.chain}`
-  if (shared || ORDER_IS_FREE.has(place)) return
-  const sequences = SERVICE_ORDER_IS_FREE.has(place) ? byService(wanted, found) : [{ wanted, found }]
-  for (const sequence of sequences) {
-    if (sameSequence(sequence.wanted, sequence.found)) continue
-    const moved = misplaced(sequence.wanted, sequence.found)
-    findings.push({
-      kind: 'order',
-      where,
-      expected: quoteLines(where.chain, sequence.wanted),
-      actual: quoteLines(where.chain, sequence.found),
-      text: `${place}: ${moved.length === 1 ? 'a rule is' : `${moved.length} rules are`} out of order: -A ${where.chain} ${moved[0]}`,
-    })
-  }
+function outOfOrder(where: ChainPlace, expected: string[], actual: string[], what: string, spec = ''): Finding {
+  const { table, chain } = where
+  const text = `${table} ${chain}: ${what} out of order: -A ${chain} ${spec}`
+  return { kind: 'order', where, expected: quoteLines(chain, expected), actual: quoteLines(chain, actual), text }
 }
 
 /**
@@ -141,23 +122,11 @@ function sortNodePortsTail(rules: string[]): string[] {
 
 /** Groups rules by Service; rules that belong to no Service form one group, and another one if they end the chain. */
 function byService(wanted: string[], found: string[]): { wanted: string[]; found: string[] }[] {
-  const wantedBy = groupByService(wanted)
-  const foundBy = groupByService(found)
+  const [wantedBy, foundBy] = [groupBy(wanted, serviceOf), groupBy(found, serviceOf)]
   const groups = [...wantedBy].map(([service, rules]) => ({ wanted: rules, found: foundBy.get(service) ?? [] }))
   const last = wanted.slice(wanted.findLastIndex((spec) => serviceOf(spec) !== '') + 1)
   if (wantedBy.size > 1 && last.length > 0 && !sameSequence(last, found.slice(-last.length)))
     groups.push({ wanted: [...found.filter((spec) => !last.includes(spec)), ...last], found })
-  return groups
-}
-
-function groupByService(specs: string[]): Map<string, string[]> {
-  const groups = new Map<string, string[]>()
-  for (const spec of specs) {
-    const service = serviceOf(spec)
-    const group = groups.get(service)
-    if (group) group.push(spec)
-    else groups.set(service, [spec])
-  }
   return groups
 }
 
@@ -167,18 +136,8 @@ function serviceOf(spec: string): string {
   return word.includes('/') ? word : ''
 }
 
-/**
- * Reports rules that only one side has; a pair that appears to be one altered rule is reported as `wrong`. Returns the
- * number of findings.
- */
-function reportDifference(
-  where: ChainPlace,
-  expected: string[],
-  actual: string[],
-  shared: boolean,
-  findings: Finding[],
-): number {
-  const before = findings.length
+/** Rules that only one side has; a pair that appears to be one altered rule is `wrong`. */
+function differentRules(where: ChainPlace, expected: string[], actual: string[], shared: boolean): Finding[] {
   // Only rules that differ as text are parsed: they may be the same rule with another spelling.
   const differing = multisetDifference(expected, actual)
   const { missing, stale } = multisetDifference(
@@ -186,25 +145,21 @@ function reportDifference(
     differing.stale.map(normaliseSpec),
   )
   const place = `${where.table} ${where.chain}`
+  const line = (spec: string) => `-A ${where.chain} ${spec}`
   const altered = pairAltered(missing, stale)
-  for (const spec of missing) {
-    const line = `-A ${where.chain} ${spec}`
-    const found = altered.get(spec)
-    if (found === undefined) {
-      findings.push({ kind: 'missing', where, expected: line, text: `${place}: missing rule: ${line}` })
-    } else {
-      const actual = `-A ${where.chain} ${found}`
-      findings.push({ kind: 'wrong', where, expected: line, actual, text: `${place}: rule is ${actual}, not ${line}` })
-    }
-  }
   const paired = new Set(altered.values())
-  if (shared) return findings.length - before
-  for (const spec of stale) {
-    if (paired.has(spec)) continue
-    const line = `-A ${where.chain} ${spec}`
-    findings.push({ kind: 'stale', where, actual: line, text: `${place}: stale rule: ${line}` })
-  }
-  return findings.length - before
+  const left = shared ? [] : stale.filter((spec) => !paired.has(spec))
+  return [
+    ...missing.map(line).map((expected, index): Finding => {
+      const found = altered.get(missing[index] ?? '')
+      if (found === undefined) return { kind: 'missing', where, expected, text: `${place}: missing rule: ${expected}` }
+      const actual = line(found)
+      return { kind: 'wrong', where, expected, actual, text: `${place}: rule is ${actual}, not ${expected}` }
+    }),
+    ...left.map(line).map((actual): Finding => {
+      return { kind: 'stale', where, actual, text: `${place}: stale rule: ${actual}` }
+    }),
+  ]
 }
 
 /**
@@ -220,18 +175,10 @@ function pairAltered(missing: string[], stale: string[]): Map<string, string> {
     (spec: string) => (serviceOf(spec) === '' ? targetOf(spec) : undefined),
   ]
   for (const likeness of likenesses) {
-    const candidates = new Map<string, string[]>()
-    for (const spec of left) {
-      const key = likeness(spec)
-      if (key === undefined) continue
-      const alike = candidates.get(key)
-      if (alike) alike.push(spec)
-      else candidates.set(key, [spec])
-    }
-    for (const alike of candidates.values()) alike.reverse()
+    const candidates = groupBy([...left], likeness)
     for (const spec of missing) {
       const key = pairs.has(spec) ? undefined : likeness(spec)
-      const partner = key === undefined ? undefined : candidates.get(key)?.pop()
+      const partner = key === undefined ? undefined : candidates.get(key)?.shift()
       if (partner === undefined) continue
       pairs.set(spec, partner)
       left.delete(partner)
@@ -240,19 +187,12 @@ function pairAltered(missing: string[], stale: string[]): Map<string, string> {
   return pairs
 }
 
-function specs(chain: Chain): string[] {
-  return chain.rules.map((rule) => rule.spec)
-}
+const specs = (chain: Chain): string[] => chain.rules.map((rule) => rule.spec)
 
-function rulesOf(chain: Chain): string {
+function showChain(chain: Chain): { line: string; size: string } {
   const count = chain.rules.length
-  return count === 0 ? ' (empty)' : ` (${count} ${count === 1 ? 'rule' : 'rules'})`
-}
-
-function quoteChain(chain: Chain): string {
-  return [`:${chain.name} ${chain.policy}`, quoteLines(chain.name, specs(chain))]
-    .filter((line) => line !== '')
-    .join('\n')
+  const lines = [`:${chain.name} ${chain.policy}`, ...(count === 0 ? [] : [quoteLines(chain.name, specs(chain))])]
+  return { line: lines.join('\n'), size: count === 0 ? ' (empty)' : ` (${count} ${count === 1 ? 'rule' : 'rules'})` }
 }
 
 function quoteLines(chain: string, specs: readonly string[]): string {

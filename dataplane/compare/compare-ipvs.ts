@@ -1,99 +1,128 @@
 import type { Link } from '../ip-addr.ts'
 import { isIPv6LinkLocal, printEndpoint } from '../ip-address.ts'
+import type { IpSet, IpSets } from '../ipset-save.ts'
 import { printIpvsadmSave, type RealServer, type VirtualServer, virtualServerKey } from '../ipvsadm-save.ts'
-import { otherVirtualServers } from '../kube-proxy/mode-ownership.ts'
+import { DUMMY_LINK, otherVirtualServers } from '../kube-proxy/mode-ownership.ts'
 import type { NodeState } from '../node-state.ts'
-import { type CompareOptions, type Finding, IPVS_LINK } from './finding.ts'
+import { type CompareOptions, compareMembers, type Finding, onlyOnOneSide, pairsOf } from './finding.ts'
+
+/** Options of a create line that differ between nodes or tool versions and have no effect on matching. */
+const IGNORED_OPTIONS = new Set(['hashsize', 'bucketsize', 'initval', 'maxelem', 'counters', 'comment'])
+
+/** Compares kube-proxy's sets: their names, types, families and members (unordered). */
+export function compareIpsets(expected: IpSets, actual: IpSets, { foreign, mode }: CompareOptions): Finding[] {
+  return pairsOf(expected, actual).flatMap(({ key: name, wanted, found }): Finding[] => {
+    const where = { set: name }
+    if (!name.startsWith('KUBE-') || foreign?.(where)) return []
+    if (wanted && found) return compareSet(wanted, found)
+    const show = (set: IpSet) => ({ line: createLine(set), size: ` (${counted(set.members.size, 'member')})` })
+    return onlyOnOneSide(where, `ipset ${name}`, { wanted, found }, show, `: mode ${mode} does not use it`)
+  })
+}
+
+function compareSet(wanted: IpSet, found: IpSet): Finding[] {
+  const { name } = wanted
+  const where = { set: name }
+  const [expected, actual] = [createLine(wanted), createLine(found)]
+  const sets = { expected: wanted.members, actual: found.members }
+  const members = compareMembers(where, `ipset ${name}`, 'member', sets, (member) => `add ${name} ${member}`)
+  if (expected === actual) return members
+  return [
+    { kind: 'wrong', where, expected, actual, text: `ipset ${name} is "${actual}", not "${expected}"` },
+    ...members,
+  ]
+}
+
+function createLine(set: IpSet): string {
+  const options = Object.entries(set.options)
+    .filter(([option]) => !IGNORED_OPTIONS.has(option))
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+  return ['create', set.name, set.type, ...options.map(([option, value]) => `${option} ${value}`.trimEnd())].join(' ')
+}
+
+const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`
 
 /**
  * Compares virtual servers (unordered) with their scheduler, persistence and real servers. An unexpected real server with
  * weight 0 is being terminated gracefully and is not reported; neither is a manually created virtual server that no packet for
  * a Service reaches.
  */
-export function compareVirtualServers(expected: NodeState, actual: NodeState, options: CompareOptions): Finding[] {
-  const findings: Finding[] = []
+export function compareVirtualServers(
+  expected: NodeState,
+  actual: NodeState,
+  { foreign, mode }: CompareOptions,
+): Finding[] {
   const others = otherVirtualServers(expected, actual)
-  const wantedBy = new Map(expected.virtualServers.map((server) => [virtualServerKey(server), server]))
-  const foundBy = new Map(actual.virtualServers.map((server) => [virtualServerKey(server), server]))
-  for (const key of new Set([...wantedBy.keys(), ...foundBy.keys()])) {
+  const byKey = (servers: readonly VirtualServer[]) =>
+    new Map(servers.map((server) => [virtualServerKey(server), server]))
+  const show = (server: VirtualServer) => ({ line: quote(server) })
+  return pairsOf(byKey(expected.virtualServers), byKey(actual.virtualServers)).flatMap(({ key, wanted, found }) => {
     const where = { virtualServer: key }
-    if (options.foreign?.(where)) continue
-    const wanted = wantedBy.get(key)
-    const found = foundBy.get(key)
-    if (wanted && !found) {
-      findings.push({ kind: 'missing', where, expected: quote(wanted), text: `virtual server ${key} is missing` })
-    } else if (found && !wanted) {
-      if (others.has(found)) continue
-      const text = `virtual server ${key} is stale: no Service in mode ${options.mode} needs it`
-      findings.push({ kind: 'stale', where, actual: quote(found), text })
-    } else if (wanted && found) {
-      compareServer(key, wanted, found, findings)
-    }
-  }
-  return findings
+    if (foreign?.(where)) return []
+    if (wanted && found) return [...compareServer(key, wanted, found)]
+    if (found && others.has(found)) return []
+    const reason = `: no Service in mode ${mode} needs it`
+    return onlyOnOneSide(where, `virtual server ${key}`, { wanted, found }, show, reason)
+  })
 }
 
-function compareServer(key: string, wanted: VirtualServer, found: VirtualServer, findings: Finding[]): void {
+function* compareServer(key: string, wanted: VirtualServer, found: VirtualServer): Generator<Finding> {
   const where = { virtualServer: key }
-  if (!sameService(wanted, found)) {
-    const expected = serviceLine(wanted)
-    const actual = serviceLine(found)
-    findings.push({
-      kind: 'wrong',
-      where,
-      expected,
-      actual,
-      text: `virtual server ${key} is "${actual}", not "${expected}"`,
-    })
-  }
-  const wantedReals = realServersBy(wanted)
-  const foundReals = realServersBy(found)
-  for (const [endpoint, real] of wantedReals) {
-    const present = foundReals.get(endpoint)
-    if (!present) {
-      const text = `virtual server ${key}: missing real server ${endpoint}`
-      findings.push({ kind: 'missing', where, expected: realLine(wanted, real), text })
-    } else if (present.weight !== real.weight || present.forward !== real.forward) {
-      const text = `virtual server ${key}: real server ${endpoint} is ${describe(present)}, not ${describe(real)}`
-      findings.push({ kind: 'wrong', where, expected: realLine(wanted, real), actual: realLine(found, present), text })
+  const [expected, actual] = [serviceLine(wanted), serviceLine(found)]
+  if (expected !== actual)
+    yield { kind: 'wrong', where, expected, actual, text: `virtual server ${key} is "${actual}", not "${expected}"` }
+  for (const { key: endpoint, ...real } of pairsOf(realServersBy(wanted), realServersBy(found))) {
+    const title = `virtual server ${key}: `
+    if (!real.found) {
+      const text = `${title}missing real server ${endpoint}`
+      yield { kind: 'missing', where, expected: realLine(wanted, real.wanted), text }
+    } else if (!real.wanted) {
+      const text = `${title}stale real server ${endpoint}`
+      if (real.found.weight !== 0) yield { kind: 'stale', where, actual: realLine(found, real.found), text }
+    } else if (describe(real.found) !== describe(real.wanted)) {
+      const text = `${title}real server ${endpoint} is ${describe(real.found)}, not ${describe(real.wanted)}`
+      const [expected, actual] = [realLine(wanted, real.wanted), realLine(found, real.found)]
+      yield { kind: 'wrong', where, expected, actual, text }
     }
   }
-  for (const [endpoint, real] of foundReals) {
-    if (wantedReals.has(endpoint) || real.weight === 0) continue
-    const text = `virtual server ${key}: stale real server ${endpoint}`
-    findings.push({ kind: 'stale', where, actual: realLine(found, real), text })
+}
+
+const realServersBy = (server: VirtualServer): Map<string, RealServer> =>
+  new Map(server.realServers.map((real) => [printEndpoint(real.address, real.port), real]))
+
+const describe = (real: RealServer): string => `${real.forward} with weight ${real.weight}`
+
+const quote = (server: VirtualServer): string => printIpvsadmSave([server]).trimEnd()
+
+const serviceLine = (server: VirtualServer): string =>
+  quote({ ...server, flags: [...server.flags].sort(), realServers: [] })
+
+const realLine = (server: VirtualServer, real: RealServer | undefined): string =>
+  quote({ ...server, realServers: real ? [real] : [] }).split('\n')[1] ?? ''
+
+/** Compares kube-ipvs0 and the Service addresses bound to it. */
+export function compareLinks(expected: readonly Link[], actual: readonly Link[], options: CompareOptions): Finding[] {
+  const where = { link: DUMMY_LINK }
+  if (options.foreign?.(where)) return []
+  const title = `link ${DUMMY_LINK}`
+  const [wanted, found] = [expected, actual].map((links) => links.find(({ name }) => name === DUMMY_LINK))
+  const show = (link: Link) => {
+    const addresses = addressesOf(link)
+    return { line: [...addresses].join('\n'), size: ` (${addresses.size} addresses)` }
   }
+  const reason = `: mode ${options.mode} does not use it`
+  if (!wanted || !found) return onlyOnOneSide(where, title, { wanted, found }, show, reason)
+  const sets = { expected: addressesOf(wanted), actual: addressesOf(found) }
+  const addresses = compareMembers(where, title, 'address', sets)
+  if (!wanted.kind || !found.kind || wanted.kind === found.kind) return addresses
+  const text = `${title} is of kind ${found.kind}, not ${wanted.kind}`
+  return [{ kind: 'wrong', where, expected: wanted.kind, actual: found.kind, text }, ...addresses]
 }
 
-function sameService(wanted: VirtualServer, found: VirtualServer): boolean {
-  const flags = new Set(wanted.flags)
-  return (
-    wanted.scheduler === found.scheduler &&
-    wanted.persistent === found.persistent &&
-    wanted.netmask === found.netmask &&
-    flags.size === found.flags.length &&
-    found.flags.every((flag) => flags.has(flag))
-  )
-}
-
-function realServersBy(server: VirtualServer): Map<string, RealServer> {
-  return new Map(server.realServers.map((real) => [printEndpoint(real.address, real.port), real]))
-}
-
-function describe(real: RealServer): string {
-  return `${real.forward} with weight ${real.weight}`
-}
-
-function quote(server: VirtualServer): string {
-  return printIpvsadmSave([server]).trimEnd()
-}
-
-function serviceLine(server: VirtualServer): string {
-  return quote({ ...server, flags: [...server.flags].sort(), realServers: [] })
-}
-
-function realLine(server: VirtualServer, real: RealServer): string {
-  return quote({ ...server, realServers: [real] }).split('\n')[1] ?? ''
+/** `10.96.0.1/32`; link-local IPv6 addresses, which the kernel adds itself, are left out. */
+function addressesOf(link: Link): Set<string> {
+  const addresses = link.addresses.filter(({ address }) => !isIPv6LinkLocal(address))
+  return new Set(addresses.map(({ address, prefixLength }) => `${address}/${prefixLength}`))
 }
 
 /**
@@ -111,46 +140,3 @@ export const linksDown = (links: readonly Link[]): Finding[] =>
       text: `link ${name} is down: the Pod behind it receives no packets`,
       interferes: true,
     }))
-
-/** Compares kube-ipvs0 and the Service addresses bound to it. */
-export function compareLinks(expected: readonly Link[], actual: readonly Link[], options: CompareOptions): Finding[] {
-  const where = { link: IPVS_LINK }
-  if (options.foreign?.(where)) return []
-  const wanted = expected.find((link) => link.name === IPVS_LINK)
-  const found = actual.find((link) => link.name === IPVS_LINK)
-  if (wanted && !found) {
-    const text = `link ${IPVS_LINK} is missing (${addressesOf(wanted).size} addresses)`
-    return [{ kind: 'missing', where, expected: [...addressesOf(wanted)].join('\n'), text }]
-  }
-  if (found && !wanted) {
-    const text = `link ${IPVS_LINK} is stale (${addressesOf(found).size} addresses): mode ${options.mode} does not use it`
-    return [{ kind: 'stale', where, actual: [...addressesOf(found)].join('\n'), text }]
-  }
-  return wanted && found ? compareAddresses(wanted, found) : []
-}
-
-function compareAddresses(wanted: Link, found: Link): Finding[] {
-  const where = { link: IPVS_LINK }
-  const findings: Finding[] = []
-  if (wanted.kind && found.kind && wanted.kind !== found.kind) {
-    const text = `link ${IPVS_LINK} is of kind ${found.kind}, not ${wanted.kind}`
-    findings.push({ kind: 'wrong', where, expected: wanted.kind, actual: found.kind, text })
-  }
-  const expected = addressesOf(wanted)
-  const actual = addressesOf(found)
-  for (const address of expected) {
-    if (actual.has(address)) continue
-    findings.push({ kind: 'missing', where, expected: address, text: `link ${IPVS_LINK}: missing address ${address}` })
-  }
-  for (const address of actual) {
-    if (expected.has(address)) continue
-    findings.push({ kind: 'stale', where, actual: address, text: `link ${IPVS_LINK}: stale address ${address}` })
-  }
-  return findings
-}
-
-/** `10.96.0.1/32`; link-local IPv6 addresses, which the kernel adds itself, are left out. */
-function addressesOf(link: Link): Set<string> {
-  const addresses = link.addresses.filter(({ address }) => !isIPv6LinkLocal(address))
-  return new Set(addresses.map(({ address, prefixLength }) => `${address}/${prefixLength}`))
-}

@@ -1,11 +1,18 @@
-import { isServicePortChain } from '../kube-proxy/nftables/names.ts'
+import { AFFINITY_PREFIX, isServicePortChain } from '../kube-proxy/nftables/names.ts'
 import { branchesOf, describeBranch } from '../kube-proxy/nftables/service-branches.ts'
 import { DROPS_UNALLOCATED } from '../kube-proxy/nftables/static-chains.ts'
 import { withoutSingleBraces } from '../nft-address-set.ts'
 import { KUBE_PROXY_TABLE, type NftChain, type NftRule, type NftTable } from '../nft-table.ts'
-import { type CompareOptions, type Finding, misplaced, multisetDifference, sameSequence } from './finding.ts'
-
-const AFFINITY = 'affinity-'
+import {
+  type CompareOptions,
+  compareMembers,
+  type Finding,
+  misplaced,
+  multisetDifference,
+  onlyOnOneSide,
+  pairsOf,
+  sameSequence,
+} from './finding.ts'
 
 const titleOf = ({ family, name }: NftTable): string => `${family} ${name}`
 const hookOf = ({ base }: NftChain): string =>
@@ -19,34 +26,30 @@ const hookOf = ({ base }: NftChain): string =>
 export function compareNftables(
   expected: readonly NftTable[],
   actual: readonly NftTable[],
-  options: CompareOptions,
+  { foreign, mode }: CompareOptions,
 ): Finding[] {
-  const findings: Finding[] = []
-  const own = actual.filter(({ name }) => name === KUBE_PROXY_TABLE)
-  for (const wanted of expected) {
-    const title = titleOf(wanted)
+  const byTitle = (tables: readonly NftTable[]) => new Map(tables.map((table) => [titleOf(table), table]))
+  const own = byTitle(actual.filter(({ name }) => name === KUBE_PROXY_TABLE))
+  return pairsOf(byTitle(expected), own).flatMap(({ key: title, wanted, found }) => {
     const where = { nft: title, part: 'table' }
-    if (options.foreign?.(where)) continue
-    const found = own.find((table) => titleOf(table) === title)
-    if (found) compareTable(wanted, found, findings)
-    else findings.push({ kind: 'missing', where, expected: `table ${title}`, text: `table ${title} is missing` })
-  }
-  for (const table of own) {
-    const title = titleOf(table)
-    const where = { nft: title, part: 'table' }
-    if (expected.some((wanted) => titleOf(wanted) === title) || options.foreign?.(where)) continue
-    const text = `table ${title} is stale (${table.chains.size} chains): mode ${options.mode} does not use it`
-    findings.push({ kind: 'stale', where, actual: `table ${title}`, text })
-  }
-  return findings
+    if (foreign?.(where)) return []
+    if (wanted && found) return [...compareTable(wanted, found)]
+    const size = found ? ` (${found.chains.size} chains)` : ''
+    const show = () => ({ line: `table ${title}`, size })
+    return onlyOnOneSide(where, `table ${title}`, { wanted, found }, show, `: mode ${mode} does not use it`)
+  })
 }
 
-function compareTable(wanted: NftTable, found: NftTable, findings: Finding[]): void {
-  compareSets(wanted, found, findings)
-  compareMaps(wanted, found, findings)
+function* compareTable(wanted: NftTable, found: NftTable): Generator<Finding> {
+  // The elements of affinity sets change with every connection; the branches behind the maps show whether affinity is
+  // configured.
+  const compared = ({ sets }: NftTable) => new Map([...sets].filter(([name]) => !name.startsWith(AFFINITY_PREFIX)))
+  for (const { key: name, ...pair } of pairsOf(compared(wanted), compared(found)))
+    yield* compareElements(titleOf(wanted), `set ${name}`, pair.wanted?.elements, pair.found?.elements)
+  yield* compareMaps(wanted, found)
   for (const [name, chain] of wanted.chains) {
     if (isServicePortChain(name)) continue
-    compareChain(wanted, name, chain, atSamePlace(found, name, chain), findings)
+    yield* compareChain(titleOf(wanted), name, chain, atSamePlace(found, name, chain))
   }
   const targets = reachable(found)
   for (const [name, chain] of found.chains) {
@@ -54,7 +57,7 @@ function compareTable(wanted: NftTable, found: NftTable, findings: Finding[]): v
       continue
     const where = { nft: titleOf(wanted), part: `chain ${name}` }
     const text = `chain ${name} is stale (${chain.rules.length} rules): no rule or map of kube-proxy leads to it`
-    findings.push({ kind: 'stale', where, actual: `chain ${name}`, text })
+    yield { kind: 'stale', where, actual: `chain ${name}`, text }
   }
 }
 
@@ -68,17 +71,11 @@ function atSamePlace(found: NftTable, name: string, chain: NftChain): NftChain |
 const isExpected = (wanted: NftTable, name: string, chain: NftChain): boolean =>
   wanted.chains.has(name) || (chain.base !== undefined && atSamePlace(wanted, name, chain) !== undefined)
 
-function compareChain(
-  { family, name: table }: NftTable,
-  name: string,
-  wanted: NftChain,
-  found: NftChain | undefined,
-  findings: Finding[],
-): void {
-  const where = { nft: `${family} ${table}`, part: `chain ${name}` }
+function* compareChain(nft: string, name: string, wanted: NftChain, found: NftChain | undefined): Generator<Finding> {
+  const where = { nft, part: `chain ${name}` }
   const place = wanted.base ? ` at hook ${wanted.base.hook}, priority ${wanted.base.priority}` : ''
   if (!found) {
-    findings.push({ kind: 'missing', where, expected: `chain ${name}`, text: `chain ${name}${place} is missing` })
+    yield { kind: 'missing', where, expected: `chain ${name}`, text: `chain ${name}${place} is missing` }
     return
   }
   // Without a ServiceCIDR object, the prediction can only guess the Service ranges.
@@ -93,61 +90,41 @@ function compareChain(
   if (sameSequence(expected, actual)) return
   const { missing, stale } = multisetDifference(expected, actual)
   for (const rule of missing)
-    findings.push({ kind: 'missing', where, expected: rule, text: `chain ${name}: missing rule "${rule}"` })
-  for (const rule of stale)
-    findings.push({ kind: 'stale', where, actual: rule, text: `chain ${name}: stale rule "${rule}"` })
+    yield { kind: 'missing', where, expected: rule, text: `chain ${name}: missing rule "${rule}"` }
+  for (const rule of stale) yield { kind: 'stale', where, actual: rule, text: `chain ${name}: stale rule "${rule}"` }
   if (missing.length + stale.length > 0) return
-  const moved = misplaced(expected, actual)[0] ?? ''
-  const sentence = `chain ${name}: rule "${moved}" is in the wrong place`
-  findings.push({ kind: 'order', where, expected: expected.join('\n'), actual: actual.join('\n'), text: sentence })
+  const sentence = `chain ${name}: rule "${misplaced(expected, actual)[0] ?? ''}" is in the wrong place`
+  yield { kind: 'order', where, expected: expected.join('\n'), actual: actual.join('\n'), text: sentence }
 }
 
-function compareSets(wanted: NftTable, found: NftTable, findings: Finding[]): void {
-  // The elements of affinity sets change with every connection; the branches behind the maps show whether affinity is
-  // configured.
-  const names = (table: NftTable) => [...table.sets.keys()].filter((name) => !name.startsWith(AFFINITY))
-  for (const name of new Set([...names(wanted), ...names(found)]))
-    compareMembers(wanted, `set ${name}`, wanted.sets.get(name)?.elements, found.sets.get(name)?.elements, findings)
-}
-
-function compareMaps(wanted: NftTable, found: NftTable, findings: Finding[]): void {
-  for (const name of new Set([...wanted.maps.keys(), ...found.maps.keys()])) {
-    const expected = wanted.maps.get(name)?.elements
-    const actual = found.maps.get(name)?.elements
-    compareMembers(wanted, `map ${name}`, keys(expected), keys(actual), findings)
+function* compareMaps(wanted: NftTable, found: NftTable): Generator<Finding> {
+  for (const { key: name, ...pair } of pairsOf(wanted.maps, found.maps)) {
+    const part = `map ${name}`
+    const [expected, actual] = [pair.wanted?.elements, pair.found?.elements]
+    const keysOf = (elements: typeof expected) => elements && new Set(elements.keys())
+    yield* compareElements(titleOf(wanted), part, keysOf(expected), keysOf(actual))
     for (const [key, verdict] of expected ?? []) {
       const there = actual?.get(key)
       if (there === undefined) continue
       const should = branchesOf(wanted, verdict).map(describeBranch)
       const does = branchesOf(found, there).map(describeBranch)
       if (sameSequence(should, does)) continue
-      const where = { nft: titleOf(wanted), part: `map ${name}` }
-      const text = `map ${name}: ${key} leads to ${does.join('; ') || 'nothing'}, not to ${should.join('; ')}`
-      findings.push({ kind: 'wrong', where, expected: should.join('\n'), actual: does.join('\n'), text })
+      const where = { nft: titleOf(wanted), part }
+      const text = `${part}: ${key} leads to ${does.join('; ') || 'nothing'}, not to ${should.join('; ')}`
+      yield { kind: 'wrong', where, expected: should.join('\n'), actual: does.join('\n'), text }
     }
   }
 }
 
-const keys = (elements: ReadonlyMap<string, string> | undefined): ReadonlySet<string> | undefined =>
-  elements && new Set(elements.keys())
-
-function compareMembers(
-  table: NftTable,
+function compareElements(
+  nft: string,
   part: string,
   wanted: ReadonlySet<string> | undefined,
   found: ReadonlySet<string> | undefined,
-  findings: Finding[],
-): void {
-  const where = { nft: titleOf(table), part }
-  if (wanted && !found) findings.push({ kind: 'missing', where, expected: part, text: `${part} is missing` })
-  if (found && !wanted) findings.push({ kind: 'stale', where, actual: part, text: `${part} is stale` })
-  if (!wanted || !found) return
-  for (const element of wanted)
-    if (!found.has(element))
-      findings.push({ kind: 'missing', where, expected: element, text: `${part}: missing element ${element}` })
-  for (const element of found)
-    if (!wanted.has(element))
-      findings.push({ kind: 'stale', where, actual: element, text: `${part}: stale element ${element}` })
+): Finding[] {
+  const where = { nft, part }
+  if (wanted && found) return compareMembers(where, part, 'element', { expected: wanted, actual: found })
+  return onlyOnOneSide(where, part, { wanted, found }, () => ({ line: part }))
 }
 
 /** The chains that a map element or a rule of another chain leads to. */

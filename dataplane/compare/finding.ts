@@ -40,34 +40,64 @@ export interface CompareOptions {
 }
 
 /**
- * Chains with kube-proxy's prefix that only the kubelet writes, in every table. Source: kubelet since 1.17 (canary) and
- * 1.23 (hint).
+ * The finding about a whole object if only one side has it.
+ * @param show the object in the format of the node's tool, and its size such as ` (3 rules)`
+ * @param reason why a stale object should not be there, to follow the sentence
  */
-const KUBELET_CHAINS = new Set(['KUBE-KUBELET-CANARY', 'KUBE-IPTABLES-HINT'])
-
-/**
- * Chains that kubelet and kube-proxy both write: missing rules are reported, additional ones are not (kubelet up to 1.26:
- * nat KUBE-MARK-DROP and filter KUBE-FIREWALL; later only the latter).
- */
-const SHARED_CHAINS = new Set(['nat KUBE-MARK-DROP', 'filter KUBE-FIREWALL'])
-
-/** Whether kube-proxy writes this chain; all other chains belong to other programs (KIND-, DOCKER_, CNI-, ts-, …). */
-export function isKubeProxyChain(chain: string): boolean {
-  return chain.startsWith('KUBE-') && !KUBELET_CHAINS.has(chain)
+export function onlyOnOneSide<Thing>(
+  where: Where,
+  title: string,
+  { wanted, found }: { wanted: Thing | undefined; found: Thing | undefined },
+  show: (thing: Thing) => { line: string; size?: string },
+  reason = '',
+): Finding[] {
+  if (wanted && !found) {
+    const { line, size = '' } = show(wanted)
+    return [{ kind: 'missing', where, expected: line, text: `${title} is missing${size}` }]
+  }
+  if (!found || wanted) return []
+  const { line, size = '' } = show(found)
+  return [{ kind: 'stale', where, actual: line, text: `${title} is stale${size}${reason}` }]
 }
 
-/** Whether the kubelet may also have added rules to this chain. */
-export function isSharedChain(table: string, chain: string): boolean {
-  return SHARED_CHAINS.has(`${table} ${chain}`)
+/** The findings about members (of sets, maps, links) that only one side has; `lineOf` prints one as the node's tool does. */
+export function compareMembers(
+  where: Where,
+  title: string,
+  noun: string,
+  { expected, actual }: { expected: ReadonlySet<string>; actual: ReadonlySet<string> },
+  lineOf = (member: string) => member,
+): Finding[] {
+  const missing = [...expected].filter((member) => !actual.has(member))
+  const stale = [...actual].filter((member) => !expected.has(member))
+  return [
+    ...missing.map((member): Finding => {
+      return { kind: 'missing', where, expected: lineOf(member), text: `${title}: missing ${noun} ${member}` }
+    }),
+    ...stale.map((member): Finding => {
+      return { kind: 'stale', where, actual: lineOf(member), text: `${title}: stale ${noun} ${member}` }
+    }),
+  ]
 }
 
-/** Whether kube-proxy creates sets with this name. */
-export function isKubeProxySet(name: string): boolean {
-  return name.startsWith('KUBE-')
+/** The items by key, in their order; items without a key are left out. */
+export function groupBy<Item>(items: readonly Item[], keyOf: (item: Item) => string | undefined): Map<string, Item[]> {
+  const groups = new Map<string, Item[]>()
+  for (const item of items) {
+    const key = keyOf(item)
+    if (key === undefined) continue
+    const group = groups.get(key)
+    if (group) group.push(item)
+    else groups.set(key, [item])
+  }
+  return groups
 }
 
-/** The link that IPVS mode binds Service addresses to. */
-export const IPVS_LINK = 'kube-ipvs0'
+/** The values of two maps by key. */
+export const pairsOf = <Value>(expected: ReadonlyMap<string, Value>, actual: ReadonlyMap<string, Value>) =>
+  [...new Set([...expected.keys(), ...actual.keys()])].map((key) => {
+    return { key, wanted: expected.get(key), found: actual.get(key) }
+  })
 
 /** Whether both contain the same texts in the same order. */
 export function sameSequence(expected: readonly string[], actual: readonly string[]): boolean {

@@ -1,135 +1,61 @@
 import { parseDocument } from 'yaml'
-import { acceptedFamily, canonicalAddress, isCidr } from '../ip-address.ts'
-import { type Fault, isObject, type JsonObject } from '../objects/field-reader.ts'
+import { type Fault, FaultsError, FieldReader } from '../objects/field-reader.ts'
 
-export type DetectLocalMode = 'ClusterCIDR' | 'NodeCIDR' | 'BridgeInterface' | 'InterfaceNamePrefix'
+const MODES = ['iptables', 'ipvs', 'userspace', 'nftables'] as const
+export type KubeProxyMode = (typeof MODES)[number]
 
-export type KubeProxyMode = 'iptables' | 'ipvs' | 'userspace' | 'nftables'
+const LOCAL_MODES = ['ClusterCIDR', 'NodeCIDR', 'BridgeInterface', 'InterfaceNamePrefix'] as const
 
 /** The fields of a KubeProxyConfiguration that affect the programmed state. */
-export interface KubeProxyConfig {
-  /** Undefined when the configuration leaves it empty: kube-proxy then runs iptables. */
-  mode?: KubeProxyMode
-  bindAddress: string
-  /** One range, or one per family, separated by a comma; empty if there is none. */
-  clusterCIDR: string
-  detectLocalMode: DetectLocalMode
-  bridgeInterface: string
-  interfaceNamePrefix: string
-  masqueradeAll: boolean
-  /** Bit of the fwmark that requests masquerading: 14 is 0x4000. */
-  masqueradeBit: number
-  localhostNodePorts: boolean
-  /** Ranges whose node addresses serve node ports; empty for all; `primary` from 1.31 on. */
-  nodePortAddresses: string[]
-  ipvs: { scheduler: string; strictARP: boolean; excludeCIDRs: string[] }
-  /** Mode nftables has its own values of these fields. */
-  nftables: { masqueradeAll: boolean; masqueradeBit: number }
-  /** The node's nf_conntrack_tcp_be_liberal is enabled. */
-  conntrackTCPLiberal: boolean
-  /** The kernel has nfacct counters, and rules use them (from 1.31 on only); see withCircumstances. */
-  nfacct: boolean
-  /** Feature gate IPv6DualStack of 1.20; later versions always serve both families. */
-  dualStack: boolean
-  hostnameOverride: string
-  /** Userspace mode: `first-last`; empty lets the kernel choose. */
-  portRange: string
-}
+export type KubeProxyConfig = ReturnType<typeof defaultConfig>
 
 /** A fresh configuration with kube-proxy's defaults. */
-export const defaultConfig = (): KubeProxyConfig => ({
+export const defaultConfig = () => ({
+  /** Undefined when the configuration leaves it empty: kube-proxy then runs iptables. */
+  mode: undefined as KubeProxyMode | undefined,
   bindAddress: '0.0.0.0',
+  /** One range, or one per family, separated by a comma; empty if there is none. */
   clusterCIDR: '',
-  detectLocalMode: 'ClusterCIDR',
+  detectLocalMode: 'ClusterCIDR' as (typeof LOCAL_MODES)[number],
   bridgeInterface: '',
   interfaceNamePrefix: '',
   masqueradeAll: false,
+  /** Bit of the fwmark that requests masquerading: 14 is 0x4000. */
   masqueradeBit: 14,
   localhostNodePorts: true,
-  nodePortAddresses: [],
-  ipvs: { scheduler: 'rr', strictARP: false, excludeCIDRs: [] },
+  /** Ranges whose node addresses serve node ports; empty for all; `primary` from 1.31 on. */
+  nodePortAddresses: [] as string[],
+  ipvs: { scheduler: 'rr', strictARP: false, excludeCIDRs: [] as string[] },
+  /** Mode nftables has its own values of these fields. */
   nftables: { masqueradeAll: false, masqueradeBit: 14 },
+  /** The node's nf_conntrack_tcp_be_liberal is enabled. */
   conntrackTCPLiberal: false,
+  /** The kernel has nfacct counters, and rules use them (from 1.31 on only); see withCircumstances. */
   nfacct: false,
+  /** Feature gate IPv6DualStack of 1.20; later versions always serve both families. */
   dualStack: false,
   hostnameOverride: '',
+  /** Userspace mode: `first-last`; empty lets the kernel choose. */
   portRange: '',
 })
 
-/** The KubeProxyConfiguration is invalid; `faults` contains every fault with its field. */
-export class ConfigError extends Error {
-  readonly faults: Fault[]
-
-  constructor(faults: Fault[]) {
-    super(faults.map((fault) => `${fault.object}: ${fault.field} ${fault.message}`).join('\n'))
-    this.name = 'ConfigError'
-    this.faults = faults
-  }
-}
+/** The KubeProxyConfiguration is invalid. */
+export class ConfigError extends FaultsError {}
 
 const OBJECT = 'KubeProxyConfiguration'
-const INTERFACE_NAME = /^[A-Za-z0-9._-]{1,15}$/
 
-class ConfigReader {
-  readonly faults: Fault[] = []
-
-  fault(field: string, value: unknown, wanted: string): void {
-    const text = typeof value === 'string' ? value : JSON.stringify(value)
-    this.faults.push({ object: OBJECT, field, message: `"${text}" is not ${wanted}` })
+/** The YAML document as an object. Throws ConfigError. */
+function readDocument(yamlText: string): unknown {
+  const document = parseDocument(yamlText, { prettyErrors: true })
+  const faultOf = (message: string): Fault => ({ object: OBJECT, field: 'YAML', message })
+  const faults = document.errors.map(({ message }) => faultOf((message.split('\n')[0] ?? '').replace(/:$/, '')))
+  if (faults.length > 0) throw new ConfigError(faults)
+  try {
+    // maxAliasCount prevents a few hundred bytes of nested aliases from expanding to gigabytes.
+    return document.toJS({ maxAliasCount: 20 })
+  } catch {
+    throw new ConfigError([faultOf('contains too many aliases')])
   }
-
-  section(value: unknown, field: string): JsonObject {
-    if (value === undefined || value === null) return {}
-    if (isObject(value)) return value
-    this.fault(field, value, 'a mapping')
-    return {}
-  }
-
-  text(value: unknown, field: string, fallback: string, valid: (text: string) => boolean, wanted: string): string {
-    if (value === undefined || value === null || value === '') return fallback
-    if (typeof value === 'string' && valid(value)) return value
-    this.fault(field, value, wanted)
-    return fallback
-  }
-
-  flag(value: unknown, field: string, fallback: boolean): boolean {
-    if (value === undefined || value === null) return fallback
-    if (typeof value === 'boolean') return value
-    this.fault(field, value, 'true or false')
-    return fallback
-  }
-
-  bit(value: unknown, field: string, fallback: number): number {
-    if (value === undefined || value === null) return fallback
-    if (typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= 31) return value
-    this.fault(field, value, 'a bit from 0 to 31')
-    return fallback
-  }
-
-  cidrs(value: unknown, field: string, extra: string[] = []): string[] {
-    if (value === undefined || value === null) return []
-    if (!Array.isArray(value)) {
-      this.fault(field, value, 'a list')
-      return []
-    }
-    return value.flatMap((item, index) => {
-      if (typeof item === 'string' && extra.includes(item)) return [item]
-      if (typeof item === 'string' && isCidr(item)) return [withoutZeros(item)]
-      this.fault(`${field}[${index}]`, item, 'an address range such as "10.0.0.0/8"')
-      return []
-    })
-  }
-}
-
-/** Leading zeros of an address or range, which kube-proxy reads as decimal, removed. */
-function withoutZeros(text: string): string {
-  const [address = '', length] = text.trim().split('/')
-  return length === undefined ? canonicalAddress(address) : `${canonicalAddress(address)}/${Number(length)}`
-}
-
-const isClusterCidr = (text: string): boolean => {
-  const parts = text.split(',')
-  return parts.length <= 2 && parts.every((part) => isCidr(part.trim()))
 }
 
 /**
@@ -138,93 +64,58 @@ const isClusterCidr = (text: string): boolean => {
  * @throws ConfigError with all faults
  */
 export function parseKubeProxyConfiguration(yamlText: string): KubeProxyConfig {
-  const read = new ConfigReader()
-  const config = defaultConfig()
-  const document = parseDocument(yamlText, { prettyErrors: true })
-  for (const error of document.errors) {
-    const message = error.message.split('\n')[0] ?? 'is not YAML'
-    read.faults.push({ object: OBJECT, field: 'YAML', message: message.replace(/:$/, '') })
-  }
-  if (read.faults.length > 0) throw new ConfigError(read.faults)
-  // maxAliasCount prevents a few hundred bytes of nested aliases from expanding to gigabytes.
-  let raw: JsonObject
-  try {
-    raw = read.section(document.toJS({ maxAliasCount: 20 }), 'document')
-  } catch {
-    throw new ConfigError([{ object: OBJECT, field: 'YAML', message: 'contains too many aliases' }])
-  }
-  if (raw.kind !== undefined && raw.kind !== OBJECT) read.fault('kind', raw.kind, `"${OBJECT}"`)
-  const iptables = read.section(raw.iptables, 'iptables')
-  const ipvs = read.section(raw.ipvs, 'ipvs')
-  const nftables = read.section(raw.nftables, 'nftables')
-  const detectLocal = read.section(raw.detectLocal, 'detectLocal')
-  const conntrack = read.section(raw.conntrack, 'conntrack')
-  const gates = read.section(raw.featureGates, 'featureGates')
+  const read = new FieldReader(OBJECT, [])
+  const raw = read.child(readDocument(yamlText), 'document')
+  read.choice(raw.kind, 'kind', [OBJECT], undefined)
+  const names = ['iptables', 'ipvs', 'nftables', 'detectLocal', 'conntrack', 'featureGates']
+  const sections = new Map(names.map((name) => [name, read.child(raw[name], name)]))
 
-  const modes = ['iptables', 'ipvs', 'userspace', 'nftables'] as const
-  const mode = read.text(raw.mode, 'mode', '', (text) => modes.some((m) => m === text), modes.join(', '))
-  const known = modes.find((m) => m === mode)
-  if (known) config.mode = known
-  const isAddress = (text: string) => acceptedFamily(text) !== undefined
-  config.bindAddress = withoutZeros(
-    read.text(raw.bindAddress, 'bindAddress', config.bindAddress, isAddress, 'an IP address'),
-  )
-  config.clusterCIDR = read
-    .text(
-      raw.clusterCIDR,
-      'clusterCIDR',
-      '',
-      isClusterCidr,
-      'an address range such as "10.244.0.0/16", or one per family',
-    )
-    .split(',')
-    .map((range) => (range === '' ? '' : withoutZeros(range)))
-    .join(',')
-  const localModes = ['ClusterCIDR', 'NodeCIDR', 'BridgeInterface', 'InterfaceNamePrefix'] as const
-  const local = read.text(
-    raw.detectLocalMode,
-    'detectLocalMode',
-    '',
-    (text) => localModes.some((m) => m === text),
-    `one of ${localModes.join(', ')}`,
-  )
-  config.detectLocalMode = localModes.find((m) => m === local) ?? config.detectLocalMode
-  const isInterface = (text: string) => INTERFACE_NAME.test(text)
-  config.bridgeInterface = read.text(
-    detectLocal.bridgeInterface,
-    'detectLocal.bridgeInterface',
-    '',
-    isInterface,
-    'an interface name',
-  )
-  config.interfaceNamePrefix = read.text(
-    detectLocal.interfaceNamePrefix,
-    'detectLocal.interfaceNamePrefix',
-    '',
-    isInterface,
-    'the beginning of an interface name',
-  )
-  config.masqueradeAll = read.flag(iptables.masqueradeAll, 'iptables.masqueradeAll', false)
-  config.masqueradeBit = read.bit(iptables.masqueradeBit, 'iptables.masqueradeBit', config.masqueradeBit)
-  config.nftables = {
-    masqueradeAll: read.flag(nftables.masqueradeAll, 'nftables.masqueradeAll', false),
-    masqueradeBit: read.bit(nftables.masqueradeBit, 'nftables.masqueradeBit', config.nftables.masqueradeBit),
+  /** The value of a field such as `mode` or `ipvs.scheduler`. */
+  const at = (field: string): unknown => {
+    const [name = '', inner] = field.split('.')
+    return inner === undefined ? raw[name] : sections.get(name)?.[inner]
   }
-  config.localhostNodePorts = read.flag(iptables.localhostNodePorts, 'iptables.localhostNodePorts', true)
-  config.nodePortAddresses = read.cidrs(raw.nodePortAddresses, 'nodePortAddresses', ['primary'])
-  config.ipvs.scheduler = read.text(
-    ipvs.scheduler,
-    'ipvs.scheduler',
-    'rr',
-    (text) => /^[a-z]{2,8}$/.test(text),
-    'an IPVS scheduler such as "rr"',
-  )
-  config.ipvs.strictARP = read.flag(ipvs.strictARP, 'ipvs.strictARP', false)
-  config.ipvs.excludeCIDRs = read.cidrs(ipvs.excludeCIDRs, 'ipvs.excludeCIDRs')
-  config.conntrackTCPLiberal = read.flag(conntrack.tcpBeLiberal, 'conntrack.tcpBeLiberal', false)
-  config.dualStack = read.flag(gates.IPv6DualStack, 'featureGates.IPv6DualStack', false)
-  config.hostnameOverride = read.text(raw.hostnameOverride, 'hostnameOverride', '', (t) => t.length <= 253, 'a name')
-  config.portRange = read.text(raw.portRange, 'portRange', '', (t) => /^\d{1,5}-\d{1,5}$/.test(t), '"first-last"')
+  const flag = (field: string, fallback = false) => read.flag(at(field), field) ?? fallback
+  const bit = (field: string) => read.integer(at(field), field, 0, 31) ?? 14
+  /** A text of a pattern, or none. */
+  const text = (field: string, pattern: RegExp, wanted: string): string => {
+    const given = read.text(at(field), field) ?? ''
+    if (given === '' || pattern.test(given)) return given
+    read.fault(field, `"${given}" is not ${wanted}`)
+    return ''
+  }
+  const ranges = (field: string, word?: string): string[] =>
+    read.list(at(field), field).flatMap((item, index) => {
+      return word !== undefined && item === word ? word : (read.cidr(item, `${field}[${index}]`) ?? [])
+    })
+  const clusterCIDR = (read.text(raw.clusterCIDR, 'clusterCIDR') ?? '').split(',')
+  if (clusterCIDR.length > 2) read.fault('clusterCIDR', `"${raw.clusterCIDR}" is more than one range per family`)
+  const interfaceName = /^[A-Za-z0-9._-]{1,15}$/
+
+  const defaults = defaultConfig()
+  const config: KubeProxyConfig = {
+    ...defaults,
+    mode: read.choice(raw.mode, 'mode', MODES, undefined),
+    bindAddress: raw.bindAddress ? (read.address(raw.bindAddress, 'bindAddress') ?? '') : defaults.bindAddress,
+    clusterCIDR: clusterCIDR.map((range) => range && read.cidr(range, 'clusterCIDR')).join(','),
+    detectLocalMode: read.choice(raw.detectLocalMode, 'detectLocalMode', LOCAL_MODES, defaults.detectLocalMode),
+    bridgeInterface: text('detectLocal.bridgeInterface', interfaceName, 'an interface name'),
+    interfaceNamePrefix: text('detectLocal.interfaceNamePrefix', interfaceName, 'the beginning of an interface name'),
+    masqueradeAll: flag('iptables.masqueradeAll'),
+    masqueradeBit: bit('iptables.masqueradeBit'),
+    localhostNodePorts: flag('iptables.localhostNodePorts', true),
+    nodePortAddresses: ranges('nodePortAddresses', 'primary'),
+    ipvs: {
+      scheduler: text('ipvs.scheduler', /^[a-z]{2,8}$/, 'an IPVS scheduler such as "rr"') || defaults.ipvs.scheduler,
+      strictARP: flag('ipvs.strictARP'),
+      excludeCIDRs: ranges('ipvs.excludeCIDRs'),
+    },
+    nftables: { masqueradeAll: flag('nftables.masqueradeAll'), masqueradeBit: bit('nftables.masqueradeBit') },
+    conntrackTCPLiberal: flag('conntrack.tcpBeLiberal'),
+    dualStack: flag('featureGates.IPv6DualStack'),
+    hostnameOverride: text('hostnameOverride', /^.{1,253}$/s, 'a name'),
+    portRange: text('portRange', /^\d{1,5}-\d{1,5}$/, '"first-last"'),
+  }
   if (read.faults.length > 0) throw new ConfigError(read.faults)
   return config
 }

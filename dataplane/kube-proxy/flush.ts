@@ -1,4 +1,3 @@
-import { IPVS_LINK } from '../compare/finding.ts'
 import type { IpSets } from '../ipset-save.ts'
 import type { Ruleset, Table } from '../iptables-save.ts'
 import type { VirtualServer } from '../ipvsadm-save.ts'
@@ -6,6 +5,7 @@ import { KUBE_PROXY_TABLE } from '../nft-table.ts'
 import type { NodeState } from '../node-state.ts'
 import { commentOf, targetOf } from '../rule-text.ts'
 import {
+  DUMMY_LINK,
   type FlushedMode,
   isChainOfAnyMode,
   isChainOfModeOnly,
@@ -96,7 +96,7 @@ export function planFlush(running: FlushedMode, state: NodeState, ipv6: Ruleset 
   }
   if (left === 'iptables') return plan
   plan.virtualServers = kubeProxyVirtualServers(state)
-  const link = state.links.find(({ name }) => name === IPVS_LINK)
+  const link = state.links.find(({ name }) => name === DUMMY_LINK)
   if (link) plan.linkAddresses = link.addresses.map(({ address }) => address)
   const used = new Set([...usedSets(state.iptables, plan.ipv4), ...usedSets(ipv6, plan.ipv6)])
   for (const { name, members } of ownSets(state.ipsets)) {

@@ -1,4 +1,3 @@
-import { IPVS_LINK, isKubeProxyChain, isSharedChain } from '../compare/finding.ts'
 import { printEndpoint } from '../ip-address.ts'
 import type { VirtualServer } from '../ipvsadm-save.ts'
 import type { NodeState } from '../node-state.ts'
@@ -12,6 +11,27 @@ export type SwitchedMode = 'iptables' | 'ipvs'
 export type FlushedMode = SwitchedMode | 'nftables'
 
 const EVERY_TABLE_CANARY = 'KUBE-PROXY-CANARY'
+
+/** The dummy interface of IPVS mode that makes every Service address local to the node. */
+export const DUMMY_LINK = 'kube-ipvs0'
+
+/**
+ * Chains with kube-proxy's prefix that only the kubelet writes, in every table. Source: kubelet since 1.17 (canary) and
+ * 1.23 (hint).
+ */
+const KUBELET_CHAINS = new Set(['KUBE-KUBELET-CANARY', 'KUBE-IPTABLES-HINT'])
+
+/**
+ * Chains that kubelet and kube-proxy both write: missing rules are reported, additional ones are not (kubelet up to 1.26:
+ * nat KUBE-MARK-DROP and filter KUBE-FIREWALL; later only the latter).
+ */
+const SHARED_CHAINS = new Set(['nat KUBE-MARK-DROP', 'filter KUBE-FIREWALL'])
+
+/** Whether kube-proxy writes this chain; all other chains belong to other programs (KIND-, DOCKER_, CNI-, ts-, …). */
+export const isKubeProxyChain = (chain: string): boolean => chain.startsWith('KUBE-') && !KUBELET_CHAINS.has(chain)
+
+/** Whether the kubelet may also have added rules to this chain. */
+export const isSharedChain = (table: string, chain: string): boolean => SHARED_CHAINS.has(`${table} ${chain}`)
 
 /** Chains, `table name`, that only iptables mode writes (kube-proxy 1.20–1.36), except those of single Services. */
 const IPTABLES_ONLY = new Set([
@@ -105,7 +125,7 @@ export function kubeProxyVirtualServers(state: NodeState): VirtualServer[] {
   const bound = new Set<string>()
   const local = new Set<string>()
   for (const link of state.links)
-    for (const { address } of link.addresses) (link.name === IPVS_LINK ? bound : local).add(address)
+    for (const { address } of link.addresses) (link.name === DUMMY_LINK ? bound : local).add(address)
   const listed = new Set<string>()
   const nodePorts = new Set<string>()
   for (const { name, members } of state.ipsets.values()) {

@@ -1,9 +1,9 @@
 import ipaddr from 'ipaddr.js'
-import { IPVS_LINK } from '../compare/finding.ts'
-import { canonicalAddress, contains, type Family, familyOf, hostLength, isLoopback, isZeroCidr } from '../ip-address.ts'
+import { asHost, canonicalAddress, contains, type Family, familyOf, isLoopback, isZeroCidr } from '../ip-address.ts'
 import type { NodeState } from '../node-state.ts'
 import type { ClusterObjects } from '../objects.ts'
 import type { KubeProxyConfig } from './config.ts'
+import { DUMMY_LINK } from './mode-ownership.ts'
 import type { Features } from './versions.ts'
 
 /** The first address of a Pod range, which is the address of the node's bridge or veth ends. */
@@ -31,7 +31,7 @@ export function defaultNodeAddresses(objects: ClusterObjects, node: string): str
 /** The node's own addresses, without those that kube-proxy bound to kube-ipvs0. */
 export const heldAddresses = ({ links }: NodeState): string[] =>
   links
-    .filter(({ name }) => name !== IPVS_LINK)
+    .filter(({ name }) => name !== DUMMY_LINK)
     .flatMap(({ addresses }) => addresses.map(({ address }) => address))
     .filter((address) => !/^fe[89ab]/i.test(address))
 
@@ -94,7 +94,7 @@ function rangesOf(config: KubeProxyConfig, nodeIP: string, family: Family, featu
   const ranges = config.nodePortAddresses
   // In 1.30 only mode nftables supports `primary`, its default; a family without an address then serves no node ports.
   if (features.nftables !== 'none' && ranges.length === 1 && ranges[0] === 'primary')
-    return isLoopback(nodeIP) && features.primaryNodePortAddress ? [] : [`${nodeIP}${hostLength(family)}`]
+    return isLoopback(nodeIP) && features.primaryNodePortAddress ? [] : [asHost(nodeIP)]
   // If 1.20 serves only one family, ranges of the other family count as ranges without an address of the node.
   const asGiven = features.dualStack === 'gated' && !config.dualStack
   return ranges.filter((range) => range !== 'primary' && (asGiven || familyOf(range) === family))

@@ -3,6 +3,7 @@ import type { ClusterObjects } from '../objects.ts'
 import type { KubeProxyConfig } from './config.ts'
 import { trackEndpoints } from './endpoints.ts'
 import { coversLoopback, type NodePortAddresses, nodeIP, nodePortAddresses } from './node-addresses.ts'
+import type { LocalDetector } from './rule-text.ts'
 import { type ServicePort, serviceCIDRs, servicePorts } from './service-ports.ts'
 import type { Features } from './versions.ts'
 
@@ -66,16 +67,6 @@ export function proxierOf(
 }
 
 /**
- * The matches that distinguish traffic from Pods of this node (or cluster) from other traffic, as iptables-save
- * prints them.
- */
-export interface LocalDetector {
-  /** Source match, `-s 10.244.0.0/16 `, printed before `-d`; empty when an interface decides. */
-  local: { source: string; interface: string }
-  notLocal: { source: string; interface: string }
-}
-
-/**
  * The detector of one family, or undefined when kube-proxy has none (detectLocalMode without its value): then rules
  * do not distinguish local traffic. Only the first range of the family is used (pkg/proxy/util/iptables/traffic.go).
  */
@@ -87,20 +78,11 @@ function localDetector(
 ): LocalDetector | undefined {
   const mode = config.detectLocalMode
   if (mode === 'BridgeInterface' || mode === 'InterfaceNamePrefix') {
-    const given = mode === 'BridgeInterface' ? config.bridgeInterface : config.interfaceNamePrefix
-    if (given === '' || !features.detectLocalByInterface) return undefined
-    const match = mode === 'BridgeInterface' ? given : `${given}+`
-    return {
-      local: { source: '', interface: `-i ${match} ` },
-      notLocal: { source: '', interface: `! -i ${match} ` },
-    }
+    const device = mode === 'BridgeInterface' ? config.bridgeInterface : config.interfaceNamePrefix
+    if (device === '' || !features.detectLocalByInterface) return undefined
+    return { device: mode === 'BridgeInterface' ? device : `${device}+` }
   }
   const cidrs = mode === 'NodeCIDR' ? podCIDRs : config.clusterCIDR.split(',')
   const cidr = cidrs.map((part) => part.trim()).find((part) => part !== '' && familyOf(part) === family)
-  if (cidr === undefined) return undefined
-  const range = canonicalCidr(cidr)
-  return {
-    local: { source: `-s ${range} `, interface: '' },
-    notLocal: { source: `! -s ${range} `, interface: '' },
-  }
+  return cidr === undefined ? undefined : { range: canonicalCidr(cidr) }
 }

@@ -1,7 +1,7 @@
 // Rules as iptables-save prints them: source, destination, interface, protocol, then matches, then the target.
 
 import { hash } from 'node:crypto'
-import { type Family, hostLength } from '../ip-address.ts'
+import { asHost, type Family, isZeroCidr } from '../ip-address.ts'
 import type { KubeProxyConfig } from './config.ts'
 
 /** `0x4000/0x4000`: the mark that requests masquerading, with its mask. */
@@ -13,15 +13,43 @@ export function masqueradeMark(config: KubeProxyConfig): { mark: string; hex: st
 export const rejectTarget = (family: Family): string =>
   `REJECT --reject-with ${family === 'ipv4' ? 'icmp' : 'icmp6'}-port-unreachable`
 
+export const commented = (comment: string): string => `-m comment --comment "${comment}" `
+
 /** `-p tcp -m comment --comment "…" -m tcp --dport 80 `, with extra matches between comment and port. */
 export const toPort = (protocol: string, comment: string, port: number, matches = ''): string =>
-  `-p ${protocol} -m comment --comment "${comment}" ${matches}-m ${protocol} --dport ${port} `
+  `-p ${protocol} ${commented(comment)}${matches}-m ${protocol} --dport ${port} `
 
-/** A match on one address and port. */
-export const toAddress = (family: Family, address: string, protocol: string, comment: string, port: number): string =>
-  `-d ${address}${hostLength(family)} ${toPort(protocol, comment, port)}`
+/** A match on one address with the port of a Service, and on the sender. */
+export const toAddress = (
+  address: string,
+  { protocol, port }: { protocol: string; port: number },
+  comment: string,
+  { source, incoming }: SenderMatch = ANY_SENDER,
+): string => `${source}-d ${asHost(address)} ${incoming}${toPort(protocol, comment, port)}`
 
-export const commented = (comment: string): string => `-m comment --comment "${comment}" `
+/** A sender as iptables-save prints it: the source before the destination, the interface after it. */
+export interface SenderMatch {
+  source: string
+  incoming: string
+}
+
+export const ANY_SENDER: SenderMatch = { source: '', incoming: '' }
+
+/** How traffic from Pods of this node (or cluster) is recognised: by its source range or the interface it came in by. */
+export interface LocalDetector {
+  range?: string
+  /** `cni0`, or `veth+` for a prefix. */
+  device?: string
+}
+
+/** Pods of this node or the cluster, or with `! ` all other senders. */
+export const localSender = ({ range, device }: LocalDetector, not: '' | '! ' = ''): SenderMatch => ({
+  source: range === undefined ? '' : `${not}-s ${range} `,
+  incoming: device === undefined ? '' : `${not}-i ${device} `,
+})
+
+/** A match on a source range; iptables-save omits a range of length 0, which contains every source. */
+export const fromRange = (range: string): string => (isZeroCidr(range) ? '' : `-s ${range} `)
 
 const probabilities: string[] = []
 
@@ -42,12 +70,12 @@ export const recent = (family: Family, chain: string, action: string): string =>
 
 const BASE32 = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'
 
-/** The first 16 letters of the base32 (RFC 4648) text of the SHA-256 of `text`. */
-function shortHash(text: string): string {
+/** The first letters of the base32 (RFC 4648) text of the SHA-256 of `text`. */
+export function shortHash(text: string, length: 8 | 16 = 16): string {
   let letters = ''
   let bits = 0
   let count = 0
-  for (const byte of hash('sha256', text, 'buffer').subarray(0, 10)) {
+  for (const byte of hash('sha256', text, 'buffer').subarray(0, (length * 5) / 8)) {
     bits = ((bits & 31) << 8) | byte
     count += 8
     while (count >= 5) {

@@ -1,6 +1,7 @@
 import type { Chain, Rule, Ruleset, Table } from '../iptables-save.ts'
+import { commented } from './rule-text.ts'
 
-export type TableName = 'nat' | 'filter' | 'mangle'
+type TableName = 'nat' | 'filter' | 'mangle'
 
 const BUILT_IN: Record<TableName, readonly string[]> = {
   filter: ['INPUT', 'FORWARD', 'OUTPUT'],
@@ -33,6 +34,12 @@ export class TableBuilder {
     this.chain(chain).push({ spec })
   }
 
+  /** Adds a jump as EnsureRule(Prepend) does, above the earlier ones, and creates the chain that it leads to. */
+  jump(from: string, to: string, comment = '', matches = ''): void {
+    this.chain(to)
+    this.chain(from).unshift({ spec: `${matches}${comment === '' ? '' : commented(comment)}-j ${to}` })
+  }
+
   /** Adds a complete chain. */
   define(name: string, rules: Rule[]): void {
     this.table.set(name, { name, policy: '-', rules })
@@ -57,23 +64,6 @@ export function inKernelOrder(rules: Ruleset): Ruleset {
     sorted.set(name, new Map([...builtIn, ...own].map((chain) => [chain.name, chain])))
   }
   return sorted
-}
-
-/** A rule in a built-in chain that leads into one of kube-proxy's. */
-export interface Jump {
-  table: TableName
-  from: string
-  to: string
-  spec: string
-}
-
-/** Adds jumps in the order that EnsureRule(Prepend) results in on an empty chain: the last one is first. */
-export function prependJumps(tables: Partial<Record<TableName, TableBuilder>>, jumps: readonly Jump[]): void {
-  for (const jump of jumps) {
-    const table = tables[jump.table]
-    table?.chain(jump.to)
-    table?.chain(jump.from).unshift({ spec: jump.spec })
-  }
 }
 
 export const ruleset = (tables: Partial<Record<TableName, TableBuilder>>): Ruleset =>

@@ -1,152 +1,105 @@
 // Changes in kube-proxy between Kubernetes minor versions that affect the state of a node. Everything else in this folder
 // reads a Features record; no other file has version numbers.
 
-/** The behaviour of one version of kube-proxy. */
-export interface Features {
-  /** `1.30` */
-  version: string
+/** The behaviour of kube-proxy 1.20: each later version changes some of it. */
+const V1_20 = {
   /** Unready endpoints of slices: 1.20 drops them immediately, later versions keep them and filter them per use. */
-  keepsUnreadyEndpoints: boolean
+  keepsUnreadyEndpoints: false,
   /** Endpoints of several slices are duplicates if their IPs are equal (1.20), later if IP and port are equal. */
-  endpointsMergeByPort: boolean
+  endpointsMergeByPort: false,
   /** Of duplicate endpoints a local one is used, later the last one that does not terminate (kubernetes#135593). */
-  mergedEndpoint: 'local' | 'running'
+  mergedEndpoint: 'local' as 'local' | 'running',
   /** Endpoint IPs are converted to canonical form before chain names are computed. */
-  canonicalEndpointIPs: boolean
+  canonicalEndpointIPs: false,
   /** internalTrafficPolicy: ignored, filters remote endpoints first (1.23), or has a separate chain. */
-  internalTrafficPolicy: 'ignored' | 'filters' | 'categorises'
+  internalTrafficPolicy: 'ignored' as 'ignored' | 'filters' | 'categorises',
   /** If there is no ready endpoint, terminating endpoints that still serve are used. */
-  terminatingEndpoints: boolean
+  terminatingEndpoints: false,
   /**
    * Zone hints are used if the annotation is Auto (1.24), if it has any value except Disabled (1.27), or always (1.31).
    */
-  zoneHints: 'none' | 'auto' | 'annotation' | 'always'
+  zoneHints: 'none' as 'none' | 'auto' | 'annotation' | 'always',
   /** Hints for nodes have precedence over hints for zones (trafficDistribution PreferSameNode). */
-  nodeHints: boolean
+  nodeHints: false,
   /** externalTrafficPolicy Local also applies to ClusterIP Services with externalIPs. */
-  localPolicyForExternalIPs: boolean
+  localPolicyForExternalIPs: false,
   /** Ingress addresses with ipMode Proxy are ignored. */
-  ingressIPMode: boolean
+  ingressIPMode: false,
   /**
    * The node IP (for source ranges): bindAddress, even if it is 0.0.0.0; instead of 0.0.0.0 the Node's first address, in
    * its family (1.28); or the Node's addresses in both families (1.29).
    */
-  nodeIPs: 'bound' | 'first' | 'both'
+  nodeIPs: 'bound' as 'bound' | 'first' | 'both',
   /** One kube-proxy serves both families: only with feature gate IPv6DualStack, or always. */
-  dualStack: 'gated' | 'always'
+  dualStack: 'gated' as 'gated' | 'always',
   /** detectLocalMode BridgeInterface and InterfaceNamePrefix exist. */
-  detectLocalByInterface: boolean
+  detectLocalByInterface: false,
   /** nodePortAddresses may be ["primary"]. */
-  primaryNodePortAddress: boolean
+  primaryNodePortAddress: false,
   /** Number of syncs without minSyncPeriod between them (one since kubernetes/kubernetes#131615). */
-  syncBurst: number
+  syncBurst: 2,
   /** Mode userspace exists (and its rules are modelled). */
-  userspace: boolean
+  userspace: true,
   /** Mode nftables: not modelled, with feature gate NFTablesProxyMode (1.30; 1.29 had another layout), or available. */
-  nftables: 'none' | 'gated' | 'available'
+  nftables: 'none' as 'none' | 'gated' | 'available',
   /** nftables: only source ranges are checked before the destination is translated, the rest at the usual priority (#132456). */
-  nftLateFilters: boolean
+  nftLateFilters: false,
   /** nftables: a detector by interface matches the name, not the index, which does not support prefixes (#134024). */
-  nftInterfaceName: boolean
+  nftInterfaceName: false,
   /** nftables: the masquerade rule of a ClusterIP matches protocol and port (until #131492). */
-  nftClusterIPPort: boolean
+  nftClusterIPPort: true,
   /** nftables: packets to unallocated addresses of the ServiceCIDRs are dropped (the API is GA since 1.33). */
-  nftDropsUnallocated: boolean
+  nftDropsUnallocated: false,
   /** nftables: endpoints have chains only for session affinity; a set identifies hairpin connections (#135800). */
-  nftHairpinSet: boolean
+  nftHairpinSet: false,
 
   /** Per-Service chains of iptables mode; see kube-proxy/iptables. */
-  serviceChains: 'masquerade-first' | 'balanced' | 'external'
+  serviceChains: 'masquerade-first' as 'masquerade-first' | 'balanced' | 'external',
   /** Unwanted packets are marked in nat (KUBE-MARK-DROP) or dropped in filter. */
-  dropsIn: 'nat' | 'filter'
+  dropsIn: 'nat' as 'nat' | 'filter',
   /** filter KUBE-NODEPORTS (iptables mode) accepts health check ports. */
-  healthCheckRules: boolean
+  healthCheckRules: false,
   /** KUBE-FORWARD has one conntrack rule instead of a source and a destination one. */
-  singleConntrackRule: boolean
+  singleConntrackRule: false,
   /** kube-proxy writes KUBE-FIREWALL itself. */
-  kubeFirewall: boolean
+  kubeFirewall: false,
   /** KUBE-FW- ends in a rule without a target that counts the packets that KUBE-PROXY-FIREWALL drops. */
-  firewallMarker: boolean
+  firewallMarker: false,
   /** Node ports on loopback can be disabled, and never work for IPv6. */
-  localhostNodePorts: boolean
+  localhostNodePorts: false,
   /** The rule that drops INVALID packets is omitted if conntrack is liberal. */
-  liberalConntrack: boolean
+  liberalConntrack: false,
   /** Rules have nfacct counters if the kernel supports them. */
-  nfacct: boolean
+  nfacct: false,
 
   /** ipvs: node ports also on 127.0.0.1. */
-  ipvsLoopbackNodePorts: boolean
-  /** ipvs: the RETURN rule for local SCTP node ports comes after the masquerade rule. */
-  ipvsSctpRulesSwapped: boolean
-  /** ipvs: set KUBE-HEALTH-CHECK-NODE-PORT and filter KUBE-NODE-PORT. */
-  ipvsHealthCheck: boolean
-  /** ipvs: a Local policy without local endpoints falls back to all endpoints. */
-  ipvsLocalFallback: boolean
-  /** ipvs: KUBE-IPVS-FILTER, KUBE-IPVS-IPS, and packets from loopback return from KUBE-SERVICES immediately. */
-  ipvsFilter: boolean
-  /** ipvs: scheduler mh also hashes ports. */
-  ipvsMaglevPort: boolean
-  /** ipvs: external addresses that another interface has are not bound to kube-ipvs0. */
-  ipvsSkipsNodeAddresses: boolean
-  /** ipvs: KUBE-IPVS-FILTER lets health check ports pass. */
-  ipvsFilterHealthCheck: boolean
-  /** ipvs: KUBE-IPVS-OUT-FILTER. */
-  ipvsOutFilter: boolean
-  /** ipvs: KUBE-IPVS-FILTER lets KUBE-EXTERNAL-IP-LOCAL pass. */
-  ipvsFilterExternalLocal: boolean
-}
-
-type Change = Partial<Omit<Features, 'version'>>
-
-const V1_20: Omit<Features, 'version'> = {
-  keepsUnreadyEndpoints: false,
-  endpointsMergeByPort: false,
-  mergedEndpoint: 'local',
-  canonicalEndpointIPs: false,
-  internalTrafficPolicy: 'ignored',
-  terminatingEndpoints: false,
-  zoneHints: 'none',
-  nodeHints: false,
-  localPolicyForExternalIPs: false,
-  ingressIPMode: false,
-  nodeIPs: 'bound',
-  dualStack: 'gated',
-  detectLocalByInterface: false,
-  primaryNodePortAddress: false,
-  syncBurst: 2,
-  userspace: true,
-  nftables: 'none',
-  nftLateFilters: false,
-  nftInterfaceName: false,
-  nftClusterIPPort: true,
-  nftDropsUnallocated: false,
-  nftHairpinSet: false,
-  serviceChains: 'masquerade-first',
-  dropsIn: 'nat',
-  healthCheckRules: false,
-  singleConntrackRule: false,
-  kubeFirewall: false,
-  firewallMarker: false,
-  localhostNodePorts: false,
-  liberalConntrack: false,
-  nfacct: false,
   ipvsLoopbackNodePorts: true,
+  /** ipvs: the RETURN rule for local SCTP node ports comes after the masquerade rule. */
   ipvsSctpRulesSwapped: true,
+  /** ipvs: set KUBE-HEALTH-CHECK-NODE-PORT and filter KUBE-NODE-PORT. */
   ipvsHealthCheck: false,
-  ipvsLocalFallback: false,
+  /** ipvs: KUBE-IPVS-FILTER, KUBE-IPVS-IPS, and packets from loopback return from KUBE-SERVICES immediately. */
   ipvsFilter: false,
+  /** ipvs: scheduler mh also hashes ports. */
   ipvsMaglevPort: false,
+  /** ipvs: external addresses that another interface has are not bound to kube-ipvs0. */
   ipvsSkipsNodeAddresses: false,
+  /** ipvs: KUBE-IPVS-FILTER lets health check ports pass. */
   ipvsFilterHealthCheck: false,
+  /** ipvs: KUBE-IPVS-OUT-FILTER. */
   ipvsOutFilter: false,
+  /** ipvs: KUBE-IPVS-FILTER lets KUBE-EXTERNAL-IP-LOCAL pass. */
   ipvsFilterExternalLocal: false,
 }
+
+/** The behaviour of one version of kube-proxy, with its number: `1.30`. */
+export type Features = typeof V1_20 & { version: string }
 
 /**
  * The changes from the previous entry, by the version that introduced them. A minor version without an entry is not
  * modelled.
  */
-const CHANGES: Readonly<Record<string, Change>> = {
+const CHANGES: Readonly<Record<string, Partial<typeof V1_20>>> = {
   '1.20': {},
   '1.23': {
     keepsUnreadyEndpoints: true,
@@ -166,7 +119,6 @@ const CHANGES: Readonly<Record<string, Change>> = {
     internalTrafficPolicy: 'categorises',
     zoneHints: 'auto',
     serviceChains: 'external',
-    ipvsLocalFallback: true,
   },
   '1.25': { dropsIn: 'filter' },
   '1.26': { terminatingEndpoints: true, localhostNodePorts: true, ipvsFilter: true },

@@ -7,6 +7,17 @@ export interface Fault {
   message: string
 }
 
+/** Objects or their fields are invalid; `faults` contains every fault, the message one per line. */
+export class FaultsError extends Error {
+  readonly faults: Fault[]
+
+  constructor(faults: Fault[]) {
+    super(faults.map((fault) => `${fault.object}: ${fault.field} ${fault.message}`).join('\n'))
+    this.name = new.target.name
+    this.faults = faults
+  }
+}
+
 export type JsonObject = { [key: string]: unknown }
 
 /** True for a JSON object (not null, not an array). */
@@ -84,7 +95,12 @@ export class FieldReader {
     return undefined
   }
 
-  choice<T extends string>(value: unknown, field: string, choices: readonly T[], fallback: T): T {
+  choice<const T extends string, F extends T | undefined>(
+    value: unknown,
+    field: string,
+    choices: readonly T[],
+    fallback: F,
+  ): T | F {
     if (value === undefined || value === null || value === '') return fallback
     const found = choices.find((choice) => choice === value)
     if (found !== undefined) return found

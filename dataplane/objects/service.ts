@@ -87,7 +87,7 @@ function readIngress(read: FieldReader, status: JsonObject): LoadBalancerIngress
     const hostname = read.text(raw.hostname, `${field}.hostname`)
     if (hostname) ingress.hostname = hostname
     if (raw.ipMode !== undefined && raw.ipMode !== null)
-      ingress.ipMode = read.choice<'VIP' | 'Proxy'>(raw.ipMode, `${field}.ipMode`, ['VIP', 'Proxy'], 'VIP')
+      ingress.ipMode = read.choice(raw.ipMode, `${field}.ipMode`, ['VIP', 'Proxy'], 'VIP')
     return ingress
   })
 }

@@ -1,4 +1,5 @@
 import { canonicalAddress, printEndpoint } from '../ip-address.ts'
+import { DUMMY_LINK } from '../kube-proxy/mode-ownership.ts'
 import { isServicePortChain } from '../kube-proxy/nftables/names.ts'
 import { KUBE_PROXY_TABLE } from '../nft-table.ts'
 import type { NodeState } from '../node-state.ts'
@@ -40,7 +41,7 @@ export function stoppingPlace(
   const innermost = chains.findLast((chain) => missingIn(chain) !== undefined)
   if (innermost) return `reaches ${innermost}${at} and finds ${missingIn(innermost)}`
   const service = `${protocol.toUpperCase()} ${printEndpoint(destination, port)}`
-  if (links.some(({ name }) => name === 'kube-ipvs0')) {
+  if (links.some(({ name }) => name === DUMMY_LINK)) {
     const isOwn = links.some(({ addresses }) =>
       addresses.some(({ address }) => canonicalAddress(address) === canonicalAddress(destination)),
     )

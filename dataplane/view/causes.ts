@@ -1,8 +1,13 @@
-import { IPVS_LINK, isKubeProxyChain, isSharedChain } from '../compare/finding.ts'
 import { canonicalCidr, type Family, printEndpoint } from '../ip-address.ts'
 import { virtualServerKey } from '../ipvsadm-save.ts'
 import type { TrackedEndpoint } from '../kube-proxy/endpoints.ts'
-import { isIpvsModeSet, kubeProxyVirtualServers } from '../kube-proxy/mode-ownership.ts'
+import {
+  DUMMY_LINK,
+  isIpvsModeSet,
+  isKubeProxyChain,
+  isSharedChain,
+  kubeProxyVirtualServers,
+} from '../kube-proxy/mode-ownership.ts'
 import { isBuiltIn } from '../kube-proxy/ruleset-builder.ts'
 import type { ServicePort } from '../kube-proxy/service-ports.ts'
 import { KUBE_PROXY_TABLE } from '../nft-table.ts'
@@ -266,7 +271,7 @@ function ownership(state: NodeState): (entry: Entry, parents: readonly Entry[]) 
       case 'ipvs':
         return servers.has(first.id)
       case 'links':
-        return name === IPVS_LINK
+        return name === DUMMY_LINK
       default:
         return name.endsWith(` ${KUBE_PROXY_TABLE}`)
     }

@@ -1,6 +1,7 @@
+import { groupBy } from '../compare/finding.ts'
 import { printEndpoint } from '../ip-address.ts'
 import type { KubeProxyMode } from '../kube-proxy/config.ts'
-import { DUMMY_LINK } from '../kube-proxy/ipvs/state.ts'
+import { DUMMY_LINK } from '../kube-proxy/mode-ownership.ts'
 import type { NodeState } from '../node-state.ts'
 import type { ClusterObjects } from '../objects.ts'
 import { PredictError, type PredictOptions, predict } from '../predict.ts'
@@ -126,7 +127,8 @@ const isBy = (step: Step, by: Pick<Step, 'table' | 'chain' | 'rule'>): boolean =
 
 /** Where the packet ends: each destination, and what stops it, with its share. */
 export function endsOf({ outcomes, lost, verdict }: Trace): PathEnd[] {
-  const stopped = groupBy(lost, ({ verdict, table, chain }) => `${verdict} ${table} ${chain}`).map((alike): PathEnd => {
+  const sameChain = groupBy(lost, ({ verdict, table, chain }) => `${verdict} ${table} ${chain}`)
+  const stopped = [...sameChain.values()].map((alike): PathEnd => {
     const [{ verdict, table, chain }] = alike as [(typeof alike)[number]]
     const probability = alike.reduce((sum, one) => sum + one.probability, 0)
     return { verdict, probability, masquerade: false, by: `${table} ${chain}` }
@@ -188,21 +190,15 @@ export function actionsAt({ steps }: Trace, hook: Hook, entryOf: (step: Step) =>
     .filter(({ reason }) => !/mark becomes 0x0$/.test(reason))
     .map((step) => ({ step, text: describeAction(step), path: step.path ?? [step.chain] }))
   const groups = groupBy(acting, ({ step, text, path }) => `${step.table} ${path[0]} ${text.split(' ')[0]}`)
-  return groups.flatMap((group) => {
+  return [...groups.values()].flatMap((group) => {
     const chains = commonPath(group.map(({ path }) => path))
-    return groupBy(group, ({ text }) => text).map((alike): PathAction => {
+    return [...groupBy(group, ({ text }) => text).values()].map((alike): PathAction => {
       const [{ step, text }] = alike as [(typeof alike)[number]]
       const probability = alike.reduce((sum, one) => sum + one.step.probability, 0)
       const entries = [...new Set(alike.flatMap((one) => entryOf(one.step)))]
       return { table: step.table, chains, text, probability: Math.min(1, probability), entries }
     })
   })
-}
-
-function groupBy<Item>(items: readonly Item[], keyOf: (item: Item) => string): Item[][] {
-  const groups = new Map<string, Item[]>()
-  for (const item of items) groups.set(keyOf(item), [...(groups.get(keyOf(item)) ?? []), item])
-  return [...groups.values()]
 }
 
 /** `DNAT to 10.244.1.6:80`, `REJECT icmp-port-unreachable`, `mark becomes 0x4000`. */

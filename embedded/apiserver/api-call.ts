@@ -2,10 +2,8 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Readable } from 'node:stream'
 import type { GuestProcess, RunResult } from '../machine/machine.ts'
 import type { ClusterApi } from './cluster-api.ts'
-import type { Accepted } from './http-messages.ts'
-import { type Resource, resourceNamed } from './resource.ts'
+import type { Resource } from './resource.ts'
 import type { Schema } from './schema.ts'
-import type { Served } from './served.ts'
 
 export interface PodTarget {
   namespace: string
@@ -82,8 +80,9 @@ export interface ApiCall {
   request: IncomingMessage
   response: ServerResponse
   query: URLSearchParams
-  accepted: Accepted
-  resource: Served
+  /** The client prefers objects as a table. */
+  asTable: boolean
+  resource: Resource
   namespace: string | undefined
   name: string | undefined
   subresource: string | undefined
@@ -101,9 +100,4 @@ export function flag(query: URLSearchParams, name: string): boolean {
 export function number(query: URLSearchParams, name: string): number | undefined {
   const value = query.get(name)
   return value !== null && /^\d+$/.test(value) ? Number(value) : undefined
-}
-
-/** The resource under which the store keeps the call's objects. */
-export function storedResource(call: Pick<ApiCall, 'resource'>): Resource {
-  return resourceNamed(call.resource.stored)
 }

@@ -14,19 +14,6 @@ export class FieldErrors {
     this.add('FieldValueRequired', field, detail ? `Required value: ${detail}` : 'Required value')
   }
 
-  notSupported(field: string, value: unknown, supported: readonly string[]): void {
-    const choices = [...supported].sort().map((choice) => JSON.stringify(choice))
-    this.add(
-      'FieldValueNotSupported',
-      field,
-      `Unsupported value: ${shown(value)}: supported values: ${choices.join(', ')}`,
-    )
-  }
-
-  duplicate(field: string, value: unknown): void {
-    this.add('FieldValueDuplicate', field, `Duplicate value: ${shown(value)}`)
-  }
-
   /** A reference to an object that does not exist. */
   notFound(field: string, value: unknown): void {
     this.add('FieldValueNotFound', field, `Not found: ${shown(value)}`)
@@ -36,8 +23,62 @@ export class FieldErrors {
     this.add('FieldValueForbidden', field, `Forbidden: ${detail}`)
   }
 
-  tooLong(field: string, limit: number): void {
-    this.add('FieldValueTooLong', field, `Too long: may not be more than ${limit} bytes`)
+  duplicate(field: string, value: unknown): void {
+    this.add('FieldValueDuplicate', field, `Duplicate value: ${shown(value)}`)
+  }
+
+  /** Checks that a value, if there is one, is one of a list. */
+  checkChoice(field: string, value: string | undefined, supported: readonly string[]): void {
+    if (value === undefined || supported.includes(value)) return
+    const choices = [...supported].sort().map((choice) => JSON.stringify(choice))
+    const message = `Unsupported value: ${shown(value)}: supported values: ${choices.join(', ')}`
+    this.add('FieldValueNotSupported', field, message)
+  }
+
+  /** Checks that the text has a syntax. */
+  checkSyntax(field: string, text: string, syntax: keyof typeof syntaxes): void {
+    for (const fault of syntaxFaults(text, syntax)) this.invalid(field, text, fault)
+  }
+
+  /** Checks that the value is not among those seen before, and remembers it. */
+  checkUnique(field: string, value: string, seen: Set<string>): void {
+    if (seen.has(value)) this.duplicate(field, value)
+    seen.add(value)
+  }
+
+  checkPort(field: string, port: number): void {
+    if (Number.isInteger(port) && port >= 1 && port <= 65535) return
+    this.invalid(field, port, 'must be between 1 and 65535, inclusive')
+  }
+
+  /** Checks the numbers of an object's fields that are present. */
+  checkNotNegative(path: string, object: object | undefined, fields: readonly string[]): void {
+    for (const [field, value] of Object.entries(object ?? {}))
+      if (fields.includes(field) && typeof value === 'number' && value < 0)
+        this.invalid(`${path}.${field}`, value, 'must be greater than or equal to 0')
+  }
+
+  checkLabels(field: string, labels: Record<string, string> | undefined): void {
+    for (const [key, value] of Object.entries(labels ?? {})) {
+      this.checkKey(field, key)
+      this.checkSyntax(field, value, 'labelValue')
+    }
+  }
+
+  /** Checks the key of a label or annotation: an optional DNS prefix and a name. */
+  checkKey(field: string, key: string): void {
+    const [name = '', prefix, ...more] = key.split('/').reverse()
+    if (more.length > 0) {
+      const detail = `${syntaxes.name.fault} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')`
+      this.invalid(field, key, detail)
+      return
+    }
+    if (prefix === '') this.invalid(field, key, 'prefix part must be non-empty')
+    else if (prefix)
+      for (const fault of syntaxFaults(prefix, 'subdomain')) this.invalid(field, key, `prefix part ${fault}`)
+    if (name === '') this.invalid(field, key, 'name part must be non-empty')
+    for (const fault of syntaxFaults(name, 'name'))
+      this.invalid(field, key, `name part ${fault.replace('a qualified name ', '')}`)
   }
 
   private add(reason: string, field: string, message: string): void {
@@ -49,89 +90,60 @@ function shown(value: unknown): string {
   return value === undefined ? 'null' : JSON.stringify(value)
 }
 
-// The syntax of names, labels and port names: RFC 1123, RFC 1035, RFC 6335 and Kubernetes' qualified names. Each
-// function returns the faults with Kubernetes' messages.
+interface Syntax {
+  pattern: string
+  limit: number
+  /** Kubernetes' message. */
+  fault: string
+}
 
 const label = '[a-z0-9]([-a-z0-9]*[a-z0-9])?'
 const subdomain = String.raw`${label}(\.${label})*`
 const serviceName = '[a-z]([-a-z0-9]*[a-z0-9])?'
-const qualifiedPart = '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]'
-const labelValue = `(${qualifiedPart})?`
+const name = '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]'
+const dataKey = '[-._a-zA-Z0-9]+'
 
-function whole(pattern: string, text: string): boolean {
-  return new RegExp(`^(?:${pattern})$`).test(text)
+/** The syntax of names and labels: RFC 1123, RFC 1035 and Kubernetes' qualified names. */
+const syntaxes = {
+  subdomain: {
+    pattern: subdomain,
+    limit: 253,
+    fault: `a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '${subdomain}')`,
+  },
+  label: {
+    pattern: label,
+    limit: 63,
+    fault: `a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '${label}')`,
+  },
+  service: {
+    pattern: serviceName,
+    limit: 63,
+    fault: `a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '${serviceName}')`,
+  },
+  labelValue: {
+    pattern: `(${name})?`,
+    limit: 63,
+    fault: `a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(${name})?')`,
+  },
+  name: {
+    pattern: name,
+    limit: 63,
+    fault: `a qualified name must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '${name}')`,
+  },
+  dataKey: {
+    pattern: dataKey,
+    limit: 253,
+    fault: `a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '${dataKey}')`,
+  },
+} satisfies Record<string, Syntax>
+
+function syntaxFaults(text: string, syntax: keyof typeof syntaxes): string[] {
+  const { pattern, limit, fault } = syntaxes[syntax]
+  const length = Buffer.byteLength(text) > limit ? [`must be no more than ${limit} bytes`] : []
+  return new RegExp(`^(?:${pattern})$`).test(text) ? length : [...length, fault]
 }
 
-function tooLong(text: string, limit: number): string[] {
-  return Buffer.byteLength(text) > limit ? [`must be no more than ${limit} bytes`] : []
-}
-
-export function subdomainFaults(name: string): string[] {
-  const faults = tooLong(name, 253)
-  if (!whole(subdomain, name)) {
-    faults.push(
-      `a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '${subdomain}')`,
-    )
-  }
-  return faults
-}
-
-export function labelFaults(name: string): string[] {
-  const faults = tooLong(name, 63)
-  if (!whole(label, name)) {
-    faults.push(
-      `a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '${label}')`,
-    )
-  }
-  return faults
-}
-
-function serviceNameFaults(name: string): string[] {
-  const faults = tooLong(name, 63)
-  if (!whole(serviceName, name)) {
-    faults.push(
-      `a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '${serviceName}')`,
-    )
-  }
-  return faults
-}
-
-function labelValueFaults(value: string): string[] {
-  const faults = tooLong(value, 63)
-  if (!whole(labelValue, value)) {
-    faults.push(
-      `a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '${labelValue}')`,
-    )
-  }
-  return faults
-}
-
-/** Keys of labels and annotations: an optional DNS prefix and a name. */
-export function qualifiedNameFaults(key: string): string[] {
-  const parts = key.split('/')
-  if (parts.length > 2) {
-    return [
-      `a qualified name must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '${qualifiedPart}') with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')`,
-    ]
-  }
-  const name = parts.at(-1) ?? ''
-  const faults: string[] = []
-  if (parts.length === 2) {
-    const prefix = parts[0] ?? ''
-    if (prefix === '') faults.push('prefix part must be non-empty')
-    else faults.push(...subdomainFaults(prefix).map((fault) => `prefix part ${fault}`))
-  }
-  if (name === '') faults.push('name part must be non-empty')
-  else faults.push(...tooLong(name, 63).map((fault) => `name part ${fault}`))
-  if (!whole(qualifiedPart, name)) {
-    faults.push(
-      `name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '${qualifiedPart}')`,
-    )
-  }
-  return faults
-}
-
-/** Names of container ports (RFC 6335 service names). */
+/** Faults of the name of a container port (an RFC 6335 service name). */
 export function portNameFaults(name: string): string[] {
   const faults: string[] = []
   if (name.length > 15) faults.push('must be no more than 15 characters')
@@ -142,46 +154,11 @@ export function portNameFaults(name: string): string[] {
   return faults
 }
 
-export function portNumberFaults(port: number): string[] {
-  return Number.isInteger(port) && port >= 1 && port <= 65535 ? [] : ['must be between 1 and 65535, inclusive']
-}
-
-const annotationLimit = 256 * 1024
-
-/** Faults of an object's metadata: name, labels, annotations, owners, finalizers. */
+/** Checks an object's name, labels and annotations. */
 export function validateMeta(meta: ObjectMeta, resource: Resource, errors: FieldErrors): void {
   if (!meta.name) errors.required('metadata.name', 'name or generateName is required')
-  else for (const fault of nameFaults(meta.name, resource)) errors.invalid('metadata.name', meta.name, fault)
-  validateLabels(meta.labels, 'metadata.labels', errors)
-  let size = 0
-  for (const [key, value] of Object.entries(meta.annotations ?? {})) {
-    // The API compares annotation keys without regard to case in their prefix.
-    for (const fault of qualifiedNameFaults(key.toLowerCase())) errors.invalid('metadata.annotations', key, fault)
-    size += key.length + value.length
-  }
-  if (size > annotationLimit) errors.tooLong('metadata.annotations', annotationLimit)
-  for (const [index, owner] of (meta.ownerReferences ?? []).entries()) {
-    const path = `metadata.ownerReferences[${index}]`
-    for (const field of ['apiVersion', 'kind', 'name', 'uid'] as const) {
-      if (!owner[field]) errors.invalid(`${path}.${field}`, owner[field] ?? '', 'must not be empty')
-    }
-  }
-  for (const [index, finalizer] of (meta.finalizers ?? []).entries()) {
-    for (const fault of qualifiedNameFaults(finalizer)) {
-      errors.invalid(`metadata.finalizers[${index}]`, finalizer, fault)
-    }
-  }
-}
-
-export function validateLabels(labels: Record<string, string> | undefined, path: string, errors: FieldErrors): void {
-  for (const [key, value] of Object.entries(labels ?? {})) {
-    for (const fault of qualifiedNameFaults(key)) errors.invalid(path, key, fault)
-    for (const fault of labelValueFaults(value)) errors.invalid(path, value, fault)
-  }
-}
-
-function nameFaults(name: string, resource: Resource): string[] {
-  if (resource.nameRule === 'label') return labelFaults(name)
-  if (resource.nameRule === 'service') return serviceNameFaults(name)
-  return subdomainFaults(name)
+  else errors.checkSyntax('metadata.name', meta.name, resource.nameRule)
+  errors.checkLabels('metadata.labels', meta.labels)
+  // The API compares annotation keys without regard to case.
+  for (const key of Object.keys(meta.annotations ?? {})) errors.checkKey('metadata.annotations', key.toLowerCase())
 }

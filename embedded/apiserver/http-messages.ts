@@ -1,21 +1,17 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { parse, stringify, YAMLParseError } from 'yaml'
 import { isObject, type Json, type JsonObject } from './json.ts'
 import { decodeProtobuf } from './protobuf.ts'
 import type { Schema } from './schema.ts'
-import { classOfKind } from './served.ts'
-import { badRequest, internalError, notAcceptable, StatusError, unsupportedMediaType } from './status-error.ts'
+import { badRequest, internalError, messageOf, StatusError, unsupportedMediaType } from './status-error.ts'
 
 /** Writes one object as the whole answer. */
 export function sendObject(
   response: ServerResponse,
   code: number,
   body: unknown,
-  encoding: Accepted['encoding'] = 'json',
   headers: Record<string, string> = {},
 ): void {
-  const text = encoding === 'yaml' ? stringify(body) : `${JSON.stringify(body)}\n`
-  send(response, code, `application/${encoding}`, text, headers)
+  send(response, code, 'application/json', `${JSON.stringify(body)}\n`, headers)
 }
 
 export function send(
@@ -37,7 +33,7 @@ export function send(
 /** Any error as a Status; an error that isn't a StatusError is internal (500). */
 export function statusOf(error: unknown): StatusError {
   if (error instanceof StatusError) return error
-  return internalError(error instanceof Error ? error.message : String(error))
+  return internalError(messageOf(error))
 }
 
 /** `Warning` header of a field that was ignored (RFC 7234 5.5, code 299), as kubectl shows it. */
@@ -48,38 +44,19 @@ export function warningHeader(texts: readonly string[]): Record<string, string> 
   return { warning: quoted.join(', ').replaceAll(/[^\x20-\x7e]/g, '?') }
 }
 
-export type Shape = 'object' | 'table' | 'metadata'
-
-export interface Accepted {
-  encoding: 'json' | 'yaml'
-  shape: Shape
-}
-
 /**
- * The form of the response that a client accepts. Unsupported forms (protobuf, other versions of tables) are skipped
- * if the client also accepts another one; otherwise 406.
+ * Whether a client prefers objects as a table. Unsupported forms (protobuf, YAML, other versions of tables) are skipped if
+ * the client also accepts another one; otherwise 406.
  */
-export function negotiate(accept: string | undefined): Accepted {
-  if (!accept) return { encoding: 'json', shape: 'object' }
+export function wantsTable(accept = '*/*'): boolean {
   for (const entry of accept.split(',')) {
     const [type = '', ...parameters] = entry.split(';').map((part) => part.trim())
-    const encoding = encodings[type]
-    if (!encoding) continue
+    if (!['application/json', 'application/*', '*/*'].includes(type)) continue
     const values = new Map(parameters.map((part) => part.split('=', 2) as [string, string]))
-    const as = values.get('as')
-    if (as === undefined) return { encoding, shape: 'object' }
-    if (values.get('g') !== 'meta.k8s.io' || values.get('v') !== 'v1') continue
-    if (as === 'Table') return { encoding, shape: 'table' }
-    if (as === 'PartialObjectMetadata' || as === 'PartialObjectMetadataList') return { encoding, shape: 'metadata' }
+    if (!values.has('as')) return false
+    if (values.get('as') === 'Table' && values.get('g') === 'meta.k8s.io' && values.get('v') === 'v1') return true
   }
-  throw notAcceptable(['application/json', 'application/yaml'])
-}
-
-const encodings: Record<string, 'json' | 'yaml'> = {
-  'application/json': 'json',
-  'application/*': 'json',
-  '*/*': 'json',
-  'application/yaml': 'yaml',
+  throw new StatusError(406, 'NotAcceptable', 'only the following media types are accepted: application/json')
 }
 
 /** As in Kubernetes: a request may carry 3 MiB. */
@@ -109,47 +86,34 @@ export async function readBody(request: IncomingMessage): Promise<Buffer> {
   return Buffer.concat(chunks)
 }
 
-/** The object in a body of JSON, YAML or protobuf; 415 for other types, 400 for an invalid body. */
+/** The object in a body of JSON or protobuf, empty for an empty body; 415 for other types, 400 for an invalid body. */
 export async function readObject(request: IncomingMessage, schema: Schema): Promise<JsonObject> {
   const type = mediaType(request)
-  if (type === protobufType) return decodeProtobuf(schema, classOfKind, await readBody(request))
-  if (type !== '' && type !== 'application/json' && type !== 'application/yaml') {
-    throw unsupportedMediaType(['application/json', 'application/yaml', protobufType])
-  }
-  const value = parseText(String(await readBody(request)), type === 'application/yaml')
+  if (type !== protobufType && type !== '' && type !== 'application/json')
+    throw unsupportedMediaType(['application/json', protobufType])
+  const bytes = await readBody(request)
+  if (bytes.length === 0) return {}
+  if (type === protobufType) return decodeProtobuf(schema, bytes)
+  const value = parseJson(bytes)
   if (!isObject(value)) throw badRequest('the request body is no object of the API')
   return value
 }
 
-/** An object, or nothing for an empty body (the options of a DELETE). */
-export async function readOptionalObject(request: IncomingMessage, schema: Schema): Promise<JsonObject> {
-  const bytes = await readBody(request)
-  if (mediaType(request) === protobufType && bytes.length > 0) return decodeProtobuf(schema, classOfKind, bytes)
-  const text = String(bytes)
-  if (text.trim() === '') return {}
-  const value = parseText(text, mediaType(request) === 'application/yaml')
-  return isObject(value) ? value : {}
-}
-
-/** A patch and its kind; 415 for other content types. */
+/** A patch and its type; 415 for other content types. (clients send the patches of server-side apply as JSON too.) */
 export async function readPatch(request: IncomingMessage): Promise<{ type: PatchType; patch: Json }> {
   const type = patchTypes[mediaType(request)]
   if (!type) throw unsupportedMediaType(Object.keys(patchTypes))
-  return { type, patch: parseText(String(await readBody(request)), type === 'apply') }
+  return { type, patch: parseJson(await readBody(request)) }
 }
 
 function mediaType(request: IncomingMessage): string {
   return (request.headers['content-type'] ?? '').split(';', 1)[0]?.trim().toLowerCase() ?? ''
 }
 
-function parseText(text: string, yaml: boolean): Json {
+function parseJson(bytes: Buffer): Json {
   try {
-    // Aliases are limited, because a few lines of YAML can expand without bound.
-    return yaml ? parse(text, { maxAliasCount: 100, schema: 'core' }) : JSON.parse(text)
+    return JSON.parse(String(bytes))
   } catch (error) {
-    if (error instanceof YAMLParseError)
-      throw badRequest(`error converting YAML to JSON: ${error.message.split('\n')[0]}`)
-    if (error instanceof SyntaxError) throw badRequest(`couldn't get version/kind; json parse error: ${error.message}`)
-    throw badRequest(`the request body can't be read: ${String(error)}`)
+    throw badRequest(`couldn't get version/kind; json parse error: ${messageOf(error)}`)
   }
 }

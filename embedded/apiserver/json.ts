@@ -42,3 +42,12 @@ export function valueAt(value: unknown, path: string): unknown {
   }
   return current
 }
+
+/** Sets the fields of `defaults` that `target` leaves open, at every level. */
+export function fill(target: object, defaults: object): void {
+  const fields = target as Record<string, unknown>
+  for (const [name, value] of Object.entries(defaults)) {
+    fields[name] ??= isObject(value) ? {} : structuredClone(value)
+    if (isObject(value)) fill(fields[name] as object, value)
+  }
+}

@@ -1,4 +1,4 @@
-import type { V1Service } from '@kubernetes/client-node'
+import type { V1ServiceSpec } from '@kubernetes/client-node'
 import type { Draft } from './api.ts'
 import { FieldErrors, validateMeta } from './field-errors.ts'
 import { sameJson, wireCopy } from './json.ts'
@@ -155,17 +155,15 @@ export class ObjectWriter {
     validateMeta(object.metadata, resource, errors)
     strategyOf(resource.name).validate?.(object, errors, old)
     if (resource.name === 'services' && errors.causes.length === 0) {
-      const others = this.store
-        .all('services')
-        .filter(
-          (other) =>
-            other.metadata.name !== object.metadata.name || other.metadata.namespace !== object.metadata.namespace,
-        )
-      // Stored objects are the wire form of client-node's classes; allocation reads no dates.
-      allocateService(object as unknown as V1Service, others as unknown as V1Service[], this.ranges, errors)
+      const others = this.store.all('services').filter(({ metadata }) => metadata.uid !== object.metadata.uid)
+      allocateService(specOf(object), others.map(specOf), this.ranges, errors)
     }
     if (errors.causes.length > 0) throw invalid(resource, object.metadata.name, errors.causes)
   }
+}
+
+function specOf(service: Stored): V1ServiceSpec {
+  return service.spec as V1ServiceSpec
 }
 
 /** The stored object with the client's status; other fields of the client's object are ignored. */
@@ -179,7 +177,7 @@ function withStatusOf(old: Stored, object: Stored, resource: Resource): Stored {
 /** The client's object with what belongs to the server or to the status subresource taken from the stored one. */
 function withSpecOf(old: Stored, object: Stored, resource: Resource): Stored {
   const next: Stored = { ...object, apiVersion: old.apiVersion, kind: old.kind, metadata: keptMetadata(old, object) }
-  if (resource.status) next.status = old.status
+  if (resource.subresources.includes('status')) next.status = old.status
   if (resource.name === 'namespaces') next.spec = old.spec
   return next
 }

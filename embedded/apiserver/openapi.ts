@@ -4,94 +4,72 @@ import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { projectRoot } from '../../host/layout.ts'
 import { shortName } from './decode.ts'
-import { gitVersion } from './discovery.ts'
-import { apiVersionOf } from './resource.ts'
-import { applyKeys, type FieldType, innermost, patchKeys, type Schema, sets } from './schema.ts'
-import { groups, inGroup, type Served, served } from './served.ts'
+import { apiVersionOf, type Resource, resources } from './resource.ts'
+import { type FieldType, innermost, type Schema } from './schema.ts'
 
-// OpenAPI of the served kinds: enough for `kubectl explain`, and for kubectl to detect query parameters and merge
-// keys.
+// OpenAPI of the served kinds: enough for `kubectl explain`, and for kubectl to detect which query parameters a kind has.
 
-/** `/openapi/v3`: the URL of the document of each group and version. */
-export function openApiIndex(): object {
-  const paths = groups().map((own) => {
-    const path = own.group ? `apis/${apiVersionOf(own)}` : `api/${own.version}`
-    const hash = createHash('sha256')
-      .update(gitVersion + path)
-      .digest('hex')
+/** `/openapi/v2` for older kubectl, which then skips its checks: the field 1, the version, of an empty Document message. */
+export const emptyOpenApiV2 = {
+  type: 'application/com.github.proto-openapi.spec.v2.v1.0+protobuf',
+  bytes: Buffer.from([0x0a, 0x03, ...Buffer.from('2.0')]),
+}
+
+/** `/openapi/v3`: the URL of the document of each version. */
+export function openApiIndex(apiVersions: readonly string[]): object {
+  const paths = apiVersions.map((apiVersion) => {
+    const path = pathOf(apiVersion)
+    const hash = createHash('sha256').update(path).digest('hex')
     return [path, { serverRelativeURL: `/openapi/v3/${path}?hash=${hash}` }]
   })
   return { paths: Object.fromEntries(paths) }
 }
 
-/** `/openapi/v3/…` of one group and version; undefined when it isn't served. */
-export async function openApiV3(schema: Schema, apiVersion: string): Promise<object | undefined> {
-  const list = inGroup(served, apiVersion)
-  if (!groups().some((own) => apiVersionOf(own) === apiVersion)) return undefined
+function pathOf(apiVersion: string): string {
+  return apiVersion.includes('/') ? `apis/${apiVersion}` : `api/${apiVersion}`
+}
+
+/** `/openapi/v3/…` of one version; without kinds when it isn't served. */
+export async function openApiV3(schema: Schema, apiVersion: string): Promise<object> {
+  const list = resources.filter((resource) => apiVersionOf(resource) === apiVersion)
   return {
     openapi: '3.0.0',
-    info: { title: 'Kubernetes', version: gitVersion },
-    paths: Object.assign({}, ...list.map((resource) => pathsOf(resource, '#/components/schemas/'))),
-    components: { schemas: await definitions(schema, list, '#/components/schemas/') },
+    info: { title: 'Kubernetes', version: 'v1' },
+    paths: Object.assign({}, ...list.map(pathsOf)),
+    components: { schemas: await definitions(schema, list) },
   }
 }
 
-/** `/openapi/v2`: the same kinds in the older form. */
-export async function openApiV2(schema: Schema): Promise<object> {
-  return {
-    swagger: '2.0',
-    info: { title: 'Kubernetes', version: gitVersion },
-    paths: Object.assign({}, ...served.map((resource) => pathsOf(resource, '#/definitions/'))),
-    definitions: await definitions(schema, served, '#/definitions/'),
-  }
-}
-
-function pathsOf(resource: Served, refs: string): Record<string, object> {
-  const { group, version, kind, name, namespaced } = resource
-  const root = `${group ? `/apis/${group}` : '/api'}/${version}${namespaced ? '/namespaces/{namespace}' : ''}/${name}`
-  const gvk = { group, version, kind }
+/** The operations that kubectl looks for: reading for `explain`, patching for the query parameters. */
+function pathsOf({ group, version, kind, name, namespaced }: Resource): Record<string, object> {
+  const root = `/${pathOf(apiVersionOf({ group, version }))}${namespaced ? '/namespaces/{namespace}' : ''}/${name}`
+  const operation = { 'x-kubernetes-group-version-kind': { group, version, kind }, responses: {} }
   const parameters = ['dryRun', 'fieldManager', 'fieldValidation'].map((parameter) => ({
-    name: parameter,
-    in: 'query',
-    ...(refs.includes('components') ? { schema: { type: 'string' } } : { type: 'string' }),
+    ...{ name: parameter, in: 'query', schema: { type: 'string' } },
   }))
-  const operation = (action: string, query: object[] = []) => ({
-    'x-kubernetes-action': action,
-    'x-kubernetes-group-version-kind': gvk,
-    parameters: query,
-    responses: { 200: { description: 'OK' } },
-  })
-  return {
-    [root]: { get: operation('list'), post: operation('post', parameters), delete: operation('deletecollection') },
-    [`${root}/{name}`]: {
-      get: operation('get'),
-      put: operation('put', parameters),
-      patch: operation('patch', parameters),
-      delete: operation('delete'),
-    },
-  }
+  return { [root]: { get: operation }, [`${root}/{name}`]: { get: operation, patch: { ...operation, parameters } } }
 }
 
-async function definitions(schema: Schema, list: readonly Served[], refs: string): Promise<Record<string, object>> {
+async function definitions(schema: Schema, list: readonly Resource[]): Promise<Record<string, object>> {
   const result: Record<string, object> = {}
   const open = list.map((resource) => resource.schema)
   for (let name = open.pop(); name !== undefined; name = open.pop()) {
-    if (result[definitionName(name)]) continue
     const fields = schema.get(name)
-    if (!fields) continue
+    if (result[definitionName(name)] || !fields) continue
     const described = await fieldDescriptions(name)
+    const description = (field: string) => described.get(field)?.description
     const properties = [...fields].map(([field, type]) => [
       field,
-      property(`${name}.${field}`, type, refs, described.get(field)),
+      { ...typeSchema(type), description: description(field) },
     ])
-    const gvks = list.filter((resource) => resource.schema === name)
+    const kinds = list.filter((resource) => resource.schema === name)
     result[definitionName(name)] = {
       type: 'object',
-      ...(described.get('') && { description: described.get('')?.text }),
+      description: description(''),
       properties: Object.fromEntries(properties),
-      required: [...described].filter(([field, own]) => field !== '' && own.required).map(([field]) => field),
-      ...(gvks.length > 0 && {
-        'x-kubernetes-group-version-kind': gvks.map(({ group, version, kind }) => ({ group, version, kind })),
+      required: [...described].filter(([, own]) => own.required).map(([field]) => field),
+      ...(kinds.length > 0 && {
+        'x-kubernetes-group-version-kind': kinds.map(({ group, version, kind }) => ({ group, version, kind })),
       }),
     }
     for (const type of fields.values()) {
@@ -108,32 +86,14 @@ function definitionName(className: string): string {
   return `io.k8s.api.${group ? `${group}.` : ''}v1.${shortName(className)}`
 }
 
-function property(field: string, type: FieldType, refs: string, described: FieldDescription | undefined): object {
-  const strategies = [
-    ...(patchKeys[field] || sets.has(field) ? ['merge'] : []),
-    ...(field === 'V1PodSpec.volumes' || field === 'V1DeploymentSpec.strategy' ? ['retainKeys'] : []),
-  ]
-  const keys = applyKeys(field)
-  return {
-    ...typeSchema(type, refs),
-    ...(described && { description: described.text }),
-    ...(patchKeys[field] && { 'x-kubernetes-patch-merge-key': patchKeys[field] }),
-    ...(strategies.length > 0 && { 'x-kubernetes-patch-strategy': strategies.join(',') }),
-    ...(keys && { 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': keys }),
-    ...(sets.has(field) && { 'x-kubernetes-list-type': 'set' }),
-  }
-}
-
-function typeSchema(type: FieldType, refs: string): object {
+function typeSchema(type: FieldType): object {
   switch (type.is) {
     case 'object':
-      return refs.includes('components')
-        ? { default: {}, allOf: [{ $ref: refs + definitionName(type.name) }] }
-        : { $ref: refs + definitionName(type.name) }
+      return { default: {}, allOf: [{ $ref: `#/components/schemas/${definitionName(type.name)}` }] }
     case 'array':
-      return { type: 'array', items: typeSchema(type.items, refs) }
+      return { type: 'array', items: typeSchema(type.items) }
     case 'map':
-      return { type: 'object', additionalProperties: typeSchema(type.values, refs) }
+      return { type: 'object', additionalProperties: typeSchema(type.values) }
     case 'int32':
     case 'int64':
       return { type: 'integer', format: type.is }
@@ -150,27 +110,19 @@ function typeSchema(type: FieldType, refs: string): object {
   }
 }
 
-export interface FieldDescription {
-  text: string
-  required: boolean
-}
-
 const resolve = createRequire(join(projectRoot, 'package.json')).resolve
 
 /**
  * The descriptions of a kind's fields, read from the type declarations of @kubernetes/client-node (their comments are
  * the API's own reference). The kind itself is described under the empty name. Read at the first request for OpenAPI.
  */
-async function fieldDescriptions(className: string): Promise<Map<string, FieldDescription>> {
+async function fieldDescriptions(className: string): Promise<Map<string, { description: string; required: boolean }>> {
   const folder = join(dirname(resolve('@kubernetes/client-node')), 'gen', 'models')
   const source = await readFile(join(folder, `${className}.d.ts`), 'utf8').catch(() => '')
-  const found = new Map<string, FieldDescription>()
   const comment = /\/\*\*\s*\n\s*\* (.*)\n\s*\*\/\s*\n\s*(?:'([^']+)'(\??):|export declare class)/g
-  for (const [, text = '', field, optional] of source.matchAll(comment)) {
-    found.set(field ?? '', {
-      text: text.replaceAll(/\\(.)/g, '$1').trim(),
-      required: field !== undefined && optional === '',
-    })
-  }
-  return found
+  const found = [...source.matchAll(comment)].map(([, text = '', field = '', optional]) => {
+    const description = text.replaceAll(/\\(.)/g, '$1').trim()
+    return [field, { description, required: field !== '' && optional === '' }] as const
+  })
+  return new Map(found)
 }

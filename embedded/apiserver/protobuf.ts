@@ -1,5 +1,6 @@
-import { isObject, type Json, type JsonObject } from './json.ts'
+import type { Json, JsonObject } from './json.ts'
 import { protobufFields } from './protobuf-fields.ts'
+import { apiVersionOf, bodyKinds, resources } from './resource.ts'
 import type { FieldType, Schema } from './schema.ts'
 import { badRequest } from './status-error.ts'
 
@@ -18,11 +19,7 @@ interface Field {
 const numbered = new Map<string, Map<number, Field>>()
 
 /** Reads an object from Kubernetes' protobuf envelope. Throws 400 for other data. */
-export function decodeProtobuf(
-  schema: Schema,
-  classOf: (apiVersion: string, kind: string) => string | undefined,
-  bytes: Buffer,
-): JsonObject {
+export function decodeProtobuf(schema: Schema, bytes: Buffer): JsonObject {
   if (!bytes.subarray(0, 4).equals(magic)) throw badRequest('the body is not in the protobuf form of Kubernetes')
   const envelope = readMessage(bytes.subarray(4))
   const [typeMeta] = envelope.get(1) ?? []
@@ -30,10 +27,11 @@ export function decodeProtobuf(
   const type = readMessage(asBytes(typeMeta))
   const text = (number: number): string => String(asBytes(type.get(number)?.[0]))
   const [apiVersion, kind] = [text(1), text(2)]
-  const className = classOf(apiVersion, kind)
+  const resource = resources.find((own) => own.kind === kind && apiVersionOf(own) === apiVersion)
+  const className = resource?.schema ?? (bodyKinds.includes(kind) ? `V1${kind}` : undefined)
   if (!className) throw badRequest(`no kind "${kind}" is registered for version "${apiVersion}"`)
   const object = readObject(schema, className, className, asBytes(raw))
-  return { ...(isObject(object) ? object : {}), apiVersion, kind }
+  return { ...object, apiVersion, kind }
 }
 
 type Value = bigint | Buffer
@@ -61,17 +59,9 @@ function readMessage(bytes: Buffer): Map<number, Value[]> {
   }
   while (at < bytes.length) {
     const key = Number(varint())
-    const wire = key & 7
-    const value =
-      wire === 0
-        ? varint()
-        : wire === 2
-          ? take(Number(varint()))
-          : wire === 1
-            ? take(8)
-            : wire === 5
-              ? take(4)
-              : truncated()
+    // Varint, 64 bits, length-delimited, 32 bits.
+    const read = { 0: varint, 1: () => take(8), 2: () => take(Number(varint())), 5: () => take(4) }[key & 7]
+    const value = read?.() ?? truncated()
     const number = Math.floor(key / 8)
     fields.set(number, [...(fields.get(number) ?? []), value])
   }

@@ -7,252 +7,81 @@ export interface Resource {
   group: string
   version: string
   singular: string
-  shortNames?: readonly string[]
-  categories?: readonly string[]
+  shortNames: readonly string[]
+  categories: readonly string[]
   namespaced: boolean
   /** Class name in @kubernetes/client-node that describes the fields, such as `V1Pod`. */
   schema: string
-  /** A status subresource exists: writes to the main resource leave `status` alone and the other way round. */
-  status?: boolean
-  /** A scale subresource exists. */
-  scale?: boolean
-  /** Subresources that are not part of the object. */
-  others?: readonly string[]
+  /** With `status`, writes to the main resource leave the object's status alone and the other way round. */
+  subresources: readonly string[]
   /** `metadata.generation` counts the changes of the specification. */
-  generation?: boolean
-  /** The syntax of `metadata.name`; default: RFC 1123 subdomain. */
-  nameRule?: 'subdomain' | 'label' | 'service'
+  generation: boolean
+  /** The syntax of `metadata.name`. */
+  nameRule: 'subdomain' | 'label' | 'service'
   /** Paths usable in field selectors besides metadata.name and metadata.namespace. */
-  fields?: readonly string[]
+  fields: readonly string[]
 }
 
-const all = ['all']
+function resource(group: string, kind: string, name: string, properties: Partial<Resource> = {}): Resource {
+  return {
+    ...{ group, version: 'v1', kind, name, singular: kind.toLowerCase(), namespaced: true, schema: `V1${kind}` },
+    ...{ shortNames: [], categories: [], subresources: [], generation: false, nameRule: 'subdomain', fields: [] },
+    ...properties,
+  }
+}
 
-/** Every stored resource by its plural name. */
+const cluster = { namespaced: false }
+const workload = { categories: ['all'], subresources: ['status'], generation: true }
+const scalable = { ...workload, subresources: ['status', 'scale'] }
+
+/** Every stored resource. */
 export const resources: readonly Resource[] = [
-  {
-    name: 'namespaces',
-    kind: 'Namespace',
-    group: '',
-    version: 'v1',
-    singular: 'namespace',
+  resource('', 'Namespace', 'namespaces', {
+    ...cluster,
     shortNames: ['ns'],
-    namespaced: false,
-    schema: 'V1Namespace',
-    status: true,
-    others: ['finalize'],
+    subresources: ['status'],
     nameRule: 'label',
     fields: ['status.phase'],
-  },
-  {
-    name: 'nodes',
-    kind: 'Node',
-    group: '',
-    version: 'v1',
-    singular: 'node',
+  }),
+  resource('', 'Node', 'nodes', {
+    ...cluster,
     shortNames: ['no'],
-    namespaced: false,
-    schema: 'V1Node',
-    status: true,
-    others: ['exec', 'script', 'synced'],
+    subresources: ['status', 'exec', 'script', 'synced'],
     fields: ['spec.unschedulable'],
-  },
-  {
-    name: 'pods',
-    kind: 'Pod',
-    group: '',
-    version: 'v1',
-    singular: 'pod',
+  }),
+  resource('', 'Pod', 'pods', {
+    ...workload,
     shortNames: ['po'],
-    categories: all,
-    namespaced: true,
-    schema: 'V1Pod',
-    status: true,
-    others: ['log', 'exec', 'attach', 'portforward', 'binding', 'eviction', 'ephemeralcontainers'],
-    generation: true,
-    fields: [
-      'spec.nodeName',
-      'spec.restartPolicy',
-      'spec.schedulerName',
-      'spec.serviceAccountName',
-      'spec.hostNetwork',
-      'status.phase',
-      'status.podIP',
-      'status.nominatedNodeName',
-    ],
-  },
-  {
-    name: 'services',
-    kind: 'Service',
-    group: '',
-    version: 'v1',
-    singular: 'service',
+    subresources: ['status', 'log', 'exec', 'attach', 'portforward', 'eviction', 'ephemeralcontainers'],
+    fields: ['spec.nodeName', 'spec.restartPolicy', 'spec.hostNetwork', 'status.phase', 'status.podIP'],
+  }),
+  resource('', 'Service', 'services', {
     shortNames: ['svc'],
-    categories: all,
-    namespaced: true,
-    schema: 'V1Service',
-    status: true,
+    categories: ['all'],
+    subresources: ['status'],
     nameRule: 'service',
     fields: ['spec.clusterIP', 'spec.type'],
-  },
-  {
-    name: 'endpoints',
-    kind: 'Endpoints',
-    group: '',
-    version: 'v1',
-    singular: 'endpoints',
-    shortNames: ['ep'],
-    namespaced: true,
-    schema: 'V1Endpoints',
-  },
-  {
-    name: 'configmaps',
-    kind: 'ConfigMap',
-    group: '',
-    version: 'v1',
-    singular: 'configmap',
-    shortNames: ['cm'],
-    namespaced: true,
-    schema: 'V1ConfigMap',
-  },
-  {
-    name: 'secrets',
-    kind: 'Secret',
-    group: '',
-    version: 'v1',
-    singular: 'secret',
-    namespaced: true,
-    schema: 'V1Secret',
-    fields: ['type'],
-  },
-  {
-    name: 'serviceaccounts',
-    kind: 'ServiceAccount',
-    group: '',
-    version: 'v1',
-    singular: 'serviceaccount',
-    shortNames: ['sa'],
-    namespaced: true,
-    schema: 'V1ServiceAccount',
-  },
-  {
-    name: 'events',
-    kind: 'Event',
-    group: '',
-    version: 'v1',
-    singular: 'event',
+  }),
+  resource('', 'Endpoints', 'endpoints', { shortNames: ['ep'] }),
+  resource('', 'ConfigMap', 'configmaps', { shortNames: ['cm'] }),
+  resource('', 'Secret', 'secrets', { fields: ['type'] }),
+  resource('', 'ServiceAccount', 'serviceaccounts', { shortNames: ['sa'] }),
+  resource('', 'Event', 'events', {
     shortNames: ['ev'],
-    namespaced: true,
     schema: 'CoreV1Event',
     fields: [
-      'involvedObject.kind',
-      'involvedObject.namespace',
-      'involvedObject.name',
-      'involvedObject.uid',
-      'involvedObject.apiVersion',
-      'involvedObject.resourceVersion',
-      'involvedObject.fieldPath',
-      'reason',
-      'reportingComponent',
-      'source',
-      'type',
+      ...['apiVersion', 'kind', 'namespace', 'name', 'uid', 'fieldPath'].map((field) => `involvedObject.${field}`),
+      ...['reason', 'type'],
     ],
-  },
-  {
-    name: 'deployments',
-    kind: 'Deployment',
-    group: 'apps',
-    version: 'v1',
-    singular: 'deployment',
-    shortNames: ['deploy'],
-    categories: all,
-    namespaced: true,
-    schema: 'V1Deployment',
-    status: true,
-    scale: true,
-    generation: true,
-  },
-  {
-    name: 'replicasets',
-    kind: 'ReplicaSet',
-    group: 'apps',
-    version: 'v1',
-    singular: 'replicaset',
-    shortNames: ['rs'],
-    categories: all,
-    namespaced: true,
-    schema: 'V1ReplicaSet',
-    status: true,
-    scale: true,
-    generation: true,
-    fields: ['status.replicas'],
-  },
-  {
-    name: 'daemonsets',
-    kind: 'DaemonSet',
-    group: 'apps',
-    version: 'v1',
-    singular: 'daemonset',
-    shortNames: ['ds'],
-    categories: all,
-    namespaced: true,
-    schema: 'V1DaemonSet',
-    status: true,
-    generation: true,
-  },
-  {
-    name: 'controllerrevisions',
-    kind: 'ControllerRevision',
-    group: 'apps',
-    version: 'v1',
-    singular: 'controllerrevision',
-    namespaced: true,
-    schema: 'V1ControllerRevision',
-  },
-  {
-    name: 'endpointslices',
-    kind: 'EndpointSlice',
-    group: 'discovery.k8s.io',
-    version: 'v1',
-    singular: 'endpointslice',
-    namespaced: true,
-    schema: 'V1EndpointSlice',
-    generation: true,
-  },
-  {
-    name: 'jobs',
-    kind: 'Job',
-    group: 'batch',
-    version: 'v1',
-    singular: 'job',
-    categories: all,
-    namespaced: true,
-    schema: 'V1Job',
-    status: true,
-    generation: true,
-  },
-  {
-    name: 'cronjobs',
-    kind: 'CronJob',
-    group: 'batch',
-    version: 'v1',
-    singular: 'cronjob',
-    shortNames: ['cj'],
-    categories: all,
-    namespaced: true,
-    schema: 'V1CronJob',
-    status: true,
-    generation: true,
-  },
-  {
-    name: 'leases',
-    kind: 'Lease',
-    group: 'coordination.k8s.io',
-    version: 'v1',
-    singular: 'lease',
-    namespaced: true,
-    schema: 'V1Lease',
-  },
+  }),
+  resource('apps', 'Deployment', 'deployments', { ...scalable, shortNames: ['deploy'] }),
+  resource('apps', 'ReplicaSet', 'replicasets', { ...scalable, shortNames: ['rs'] }),
+  resource('apps', 'DaemonSet', 'daemonsets', { ...workload, shortNames: ['ds'] }),
+  resource('apps', 'ControllerRevision', 'controllerrevisions'),
+  resource('discovery.k8s.io', 'EndpointSlice', 'endpointslices', { generation: true }),
+  resource('batch', 'Job', 'jobs', workload),
+  resource('batch', 'CronJob', 'cronjobs', { ...workload, shortNames: ['cj'] }),
+  resource('coordination.k8s.io', 'Lease', 'leases'),
 ]
 
 const byName = new Map(resources.map((resource) => [resource.name, resource]))
@@ -267,3 +96,54 @@ export function resourceNamed(name: string): Resource {
 export function apiVersionOf(resource: Pick<Resource, 'group' | 'version'>): string {
   return resource.group ? `${resource.group}/${resource.version}` : resource.version
 }
+
+/** A kind in discovery without stored objects. */
+export interface Unstored extends Pick<Resource, 'name' | 'kind' | 'group' | 'version' | 'singular' | 'namespaced'> {
+  /** `review`: answers a POST. `metrics`: measured for each request. `absent`: every request is refused by name. */
+  is: 'review' | 'metrics' | 'absent'
+  shortNames: readonly string[]
+}
+
+const unstoredKinds =
+  (is: Unstored['is']) =>
+  (apiVersion: string, kind: string, name: string, shortName = '', namespaced = true): Unstored => {
+    const [version = '', group = ''] = apiVersion.split('/').reverse()
+    const shortNames = shortName ? [shortName] : []
+    return { is, group, version, kind, name, singular: kind.toLowerCase(), shortNames, namespaced }
+  }
+const review = unstoredKinds('review')
+const metrics = unstoredKinds('metrics')
+const absent = unstoredKinds('absent')
+const rbac = 'rbac.authorization.k8s.io/v1'
+
+/** Kinds that are discovered but not stored. */
+export const unstored: readonly Unstored[] = [
+  review('authorization.k8s.io/v1', 'SelfSubjectAccessReview', 'selfsubjectaccessreviews', '', false),
+  review('authorization.k8s.io/v1', 'SelfSubjectRulesReview', 'selfsubjectrulesreviews', '', false),
+  review('authentication.k8s.io/v1', 'SelfSubjectReview', 'selfsubjectreviews', '', false),
+  metrics('metrics.k8s.io/v1beta1', 'NodeMetrics', 'nodes', '', false),
+  metrics('metrics.k8s.io/v1beta1', 'PodMetrics', 'pods'),
+  absent('v1', 'PersistentVolumeClaim', 'persistentvolumeclaims', 'pvc'),
+  absent('v1', 'PersistentVolume', 'persistentvolumes', 'pv', false),
+  absent('v1', 'ReplicationController', 'replicationcontrollers', 'rc'),
+  absent('v1', 'ResourceQuota', 'resourcequotas', 'quota'),
+  absent('v1', 'LimitRange', 'limitranges', 'limits'),
+  absent('apps/v1', 'StatefulSet', 'statefulsets', 'sts'),
+  absent('autoscaling/v2', 'HorizontalPodAutoscaler', 'horizontalpodautoscalers', 'hpa'),
+  absent('networking.k8s.io/v1', 'Ingress', 'ingresses', 'ing'),
+  absent('networking.k8s.io/v1', 'IngressClass', 'ingressclasses', '', false),
+  absent('networking.k8s.io/v1', 'NetworkPolicy', 'networkpolicies', 'netpol'),
+  absent('policy/v1', 'PodDisruptionBudget', 'poddisruptionbudgets', 'pdb'),
+  absent(rbac, 'Role', 'roles'),
+  absent(rbac, 'RoleBinding', 'rolebindings'),
+  absent(rbac, 'ClusterRole', 'clusterroles', '', false),
+  absent(rbac, 'ClusterRoleBinding', 'clusterrolebindings', '', false),
+  absent('storage.k8s.io/v1', 'StorageClass', 'storageclasses', 'sc', false),
+  absent('apiextensions.k8s.io/v1', 'CustomResourceDefinition', 'customresourcedefinitions', 'crd', false),
+]
+
+/** Kinds of request bodies that are not stored; their fields are those of client-node's class `V1KIND`. */
+export const bodyKinds: readonly string[] = [
+  ...['Scale', 'DeleteOptions', 'Eviction'],
+  ...unstored.filter(({ is }) => is === 'review').map(({ kind }) => kind),
+]

@@ -1,4 +1,4 @@
-import { resources } from './resource.ts'
+import { bodyKinds, resources } from './resource.ts'
 
 /** The type of a field, as far as JSON shows it. */
 export type FieldType =
@@ -24,20 +24,9 @@ let loading: Promise<Schema> | undefined
  * loaded: the whole package takes a second to start.
  */
 export function loadSchema(): Promise<Schema> {
-  loading ??= load(extraKinds.concat(resources.map((resource) => resource.schema)))
+  loading ??= load([...bodyKinds.map((kind) => `V1${kind}`), ...resources.map((resource) => resource.schema)])
   return loading
 }
-
-const extraKinds = [
-  'EventsV1Event',
-  'V1Scale',
-  'V1DeleteOptions',
-  'V1Binding',
-  'V1Eviction',
-  'V1SelfSubjectAccessReview',
-  'V1SelfSubjectRulesReview',
-  'V1SelfSubjectReview',
-]
 
 async function load(roots: readonly string[]): Promise<Schema> {
   const schema = new Map<string, Map<string, FieldType>>()

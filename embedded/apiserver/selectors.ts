@@ -68,7 +68,7 @@ export interface FieldRequirement {
  */
 export function parseFieldSelector(text: string, resource: Resource): FieldRequirement[] {
   if (text === '') return []
-  const allowed = ['metadata.name', ...(resource.namespaced ? ['metadata.namespace'] : []), ...(resource.fields ?? [])]
+  const allowed = ['metadata.name', ...(resource.namespaced ? ['metadata.namespace'] : []), ...resource.fields]
   return splitUnescaped(text).map((part) => {
     const match = /^((?:[^=!\\]|\\.)+?)(==|=|!=)((?:[^\\]|\\.)*)$/.exec(part)
     if (!match?.[1] || match[3] === undefined) {
@@ -85,8 +85,7 @@ export function matchesFields(requirements: readonly FieldRequirement[], object:
 }
 
 function fieldText(object: unknown, path: string): string {
-  // `source` of an Event selects by the component's name, as in core/v1.
-  const value = valueAt(object, path === 'source' ? 'source.component' : path)
+  const value = valueAt(object, path)
   if (value === undefined || value === null) {
     return path === 'spec.unschedulable' || path === 'spec.hostNetwork' ? 'false' : ''
   }

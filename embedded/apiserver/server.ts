@@ -4,26 +4,18 @@ import { createServer } from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { type ApiCall, flag, type NodeBackend } from './api-call.ts'
+import { parsePath } from './api-path.ts'
 import type { ServerTls } from './certificate.ts'
 import type { ClusterApi } from './cluster-api.ts'
-import { negotiate, sendObject, statusOf } from './http-messages.ts'
-import { getObject, listObjects } from './list-objects.ts'
-import { serveMetrics, serveOther } from './other-paths.ts'
+import { serveDocument } from './documents.ts'
+import { sendObject, statusOf, wantsTable } from './http-messages.ts'
+import { found, listObjects, sendOne } from './list-objects.ts'
 import { patchObject } from './patch-objects.ts'
 import { loadSchema, type Schema } from './schema.ts'
-import { parsePath } from './served.ts'
 import { absentKind, badRequest, methodNotAllowed, unauthorized, unknownPath } from './status-error.ts'
 import { serveUpgrade } from './streaming.ts'
-import {
-  serveBinding,
-  serveEviction,
-  serveFinalize,
-  serveNodeScript,
-  serveNodeSynced,
-  servePodLog,
-  serveReview,
-  serveScale,
-} from './subresources.ts'
+import { serveEviction, serveNodeScript, serveNodeSynced, servePodLog, serveScale } from './subresources.ts'
+import { serveUnstored } from './unstored-kinds.ts'
 import { watchObjects } from './watch-objects.ts'
 import { createObject, deleteCollection, deleteObject, replaceObject } from './write-objects.ts'
 
@@ -98,30 +90,22 @@ async function serve(
   const url = urlOf(request)
   const target = parsePath(url.pathname)
   const schema = await loadingSchema
-  const now = options.now ?? (() => new Date())
+  const query = url.searchParams
+  const { api, backend, now = () => new Date() } = options
+  const call = { api, backend, schema, now, request, response, query }
   switch (target.is) {
     case 'unknown':
       throw unknownPath()
     case 'absent':
       throw absentKind(target.what)
-    case 'other':
-      return serveOther({ path: url.pathname, request, response, schema })
-    case 'unstored': {
-      const { kind, is } = target.resource
-      const { api, backend } = options
-      if (is === 'absent') throw absentKind(kind)
-      if (request.method !== (is === 'review' ? 'POST' : 'GET')) throw methodNotAllowed()
-      if (is === 'review') return serveReview(kind, { request, response, schema, now })
-      return serveMetrics({ api, backend, response, query: url.searchParams, now, ...target })
-    }
+    case 'document':
+      return serveDocument({ path: url.pathname, request, response, schema })
+    case 'unstored':
+      return serveUnstored({ ...call, ...target })
     case 'resource': {
       const { resource, namespace, name, subresource } = target
-      const { api, backend } = options
-      const accepted =
-        subresource === 'log' ? ({ encoding: 'json', shape: 'object' } as const) : negotiate(request.headers.accept)
-      const query = url.searchParams
-      const place = { resource, namespace, name, subresource }
-      return serveResource({ api, backend, schema, now, request, response, query, accepted, closing, ...place })
+      const asTable = subresource !== 'log' && wantsTable(request.headers.accept)
+      return serveResource({ ...call, asTable, resource, namespace, name, subresource, closing })
     }
   }
 }
@@ -169,67 +153,39 @@ function refuseUpgrade(socket: Duplex, error: unknown): void {
   )
 }
 
+type Handler = (call: ApiCall) => void | Promise<void>
+
+const ofObject: Readonly<Record<string, Handler>> = {
+  GET: (call) => (flag(call.query, 'watch') ? watchObjects(call) : sendOne(call, 200, found(call))),
+  PUT: replaceObject,
+  PATCH: patchObject,
+}
+
+/** The handlers by method: of a list, of one object, and of each subresource. */
+const handlers: Readonly<Record<string, Readonly<Record<string, Handler>>>> = {
+  list: {
+    GET: (call) => (flag(call.query, 'watch') ? watchObjects(call) : listObjects(call)),
+    POST: createObject,
+    DELETE: deleteCollection,
+  },
+  object: { ...ofObject, DELETE: deleteObject },
+  status: ofObject,
+  ephemeralcontainers: ofObject,
+  scale: { GET: serveScale, PUT: serveScale, PATCH: serveScale },
+  log: { GET: servePodLog },
+  script: { POST: serveNodeScript },
+  synced: { GET: serveNodeSynced },
+  eviction: { POST: serveEviction },
+}
+
 /** Answers a request for a resource by its method; 405 if the method is not supported. */
 async function serveResource(call: ApiCall): Promise<void> {
-  const { subresource, name } = call
-  const { method = 'GET' } = call.request
-  if (subresource !== undefined && !['status', 'ephemeralcontainers'].includes(subresource))
-    return serveSubresource(call, method)
-  if (name !== undefined) return serveOne(call, method)
-  switch (method) {
-    case 'GET':
-      return flag(call.query, 'watch') ? watchObjects(call) : listObjects(call)
-    case 'POST':
-      if (call.resource.namespaced && call.namespace === undefined) throw methodNotAllowed()
-      return createObject(call)
-    case 'DELETE':
-      return deleteCollection(call)
-    default:
-      throw methodNotAllowed()
-  }
-}
-
-async function serveOne(call: ApiCall, method: string): Promise<void> {
-  switch (method) {
-    case 'GET':
-      return flag(call.query, 'watch') ? watchObjects(call) : getObject(call)
-    case 'PUT':
-      return replaceObject(call)
-    case 'PATCH':
-      return patchObject(call)
-    case 'DELETE':
-      if (call.subresource !== undefined) throw methodNotAllowed()
-      return deleteObject(call)
-    default:
-      throw methodNotAllowed()
-  }
-}
-
-async function serveSubresource(call: ApiCall, method: string): Promise<void> {
-  switch (call.subresource) {
-    case 'scale':
-      return serveScale(call)
-    case 'log':
-      if (method !== 'GET') throw methodNotAllowed()
-      return servePodLog(call)
-    case 'script':
-      if (method !== 'POST') throw methodNotAllowed()
-      return serveNodeScript(call)
-    case 'synced':
-      if (method !== 'GET') throw methodNotAllowed()
-      return serveNodeSynced(call)
-    case 'binding':
-      if (method !== 'POST') throw methodNotAllowed()
-      return serveBinding(call)
-    case 'eviction':
-      if (method !== 'POST') throw methodNotAllowed()
-      return serveEviction(call)
-    case 'finalize':
-      if (method !== 'PUT') throw methodNotAllowed()
-      return serveFinalize(call)
-    default:
-      throw badRequest(
-        `unable to upgrade: the ${call.subresource} subresource needs an upgraded connection (WebSocket)`,
-      )
-  }
+  const { subresource, name, resource, namespace, request } = call
+  const own = handlers[subresource ?? (name === undefined ? 'list' : 'object')]
+  if (!own)
+    throw badRequest(`unable to upgrade: the ${subresource} subresource needs an upgraded connection (WebSocket)`)
+  const handle = own[request.method ?? 'GET']
+  const lacksNamespace = resource.namespaced && namespace === undefined && request.method === 'POST'
+  if (!handle || lacksNamespace) throw methodNotAllowed()
+  return handle(call)
 }

@@ -138,10 +138,7 @@ export class SpdyConnection {
     if (frame.is === 'data') {
       const input = this.inputs.get(frame.stream)
       // TCP slows down a client that sends faster than the other end reads.
-      if (frame.payload.length > 0 && input && !input.write(frame.payload)) {
-        this.socket.pause()
-        input.once('drain', () => this.socket.resume())
-      }
+      if (frame.payload.length > 0 && input && !input.write(frame.payload)) this.socket.pause()
       if (frame.flags & fin) this.endInput(frame.stream)
     } else if (frame.type === controlType.synStream) {
       await this.open(frame.payload, frame.flags)
@@ -166,6 +163,7 @@ export class SpdyConnection {
     const stream = payload.readUInt32BE(0) & 0x7fff_ffff
     const headers = readHeaders(await this.inflated(payload.subarray(10)))
     const input = new PassThrough()
+    input.on('drain', () => this.socket.resume())
     this.inputs.set(stream, input)
     if (flags & fin) this.endInput(stream)
     const reply = await this.deflated(uint32(0))

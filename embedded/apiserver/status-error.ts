@@ -125,11 +125,6 @@ export function unsupportedMediaType(accepted: readonly string[]): StatusError {
   return new StatusError(415, 'UnsupportedMediaType', message)
 }
 
-export function notAcceptable(accepted: readonly string[]): StatusError {
-  const message = `only the following media types are accepted: ${accepted.join(', ')}`
-  return new StatusError(406, 'NotAcceptable', message)
-}
-
 export function internalError(message: string): StatusError {
   return new StatusError(500, 'InternalError', `Internal error occurred: ${message}`, { causes: [{ message }] })
 }

@@ -13,7 +13,7 @@ export interface StoreEvent {
   previous?: Stored
 }
 
-/** Number of changes that are kept for resumed watches and paged lists. */
+/** Number of changes that are kept for resumed watches. */
 const historyLength = 20_000
 
 function keyOf(namespace: string | undefined, name: string): string {
@@ -96,21 +96,6 @@ export class Store {
   since(resource: string, revision: number): StoreEvent[] {
     if (revision < this.compacted) throw expired(`too old resource version: ${revision} (${this.compacted})`)
     return this.history.filter((event) => event.revision > revision && event.resource === resource)
-  }
-
-  /** The resource as it was at a revision. Throws 410 Expired when the history doesn't reach back that far. */
-  listAt(resource: string, revision: number, namespace?: string): Stored[] {
-    const objects = new Map(
-      this.list(resource).map((object) => [keyOf(object.metadata.namespace, object.metadata.name), object]),
-    )
-    for (const event of this.since(resource, revision).reverse()) {
-      const key = keyOf(event.object.metadata.namespace, event.object.metadata.name)
-      if (event.previous) objects.set(key, event.previous)
-      else objects.delete(key)
-    }
-    return [...objects.values()]
-      .filter((object) => namespace === undefined || object.metadata.namespace === namespace)
-      .sort(compareKeys)
   }
 
   private table(resource: string): Map<string, Stored> {

@@ -1,44 +1,19 @@
-import type {
-  V1ConfigMap,
-  V1CronJob,
-  V1DaemonSet,
-  V1Deployment,
-  V1EndpointSlice,
-  V1Endpoints,
-  V1Job,
-  V1Namespace,
-  V1Node,
-  V1Pod,
-  V1ReplicaSet,
-  V1Secret,
-  V1Service,
-} from '@kubernetes/client-node'
+import type { V1ConfigMap, V1Endpoints, V1Namespace, V1Node, V1Pod, V1Secret } from '@kubernetes/client-node'
+import type { FieldErrors } from './field-errors.ts'
+import { fill } from './json.ts'
+import { defaultPod, defaultPodSpec, validatePodSpec, validatePodUpdate } from './pod-strategy.ts'
+import { defaultEndpointSlice, prepareService, validateEndpointSlice, validateService } from './service-strategy.ts'
+import type { Stored } from './store.ts'
 import {
   defaultCronJob,
   defaultDaemonSet,
   defaultDeployment,
-  defaultEndpointSlice,
-  defaultEndpoints,
   defaultJob,
-  defaultPod,
-  defaultPodSpec,
   defaultReplicaSet,
-  defaultService,
-} from './defaults.ts'
-import type { FieldErrors } from './field-errors.ts'
-import { sameJson } from './json.ts'
-import { carryAllocations, prepareService } from './service-allocator.ts'
-import type { Stored } from './store.ts'
-import { validatePodSpec, validatePodUpdate } from './validate-pod.ts'
-import {
-  validateData,
-  validateDataUpdate,
-  validateEndpointSlice,
-  validateEndpointSliceUpdate,
-  validateService,
-  validateServiceUpdate,
-} from './validate-service.ts'
-import { validateCronJob, validateJobSpec, validateWorkload, validateWorkloadUpdate } from './validate-workload.ts'
+  validateCronJob,
+  validateJob,
+  validateWorkload,
+} from './workload-strategy.ts'
 
 /** Defaults and validation of one kind before it is stored. Both steps may change `object`, never `old`. */
 interface Strategy<T> {
@@ -52,40 +27,29 @@ function strategy<T>(own: Strategy<T>): Strategy<Stored> {
   return own as unknown as Strategy<Stored>
 }
 
-const data = strategy<V1ConfigMap | V1Secret>({
-  validate(object, errors, old) {
-    validateData(object, errors)
-    if (old) validateDataUpdate(object, old, errors)
-  },
-})
+function validateData({ data }: V1ConfigMap | V1Secret, errors: FieldErrors): void {
+  for (const key of Object.keys(data ?? {})) errors.checkSyntax(`data[${key}]`, key, 'dataKey')
+}
 
-const byResource: Record<string, Strategy<Stored>> = {
+const strategies: Record<string, Strategy<Stored>> = {
   pods: strategy<V1Pod>({
     prepare(pod, old) {
-      if (!old) defaultPod(pod)
-      else if (pod.spec) defaultPodSpec(pod.spec)
+      if (old) defaultPodSpec(pod.spec)
+      else defaultPod(pod)
     },
     validate(pod, errors, old) {
-      validatePodSpec(pod.spec ?? { containers: [] }, 'spec', errors)
+      validatePodSpec(pod.spec, 'spec', errors)
       if (old) validatePodUpdate(pod, old, errors)
     },
   }),
-  services: strategy<V1Service>({
-    prepare(service, old) {
-      service.status ??= { loadBalancer: {} }
-      if (service.spec && old?.spec?.type === 'ClusterIP' && service.spec.type === undefined)
-        service.spec.type = 'ClusterIP'
-      defaultService(service)
-      if (old) carryAllocations(service, old)
-      prepareService(service)
-    },
-    validate(service, errors, old) {
-      validateService(service, errors)
-      if (old) validateServiceUpdate(service, old, errors)
+  services: strategy({ prepare: prepareService, validate: validateService }),
+  endpoints: strategy<V1Endpoints>({
+    prepare({ subsets = [] }) {
+      for (const { ports = [] } of subsets) for (const port of ports) port.protocol ??= 'TCP'
     },
   }),
-  endpoints: strategy<V1Endpoints>({ prepare: defaultEndpoints }),
-  configmaps: data,
+  endpointslices: strategy({ prepare: defaultEndpointSlice, validate: validateEndpointSlice }),
+  configmaps: strategy({ validate: validateData }),
   secrets: strategy<V1Secret>({
     prepare(secret) {
       for (const [key, text] of Object.entries(secret.stringData ?? {})) {
@@ -94,103 +58,25 @@ const byResource: Record<string, Strategy<Stored>> = {
       delete secret.stringData
       secret.type ??= 'Opaque'
     },
-    validate(secret, errors, old) {
-      data.validate?.(secret as unknown as Stored, errors, old as unknown as Stored | undefined)
-      if (old && secret.type !== old.type) errors.invalid('type', secret.type, 'field is immutable')
-    },
+    validate: validateData,
   }),
   namespaces: strategy<V1Namespace>({
     prepare(namespace, old) {
-      namespace.spec ??= {}
-      if (!old) {
-        namespace.spec.finalizers ??= ['kubernetes']
-        namespace.status = { phase: 'Active' }
-      }
-      if (namespace.metadata?.name) {
-        namespace.metadata.labels = {
-          ...namespace.metadata.labels,
-          'kubernetes.io/metadata.name': namespace.metadata.name,
-        }
-      }
+      fill(namespace, { spec: {}, metadata: { labels: {} } })
+      if (!old) fill(namespace, { spec: { finalizers: ['kubernetes'] }, status: { phase: 'Active' } })
+      const { labels, name = '' } = namespace.metadata ?? {}
+      if (labels) labels['kubernetes.io/metadata.name'] = name
     },
   }),
-  nodes: strategy<V1Node>({
-    prepare(node) {
-      node.spec ??= {}
-      node.status ??= {}
-    },
-    validate(node, errors, old) {
-      if (old?.spec?.podCIDR && !sameJson(node.spec?.podCIDR, old.spec.podCIDR)) {
-        errors.forbidden('spec.podCIDR', 'node updates may not change podCIDR except from "" to valid')
-      }
-    },
-  }),
-  deployments: strategy<V1Deployment>({
-    prepare(deployment) {
-      defaultDeployment(deployment)
-      deployment.status ??= {}
-    },
-    validate(deployment, errors, old) {
-      validateWorkload(deployment, errors)
-      if (old) validateWorkloadUpdate(deployment, old, errors)
-    },
-  }),
-  replicasets: strategy<V1ReplicaSet>({
-    prepare(replicaSet) {
-      defaultReplicaSet(replicaSet)
-      replicaSet.status ??= { replicas: 0 }
-    },
-    validate(replicaSet, errors, old) {
-      validateWorkload(replicaSet, errors)
-      if (old) validateWorkloadUpdate(replicaSet, old, errors)
-    },
-  }),
-  daemonsets: strategy<V1DaemonSet>({
-    prepare(daemonSet) {
-      defaultDaemonSet(daemonSet)
-      daemonSet.status ??= {
-        currentNumberScheduled: 0,
-        desiredNumberScheduled: 0,
-        numberMisscheduled: 0,
-        numberReady: 0,
-      }
-    },
-    validate(daemonSet, errors, old) {
-      validateWorkload(daemonSet, errors)
-      if (old) validateWorkloadUpdate(daemonSet, old, errors)
-    },
-  }),
-  jobs: strategy<V1Job>({
-    prepare(job, old) {
-      defaultJob(job, !old)
-      job.status ??= {}
-    },
-    validate(job, errors, old) {
-      validateJobSpec(job.spec, 'spec', errors)
-      if (old && !sameJson(job.spec?.template, old.spec?.template)) {
-        errors.invalid('spec.template', job.spec?.template, 'field is immutable')
-      }
-    },
-  }),
-  cronjobs: strategy<V1CronJob>({
-    prepare(cronJob) {
-      defaultCronJob(cronJob)
-      cronJob.status ??= {}
-    },
-    validate: validateCronJob,
-  }),
-  endpointslices: strategy<V1EndpointSlice>({
-    prepare: defaultEndpointSlice,
-    validate(slice, errors, old) {
-      validateEndpointSlice(slice, errors)
-      if (old) validateEndpointSliceUpdate(slice, old, errors)
-    },
-  }),
+  nodes: strategy<V1Node>({ prepare: (node) => fill(node, { spec: {}, status: {} }) }),
+  deployments: strategy({ prepare: defaultDeployment, validate: validateWorkload }),
+  replicasets: strategy({ prepare: defaultReplicaSet, validate: validateWorkload }),
+  daemonsets: strategy({ prepare: defaultDaemonSet, validate: validateWorkload }),
+  jobs: strategy({ prepare: defaultJob, validate: validateJob }),
+  cronjobs: strategy({ prepare: defaultCronJob, validate: validateCronJob }),
 }
-
-const none: Strategy<Stored> = {}
 
 /** The defaults and rules of a resource. */
 export function strategyOf(resource: string): Strategy<Stored> {
-  return byResource[resource] ?? none
+  return strategies[resource] ?? {}
 }

@@ -107,16 +107,15 @@ function switchToSpdy(request: IncomingMessage, socket: Duplex, head: Buffer, pr
 function webSocketTransport(client: WebSocket, options: StreamOptions): CommandTransport {
   const stdin = new PassThrough()
   const sizes = new TerminalSizes()
+  // Several messages can arrive before a pause takes effect, so not each of them may wait for room.
+  stdin.on('drain', () => client.resume())
   client.on('message', (data: RawData) => {
     const message = bytesOf(data)
     const content = message.subarray(1)
     switch (message[0]) {
       case channel.stdin:
         // TCP slows down a client that sends faster than the command reads.
-        if (content.length > 0 && !stdin.write(content)) {
-          client.pause()
-          stdin.once('drain', () => client.resume())
-        }
+        if (content.length > 0 && !stdin.write(content)) client.pause()
         break
       case channel.resize:
         sizes.read(String(content))

@@ -7,9 +7,8 @@ import { OUTSIDE } from '../../host/outside.ts'
 import type { GuestProcess } from '../machine/machine.ts'
 import type { KubeObject } from './api.ts'
 import type { ExecRequest, NodeBackend, StartCommand, TerminalSize } from './api-call.ts'
+import type { Target } from './api-path.ts'
 import type { ClusterApi } from './cluster-api.ts'
-import { resourceNamed } from './resource.ts'
-import type { Target } from './served.ts'
 import type { SpdyStream } from './spdy.ts'
 import { badRequest, notFound } from './status-error.ts'
 import { acceptCommand, acceptStreams, type CommandTransport, type StreamOptions } from './streaming-protocols.ts'
@@ -35,8 +34,7 @@ export async function serveUpgrade(call: UpgradeCall): Promise<void> {
     throw badRequest('this path does not support upgraded connections')
   const { name, namespace, subresource } = target
   const outside = namespace === undefined && name === OUTSIDE
-  if (!outside && !api.store.get(target.resource.stored, namespace, name))
-    throw notFound(resourceNamed(target.resource.stored), name)
+  if (!outside && !api.store.get(target.resource.name, namespace, name)) throw notFound(target.resource, name)
   if (subresource === 'portforward' && namespace !== undefined) {
     const dial = backend.dial({ namespace, name })
     await acceptStreams(request, socket, head, portForwarder(name, dial))

@@ -1,12 +1,11 @@
 import type { V1LabelSelector, V1Pod } from '@kubernetes/client-node'
-import { type ApiCall, flag, number, storedResource } from './api-call.ts'
+import { type ApiCall, flag, number } from './api-call.ts'
 import { decode } from './decode.ts'
 import { readBody, readObject, readPatch, sendObject } from './http-messages.ts'
 import { isObject, type JsonObject, wireCopy } from './json.ts'
-import { sendOne } from './list-objects.ts'
-import { timestamp } from './object-lifecycle.ts'
+import { found } from './list-objects.ts'
 import { patchValue } from './patch-objects.ts'
-import { badRequest, conflict, invalid, methodNotAllowed, notFound } from './status-error.ts'
+import { badRequest, conflict, invalid } from './status-error.ts'
 import type { Store, Stored } from './store.ts'
 import { isDryRun, writeOptions } from './write-objects.ts'
 
@@ -15,19 +14,12 @@ interface Scalable {
   status?: { replicas?: number }
 }
 
-function found(call: ApiCall): Stored {
-  const { api, resource, namespace, name = '' } = call
-  const object = api.store.get(resource.stored, namespace, name)
-  if (!object) throw notFound(resource, name)
-  return object
-}
-
 /** GET, PUT and PATCH of `scale`: the number of replicas as autoscaling/v1. */
 export async function serveScale(call: ApiCall): Promise<void> {
-  const { request, response, accepted, api } = call
+  const { request, response, api } = call
   const object = found(call)
   if (request.method === 'GET') {
-    sendObject(response, 200, scaleOf(object), accepted.encoding)
+    sendObject(response, 200, scaleOf(object))
     return
   }
   const scale = await requestedScale(call, scaleOf(object))
@@ -49,21 +41,15 @@ export async function serveScale(call: ApiCall): Promise<void> {
   }
   const next = wireCopy(current)
   next.spec = { ...(isObject(next.spec) ? next.spec : {}), replicas }
-  const updated = api.writer.update(storedResource(call), next, undefined, writeOptions(call, current))
-  sendObject(response, 200, scaleOf(updated), accepted.encoding)
+  const updated = api.writer.update(call.resource, next, undefined, writeOptions(call, current))
+  sendObject(response, 200, scaleOf(updated))
 }
 
 async function requestedScale(call: ApiCall, current: JsonObject): Promise<JsonObject> {
   if (call.request.method === 'PUT') return readObject(call.request, call.schema)
-  if (call.request.method !== 'PATCH') throw methodNotAllowed()
   const { type, patch } = await readPatch(call.request)
   if (type === 'apply') return isObject(patch) ? patch : {}
-  const patched = patchValue(
-    { schema: call.schema, resource: { ...call.resource, schema: 'V1Scale' } },
-    type,
-    current,
-    patch,
-  )
+  const patched = patchValue(call.schema, 'V1Scale', type, current, patch)
   return isObject(patched) ? patched : {}
 }
 
@@ -80,75 +66,17 @@ function scaleOf(object: Stored): JsonObject {
   }
 }
 
-/** POST of `binding`: a scheduler names the Pod's node, once. */
-export async function serveBinding(call: ApiCall): Promise<void> {
-  const { api, response, accepted, resource } = call
-  const body = await readObject(call.request, call.schema)
-  const pod = wireCopy(found(call))
-  const node = isObject(body.target) ? body.target.name : undefined
-  if (typeof node !== 'string' || node === '') throw badRequest('target.name: Required value')
-  const spec: JsonObject = isObject(pod.spec) ? pod.spec : {}
-  if (spec.nodeName) {
-    throw conflict(
-      resource,
-      pod.metadata.name,
-      `pod ${pod.metadata.name} is already assigned to node "${spec.nodeName}"`,
-    )
-  }
-  pod.spec = { ...spec, nodeName: node }
-  api.writer.update(storedResource(call), pod, undefined, { dryRun: isDryRun(call) })
-  sendObject(
-    response,
-    201,
-    { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Success', code: 201 },
-    accepted.encoding,
-  )
-}
-
 /** POST of `eviction` (`kubectl drain`): without disruption budgets, a graceful delete. */
 export async function serveEviction(call: ApiCall): Promise<void> {
-  const { api, response, accepted, namespace, name = '' } = call
+  const { api, response, namespace, name = '' } = call
   const body = await readObject(call.request, call.schema)
   const options = isObject(body.deleteOptions) ? body.deleteOptions : {}
   const grace = options.gracePeriodSeconds
-  api.writer.delete(storedResource(call), namespace, name, {
+  api.writer.delete(call.resource, namespace, name, {
     ...(typeof grace === 'number' && { gracePeriodSeconds: grace }),
     dryRun: isDryRun(call),
   })
-  sendObject(
-    response,
-    201,
-    { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Success', code: 201 },
-    accepted.encoding,
-  )
-}
-
-/** PUT of a namespace's `finalize`: this API removes namespaces itself when they are empty. */
-export async function serveFinalize(call: ApiCall): Promise<void> {
-  await readObject(call.request, call.schema)
-  sendOne(call, 200, found(call))
-}
-
-/** POST of a SelfSubjectAccessReview: the only user of this cluster may do everything. */
-export async function serveReview(
-  kind: string,
-  { request, response, schema, now }: Pick<ApiCall, 'request' | 'response' | 'schema' | 'now'>,
-): Promise<void> {
-  const body = await readObject(request, schema)
-  const everything = { verbs: ['*'], apiGroups: ['*'], resources: ['*'] }
-  const status: Record<string, unknown> = {
-    SelfSubjectAccessReview: { allowed: true, reason: 'the one user of this cluster may do everything' },
-    SelfSubjectRulesReview: {
-      resourceRules: [everything],
-      nonResourceRules: [{ verbs: ['*'], nonResourceURLs: ['*'] }],
-      incomplete: false,
-    },
-    SelfSubjectReview: {
-      userInfo: { username: 'kubernetes-admin', groups: ['system:masters', 'system:authenticated'] },
-    },
-  }
-  const metadata = { creationTimestamp: timestamp(now()) }
-  sendObject(response, 201, { ...body, kind, metadata, status: status[kind] })
+  sendObject(response, 201, { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Success', code: 201 })
 }
 
 /**
@@ -168,8 +96,8 @@ export async function serveNodeSynced({ backend, response, name = '' }: ApiCall)
 
 /** GET of a container's log as plain text, limited by the query. */
 export async function servePodLog(call: ApiCall): Promise<void> {
-  const { api, backend, query, response, resource, namespace = '', name = '' } = call
-  if (!api.store.get('pods', namespace, name)) throw notFound(resource, name)
+  const { api, backend, query, response, namespace = '', name = '' } = call
+  found(call)
   const container = containerOf(api.store, namespace, name, query.get('container') || undefined)
   const sinceSeconds = number(query, 'sinceSeconds') ?? sinceTime(query, call.now())
   const tailLines = number(query, 'tailLines')

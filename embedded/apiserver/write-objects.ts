@@ -1,13 +1,12 @@
 import type { Draft } from './api.ts'
-import { type ApiCall, number, storedResource } from './api-call.ts'
+import { type ApiCall, number } from './api-call.ts'
 import { decode } from './decode.ts'
-import { readObject, readOptionalObject, sendObject, warningHeader } from './http-messages.ts'
+import { readObject, sendObject, warningHeader } from './http-messages.ts'
 import { isObject, type Json, type JsonObject } from './json.ts'
 import { listOf, selection, sendOne } from './list-objects.ts'
-import { trackUpdate } from './managed-fields.ts'
+import { type Author, trackUpdate } from './managed-fields.ts'
 import { type DeleteOptions, timestamp } from './object-lifecycle.ts'
 import { apiVersionOf } from './resource.ts'
-import { absorb, present } from './served.ts'
 import { badRequest, notFound } from './status-error.ts'
 import type { Stored } from './store.ts'
 
@@ -15,12 +14,7 @@ import type { Stored } from './store.ts'
 export async function createObject(call: ApiCall): Promise<void> {
   const { api, namespace } = call
   const { object, headers } = decoded(call, await readObject(call.request, call.schema))
-  const created = api.writer.create(
-    storedResource(call),
-    namespace,
-    object as unknown as Draft,
-    writeOptions(call, undefined),
-  )
+  const created = api.writer.create(call.resource, namespace, object as unknown as Draft, writeOptions(call, undefined))
   sendOne(call, 201, created, headers)
 }
 
@@ -36,21 +30,16 @@ export async function replaceObject(call: ApiCall): Promise<void> {
     throw badRequest('the namespace of the provided object does not match the namespace sent on the request')
   }
   if (namespace !== undefined) object.metadata.namespace = namespace
-  const old = api.store.get(resource.stored, namespace, name)
+  const old = api.store.get(resource.name, namespace, name)
   if (!old) throw notFound(resource, name)
-  sendOne(
-    call,
-    200,
-    api.writer.update(storedResource(call), object, subresourceOf(call), writeOptions(call, old)),
-    headers,
-  )
+  sendOne(call, 200, api.writer.update(call.resource, object, subresourceOf(call), writeOptions(call, old)), headers)
 }
 
 /** DELETE of one object. */
 export async function deleteObject(call: ApiCall): Promise<void> {
-  const { api, resource, namespace, name = '', response, accepted } = call
-  const options = deleteOptions(call, await readOptionalObject(call.request, call.schema))
-  const { object, gone } = api.writer.delete(storedResource(call), namespace, name, {
+  const { api, resource, namespace, name = '', response } = call
+  const options = deleteOptions(call, await readObject(call.request, call.schema))
+  const { object, gone } = api.writer.delete(call.resource, namespace, name, {
     ...options,
     dryRun: isDryRun(call),
   })
@@ -63,32 +52,27 @@ export async function deleteObject(call: ApiCall): Promise<void> {
       kind: resource.name,
       uid: object.metadata.uid,
     }
-    sendObject(
-      response,
-      200,
-      { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Success', details },
-      accepted.encoding,
-    )
+    sendObject(response, 200, { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Success', details })
   }
 }
 
 /** DELETE of all selected objects. */
 export async function deleteCollection(call: ApiCall): Promise<void> {
-  const { api, resource, namespace, response, accepted } = call
-  const options = deleteOptions(call, await readOptionalObject(call.request, call.schema))
+  const { api, resource, namespace, response } = call
+  const options = deleteOptions(call, await readObject(call.request, call.schema))
   const selected = selection(call)
   const deleted = api.store
-    .list(resource.stored, namespace)
+    .list(resource.name, namespace)
     .filter(selected)
     .map(({ metadata }) =>
-      api.writer.delete(storedResource(call), metadata.namespace, metadata.name, {
+      api.writer.delete(call.resource, metadata.namespace, metadata.name, {
         ...options,
         dryRun: isDryRun(call),
       }),
     )
   const metadata = { resourceVersion: String(api.store.revision) }
   const items = deleted.map(({ object }) => object)
-  sendObject(response, 200, listOf(resource, items, metadata), accepted.encoding)
+  sendObject(response, 200, listOf(resource, items, metadata))
 }
 
 /** An object of a request as the store keeps it, and the warnings about fields that its kind doesn't have. */
@@ -113,7 +97,10 @@ export function decoded(call: ApiCall, body: JsonObject): { object: Stored; head
     throw badRequest(`${kind} in version "${resource.version}" cannot be handled as a ${kind}: ${message}`)
   }
   if (!isObject(value.metadata)) value.metadata = {}
-  return { object: absorb(resource, value), headers: validation === 'Warn' ? warningHeader(warnings) : {} }
+  return {
+    object: { ...value, kind } as unknown as Stored,
+    headers: validation === 'Warn' ? warningHeader(warnings) : {},
+  }
 }
 
 export function isDryRun({ query }: ApiCall): boolean {
@@ -128,20 +115,19 @@ export function subresourceOf({ subresource }: ApiCall): 'status' | undefined {
   return subresource === 'status' ? 'status' : undefined
 }
 
-/** The field manager of a write: the named one, or the client's program from its User-Agent. */
-export function managerOf({ query, request }: ApiCall): string {
-  const name = query.get('fieldManager') || (request.headers['user-agent'] ?? 'unknown').split('/', 1)[0]
-  return (name || 'unknown').slice(0, 128)
+/** The author of a write: the named field manager, or the client's program from its User-Agent. */
+export function authorOf({ query, request, now, subresource }: ApiCall): Author {
+  const name = query.get('fieldManager') || (request.headers['user-agent'] ?? '').split('/', 1)[0] || 'unknown'
+  return { manager: name.slice(0, 128), time: timestamp(now()), ...(subresource && { subresource }) }
 }
 
 /** Options of a write that records the author of every changed field. */
 export function writeOptions(call: ApiCall, old: Stored | undefined) {
-  const { resource, schema, now, subresource } = call
-  const author = { manager: managerOf(call), time: timestamp(now()), ...(subresource && { subresource }) }
-  const finish = (next: Stored): Stored => {
-    const before = old && present(resource, old)
-    return absorb(resource, trackUpdate(schema, resource.schema, before, present(resource, next), author))
-  }
+  const { resource, schema } = call
+  // Stored objects are JSON; KubeObject has no index signature.
+  const json = (object: Stored | undefined) => object as unknown as JsonObject
+  const finish = (next: Stored): Stored =>
+    trackUpdate(schema, resource.schema, json(old), json(next), authorOf(call)) as unknown as Stored
   return { dryRun: isDryRun(call), finish }
 }
 

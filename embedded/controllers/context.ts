@@ -1,5 +1,6 @@
-import type { Api, KubeObject, ResourceName } from '../apiserver/api.ts'
+import type { Api, KubeObject, ObjectMeta, ResourceName } from '../apiserver/api.ts'
 import { sameJson } from '../apiserver/json.ts'
+import { hasReason } from '../apiserver/status-error.ts'
 import { createEventRecorder, type EventRecorder } from './events.ts'
 
 /** A queue of object keys for one reconcile function, like client-go's rate-limited workqueue. */
@@ -26,10 +27,7 @@ const longestTimerMs = 2 ** 31 - 1
  * Creates a queue that calls `reconcile(key)`, never concurrently for the same key. When it throws, the error goes to
  * `failed` and the key is tried again with exponential back-off until a call succeeds.
  */
-export function createWorkqueue(
-  reconcile: (key: string) => void,
-  failed: (key: string, error: unknown) => void,
-): Workqueue {
+export function createWorkqueue(reconcile: (key: string) => void, failed: (error: unknown) => void): Workqueue {
   const dirty = new Set<string>()
   const failures = new Map<string, number>()
   const timers = new Map<string, { due: number; timer: NodeJS.Timeout }>()
@@ -43,7 +41,7 @@ export function createWorkqueue(
     } catch (error) {
       const count = failures.get(key) ?? 0
       failures.set(key, count + 1)
-      failed(key, error)
+      failed(error)
       addAfter(key, Math.min(firstRetryMs * 2 ** count, lastRetryMs))
     }
   }
@@ -107,6 +105,8 @@ export interface ControllerContext {
   readonly api: Api
   /** A work queue; errors of `reconcile` are retried, unexpected ones also reported. */
   queue(reconcile: (key: string) => void): Workqueue
+  /** A work queue of the objects of a resource, by their keys: each is reconciled after a change, and while it exists. */
+  reconcile<T extends KubeObject>(resource: ResourceName, reconcile: (object: T, key: string) => void): Workqueue
   /** Calls `handle` for every present object of a resource, then for every change. */
   watch<T extends KubeObject>(resource: ResourceName, handle: (change: Change<T>) => void): void
   recorder(component: string): EventRecorder
@@ -136,7 +136,7 @@ export function createContext(
   const context: ControllerContext = {
     api,
     queue(reconcile) {
-      const queue = createWorkqueue(reconcile, (_key, error) => report(error))
+      const queue = createWorkqueue(reconcile, report)
       queues.push(queue)
       ends.push(() => queue.stop())
       return queue
@@ -150,6 +150,17 @@ export function createContext(
         handle({ type, object, ...(previous && { previous }) })
       })
       ends.push(end)
+    },
+    reconcile<T extends KubeObject>(resource: ResourceName, reconcile: (object: T, key: string) => void) {
+      const queue = context.queue((key) => {
+        const { namespace, name } = splitKey(key)
+        const object = api.get<T>(resource, namespace, name)
+        if (object) reconcile(object, key)
+      })
+      context.watch(resource, ({ type, object }) => {
+        if (type !== 'DELETED') queue.add(keyOf(object))
+      })
+      return queue
     },
     recorder: (component) => createEventRecorder(api, component),
   }
@@ -177,36 +188,44 @@ export function writeStatus<T extends KubeObject & { status?: unknown }>(
   return api.update<T>(resource, { ...structuredClone(current), status }, 'status')
 }
 
-export interface ObjectIndex<T> {
-  /** The objects with a key, after the last delivered change. */
-  get(key: string): T[]
+/** Deletes an object; no error if it does not exist. */
+export function remove(
+  api: Api,
+  resource: ResourceName,
+  { namespace, name }: Pick<ObjectMeta, 'namespace' | 'name'>,
+  options?: Parameters<Api['delete']>[3],
+): void {
+  try {
+    api.delete(resource, namespace, name, options)
+  } catch (error) {
+    if (!hasReason(error, 'NotFound')) throw error
+  }
 }
 
 /**
- * Indexes the objects of a resource by a key (undefined: not indexed), for queries that would otherwise list a large
- * resource at each reconcile.
+ * Indexes the objects of a resource by their keys, for queries that would otherwise list a large resource at each
+ * reconcile. The returned function finds the objects with a key, after the last delivered change.
  */
 export function createIndex<T extends KubeObject>(
   context: ControllerContext,
   resource: ResourceName,
-  keyOf: (object: T) => string | undefined,
-): ObjectIndex<T> {
-  const files = new Map<string, Map<string, T>>()
-  function remove(object: T) {
-    const key = keyOf(object)
-    const file = key === undefined ? undefined : files.get(key)
-    file?.delete(object.metadata.uid)
-    if (key !== undefined && file?.size === 0) files.delete(key)
+  keysOf: (object: T) => readonly string[],
+): (key: string) => T[] {
+  const byKey = new Map<string, Map<string, T>>()
+  const forget = (object: T) => {
+    for (const key of keysOf(object)) {
+      const objects = byKey.get(key)
+      objects?.delete(object.metadata.uid)
+      if (objects?.size === 0) byKey.delete(key)
+    }
   }
   context.watch<T>(resource, ({ type, object, previous }) => {
-    const key = keyOf(object)
-    if (previous && (type === 'DELETED' || keyOf(previous) !== key)) remove(previous)
-    if (type === 'DELETED') remove(object)
-    else if (key !== undefined) {
-      const file = files.get(key)
-      if (file) file.set(object.metadata.uid, object)
-      else files.set(key, new Map([[object.metadata.uid, object]]))
+    forget(previous ?? object)
+    if (type === 'DELETED') return
+    for (const key of keysOf(object)) {
+      const objects = byKey.get(key) ?? new Map<string, T>()
+      byKey.set(key, objects.set(object.metadata.uid, object))
     }
   })
-  return { get: (key) => [...(files.get(key)?.values() ?? [])] }
+  return (key) => [...(byKey.get(key)?.values() ?? [])]
 }

@@ -4,14 +4,9 @@ import { StatusError } from '../apiserver/status-error.ts'
 import { createContext } from './context.ts'
 import { startDaemonSetController } from './daemonset.ts'
 import { startDeploymentController } from './deployment.ts'
-import { type ApiServerEndpoint, startEndpointsController, startKubernetesEndpoints } from './endpoints.ts'
+import { type ApiServerEndpoint, createKubernetesEndpoints, startEndpointsController } from './endpoints.ts'
 import { startEndpointSliceController } from './endpointslice.ts'
-import {
-  startEventExpiry,
-  startGarbageCollector,
-  startNamespaceController,
-  startPodGarbageCollector,
-} from './garbage-collector.ts'
+import { startEventExpiry, startGarbageCollector, startNamespaceController } from './garbage-collector.ts'
 import { startCronJobController, startJobController } from './job.ts'
 import { defaultLoadBalancerPool, startLoadBalancerController } from './load-balancer.ts'
 import { startReplicaSetController } from './replicaset.ts'
@@ -41,7 +36,6 @@ export function startControllers(api: Api, options: ControllerOptions = {}): { i
   })
   startNamespaceController(context, options.caCertificate ?? '')
   startGarbageCollector(context)
-  startPodGarbageCollector(context)
   startEventExpiry(context)
   startDeploymentController(context)
   startReplicaSetController(context)
@@ -52,6 +46,6 @@ export function startControllers(api: Api, options: ControllerOptions = {}): { i
   startEndpointSliceController(context)
   startEndpointsController(context)
   startLoadBalancerController(context, options.loadBalancerPool ?? defaultLoadBalancerPool)
-  if (options.apiServerEndpoint) startKubernetesEndpoints(context, options.apiServerEndpoint)
+  if (options.apiServerEndpoint) createKubernetesEndpoints(api, options.apiServerEndpoint)
   return { isIdle, stop }
 }

@@ -1,11 +1,11 @@
-import { hasReason } from '../apiserver/status-error.ts'
-import type { ControllerContext } from './context.ts'
+import type { KubeObject } from '../apiserver/api.ts'
+import { type ControllerContext, remove } from './context.ts'
 import { claim, controllerReference } from './ownership.ts'
 import { canonicalJson, templateHash } from './pod-control.ts'
 import {
   type ControllerRevision,
   type DaemonSet,
-  isAvailable,
+  isReady,
   isTerminating,
   type Node,
   type Pod,
@@ -17,18 +17,14 @@ import { matchesNode, type Toleration, untolerated } from './scheduling/node-fit
 /** The label of a daemon Pod with the hash of its template. */
 export const revisionHashLabel = 'controller-revision-hash'
 
-/** The data of a revision: a strategic merge patch that `kubectl rollout undo` applies. */
-function revisionData({ spec: { template } }: DaemonSet): { spec: { template: PodTemplate & { $patch: string } } } {
-  return { spec: { template: { $patch: 'replace', ...template } } }
-}
-
 /**
  * The hash of the DaemonSet's current template. Creates its ControllerRevision, or gives an existing one the newest number
  * if the template was used before.
  */
 export function currentRevision({ api }: ControllerContext, daemonSet: DaemonSet): string {
   const { namespace, name } = daemonSet.metadata
-  const data = revisionData(daemonSet)
+  // A strategic merge patch, which `kubectl rollout undo` applies.
+  const data = { spec: { template: { $patch: 'replace', ...daemonSet.spec.template } } }
   const revisions = claim<ControllerRevision>(api, daemonSet, 'controllerrevisions')
   const newest = Math.max(0, ...revisions.map(({ revision }) => revision))
   const known = revisions.find((revision) => canonicalJson(revision.data) === canonicalJson(data))
@@ -38,7 +34,7 @@ export function currentRevision({ api }: ControllerContext, daemonSet: DaemonSet
     }
     return known.metadata.labels?.[revisionHashLabel] ?? ''
   }
-  const hash = templateHash(daemonSet.spec.template, daemonSet.status?.collisionCount)
+  const hash = templateHash(daemonSet.spec.template)
   const { metadata } = daemonSet.spec.template
   api.create('controllerrevisions', namespace, {
     apiVersion: 'apps/v1',
@@ -58,48 +54,36 @@ export function currentRevision({ api }: ControllerContext, daemonSet: DaemonSet
 
 /** Deletes the oldest revisions beyond `revisionHistoryLimit` that no Pod uses. */
 export function cleanUpRevisions({ api }: ControllerContext, daemonSet: DaemonSet, pods: readonly Pod[]): void {
-  const live = new Set(pods.map(({ metadata }) => metadata.labels?.[revisionHashLabel]))
-  const revisions = claim<ControllerRevision>(api, daemonSet, 'controllerrevisions').sort(
-    (left, right) => left.revision - right.revision,
-  )
-  const unused = revisions.slice(0, -1).filter(({ metadata }) => !live.has(metadata.labels?.[revisionHashLabel]))
+  const hashOf = ({ metadata }: KubeObject) => metadata.labels?.[revisionHashLabel]
+  const used = new Set(pods.map(hashOf))
+  const revisions = claim<ControllerRevision>(api, daemonSet, 'controllerrevisions')
+  const byAge = revisions.sort((left, right) => left.revision - right.revision)
+  const unused = byAge.slice(0, -1).filter((revision) => !used.has(hashOf(revision)))
   const surplus = unused.length - (daemonSet.spec.revisionHistoryLimit ?? 10)
-  for (const { metadata } of unused.slice(0, Math.max(0, surplus))) {
-    try {
-      api.delete('controllerrevisions', metadata.namespace, metadata.name)
-    } catch (error) {
-      if (!hasReason(error, 'NotFound')) throw error
-    }
-  }
+  for (const { metadata } of unused.slice(0, Math.max(0, surplus))) remove(api, 'controllerrevisions', metadata)
 }
 
 /**
  * The Pods of an earlier template to delete now, as pkg/controller/daemon/update.go chooses: first those that are not
- * available, then available ones while no more than maxUnavailable (default 1; percentages round up) of the `wanted` nodes
- * lack an available Pod.
+ * ready, then ready ones while no more than maxUnavailable (default 1; percentages round up) of the `wanted` nodes lack a
+ * ready Pod.
  */
 export function replacements(
-  daemonSet: DaemonSet,
+  { spec: { updateStrategy } }: DaemonSet,
   wanted: readonly string[],
   podsByNode: ReadonlyMap<string, readonly Pod[]>,
   hash: string,
-  now: number,
 ): Pod[] {
-  const { minReadySeconds = 0, updateStrategy } = daemonSet.spec
   const limit = countOf(updateStrategy?.rollingUpdate?.maxUnavailable ?? 1, wanted.length, Math.ceil)
-  const broken: Pod[] = []
-  const available: Pod[] = []
-  let unavailable = 0
-  for (const node of wanted) {
+  const only = wanted.flatMap((node) => {
     const live = (podsByNode.get(node) ?? []).filter((pod) => !isTerminating(pod))
-    const [pod] = live
-    if (!pod || live.length > 1) unavailable++
-    else if (pod.metadata.labels?.[revisionHashLabel] === hash) {
-      if (!isAvailable(pod, minReadySeconds, now)) unavailable++
-    } else if (isAvailable(pod, minReadySeconds, now)) available.push(pod)
-    else broken.push(pod)
-  }
-  return [...broken, ...available.slice(0, Math.max(0, limit - unavailable))]
+    return live.length === 1 ? live : []
+  })
+  const isOld = ({ metadata }: Pod) => metadata.labels?.[revisionHashLabel] !== hash
+  const broken = only.filter((pod) => !isReady(pod) && isOld(pod))
+  const unavailable = wanted.length - only.filter(isReady).length - broken.length
+  const ready = only.filter((pod) => isReady(pod) && isOld(pod))
+  return [...broken, ...ready.slice(0, Math.max(0, limit - unavailable))]
 }
 
 // The nodes on which a DaemonSet needs a Pod, and the node affinity of its Pods (pkg/controller/daemon and its util

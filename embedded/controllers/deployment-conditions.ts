@@ -1,150 +1,93 @@
 import type { V1DeploymentCondition } from '@kubernetes/client-node'
 import { timestamp } from '../apiserver/object-lifecycle.ts'
-import type { Deployment, Stored } from './resources.ts'
+import { countsAbove0, type Deployment, type Stored } from './resources.ts'
 import { allSets, availableTotal, desired, type Rollout, rolloutBounds } from './rollout.ts'
 
-export type Condition = Stored<V1DeploymentCondition>
-export type DeploymentStatus = NonNullable<Deployment['status']>
-
-/** kubectl and the API use the largest int32 for "no deadline". */
-const noDeadline = 2 ** 31 - 1
+type Condition = Stored<V1DeploymentCondition>
+type DeploymentStatus = NonNullable<Deployment['status']>
 
 export function conditionOf(status: DeploymentStatus | undefined, type: string): Condition | undefined {
   return status?.conditions?.find((condition) => condition.type === type)
 }
 
-export function condition(
-  type: string,
-  status: 'True' | 'False' | 'Unknown',
-  reason: string,
-  message: string,
-): Condition {
+/** True if all replicas run the current template and are available, for which `kubectl rollout status` waits. */
+export function isComplete(deployment: Deployment, status: DeploymentStatus): boolean {
+  const { updatedReplicas = 0, replicas = 0, availableReplicas = 0 } = status
+  return [updatedReplicas, replicas, availableReplicas].every((count) => count === desired(deployment))
+}
+
+/** Milliseconds until the rollout has made no progress for progressDeadlineSeconds; undefined if none is under way. */
+export function deadlineIn(
+  { spec }: Deployment,
+  status: DeploymentStatus | undefined,
+  now: number,
+): number | undefined {
+  const progressing = conditionOf(status, 'Progressing')
+  if (progressing?.reason !== 'ReplicaSetUpdated') return undefined
+  return Date.parse(progressing.lastUpdateTime ?? '') + (spec.progressDeadlineSeconds ?? 600) * 1000 - now
+}
+
+/** The status of a Deployment: counts, Available, Progressing with Kubernetes' reasons, ReplicaFailure. */
+export function statusOf(rollout: Rollout, now: number): DeploymentStatus {
+  const { deployment, current } = rollout
+  const sets = allSets(rollout)
+  const total = (count: (set: (typeof sets)[number]) => number | undefined) =>
+    sets.reduce((sum, set) => sum + (count(set) ?? 0), 0)
+  const available = availableTotal(sets)
+  const status: DeploymentStatus = {
+    observedGeneration: deployment.metadata.generation ?? 0,
+    ...countsAbove0({
+      replicas: total(({ status }) => status?.replicas),
+      updatedReplicas: current?.status?.replicas ?? 0,
+      readyReplicas: total(({ status }) => status?.readyReplicas),
+      availableReplicas: available,
+      unavailableReplicas: total(desired) - available,
+    }),
+  }
+  const isAvailable = available >= desired(deployment) - rolloutBounds(deployment).unavailable
+  const failure = sets.flatMap(({ status }) => status?.conditions ?? []).find(({ type }) => type === 'ReplicaFailure')
+  const next = [
+    isAvailable
+      ? condition('Available', 'True', 'MinimumReplicasAvailable', 'Deployment has minimum availability.')
+      : condition('Available', 'False', 'MinimumReplicasUnavailable', 'Deployment does not have minimum availability.'),
+    progressOf(rollout, status, now),
+    ...(failure ? [condition('ReplicaFailure', 'True', failure.reason ?? '', failure.message ?? '')] : []),
+  ]
+  status.conditions = next.map((own) => withEarlierTimes(own, conditionOf(deployment.status, own.type)))
+  return status
+}
+
+function condition(type: string, status: 'True' | 'False' | 'Unknown', reason: string, message: string): Condition {
   const now = timestamp()
   return { type, status, reason, message, lastUpdateTime: now, lastTransitionTime: now }
 }
 
-/** Sets a condition; an equal status and reason change nothing, an equal status keeps its transition time. */
-export function setCondition(status: DeploymentStatus, next: Condition): void {
-  const before = conditionOf(status, next.type)
-  if (before?.status === next.status && before.reason === next.reason) return
-  removeCondition(status, next.type)
-  const lastTransitionTime = before?.status === next.status ? before.lastTransitionTime : next.lastTransitionTime
-  status.conditions = [...(status.conditions ?? []), { ...next, ...(lastTransitionTime && { lastTransitionTime }) }]
+/** An equal status keeps its transition time; an equal reason keeps all, except of progress, whose update has a new time. */
+function withEarlierTimes(next: Condition, before: Condition | undefined): Condition {
+  if (before?.status !== next.status) return next
+  if (before.reason === next.reason && next.reason !== 'ReplicaSetUpdated') return before
+  return { ...next, ...(before.lastTransitionTime && { lastTransitionTime: before.lastTransitionTime }) }
 }
 
-function removeCondition(status: DeploymentStatus, type: string): void {
-  status.conditions = (status.conditions ?? []).filter((condition) => condition.type !== type)
-}
-
-export function hasDeadline({ spec }: Deployment): boolean {
-  return spec.progressDeadlineSeconds !== undefined && spec.progressDeadlineSeconds !== noDeadline
-}
-
-/** Counts and the Available condition, from the current ReplicaSets. */
-export function countedStatus(rollout: Rollout): DeploymentStatus {
-  const { deployment, current } = rollout
-  const sets = allSets(rollout)
-  const total = (field: 'replicas' | 'readyReplicas') =>
-    sets.reduce((sum, { status }) => sum + (status?.[field] ?? 0), 0)
-  const available = availableTotal(sets)
-  const counts = {
-    replicas: total('replicas'),
-    updatedReplicas: current?.status?.replicas ?? 0,
-    readyReplicas: total('readyReplicas'),
-    availableReplicas: available,
-    unavailableReplicas: Math.max(0, sets.reduce((sum, set) => sum + desired(set), 0) - available),
-  }
-  const status: DeploymentStatus = {
-    observedGeneration: deployment.metadata.generation ?? 0,
-    ...Object.fromEntries(Object.entries(counts).filter(([, count]) => count > 0)),
-    ...(deployment.status?.collisionCount && { collisionCount: deployment.status.collisionCount }),
-    conditions: [...(deployment.status?.conditions ?? [])],
-  }
-  const enough = available >= desired(deployment) - rolloutBounds(deployment).unavailable
-  setCondition(
-    status,
-    enough
-      ? condition('Available', 'True', 'MinimumReplicasAvailable', 'Deployment has minimum availability.')
-      : condition('Available', 'False', 'MinimumReplicasUnavailable', 'Deployment does not have minimum availability.'),
-  )
-  return status
-}
-
-/**
- * True if all replicas run the current template and are available, for which `kubectl rollout status` waits.
- */
-export function isComplete(deployment: Deployment, status: DeploymentStatus): boolean {
-  const replicas = desired(deployment)
-  const { updatedReplicas = 0, replicas: total = 0, availableReplicas = 0, observedGeneration = 0 } = status
-  return (
-    updatedReplicas === replicas &&
-    total === replicas &&
-    availableReplicas === replicas &&
-    observedGeneration >= (deployment.metadata.generation ?? 0)
-  )
-}
-
-function isProgressing({ status: before }: Deployment, now: DeploymentStatus): boolean {
-  const count = (value: number | undefined) => value ?? 0
-  const oldPods = (status: DeploymentStatus | undefined) => count(status?.replicas) - count(status?.updatedReplicas)
-  return (
-    count(now.updatedReplicas) > count(before?.updatedReplicas) ||
-    oldPods(now) < oldPods(before) ||
-    count(now.readyReplicas) > count(before?.readyReplicas) ||
-    count(now.availableReplicas) > count(before?.availableReplicas)
-  )
-}
-
-/**
- * Milliseconds until the rollout has made no progress for progressDeadlineSeconds; undefined if there is no
- * deadline.
- */
-export function deadlineIn(deployment: Deployment, status: DeploymentStatus, now: number): number | undefined {
-  const progressing = conditionOf(status, 'Progressing')
-  if (!hasDeadline(deployment) || !progressing || isComplete(deployment, status)) return undefined
-  if (progressing.reason === 'NewReplicaSetAvailable' || progressing.reason === timedOutReason) return undefined
-  const since = Date.parse(progressing.lastUpdateTime ?? progressing.lastTransitionTime ?? '')
-  return since + (deployment.spec.progressDeadlineSeconds ?? 600) * 1000 - now
-}
-
-const timedOutReason = 'ProgressDeadlineExceeded'
-
-/**
- * The status of a rollout in progress: counts, Available, Progressing with Kubernetes' reasons,
- * ReplicaFailure.
- */
-export function rolloutStatus(rollout: Rollout, now: number): DeploymentStatus {
-  const { deployment, current } = rollout
-  const status = countedStatus(rollout)
+/** The Progressing condition; the earlier one while nothing changes. */
+function progressOf({ deployment, current }: Rollout, status: DeploymentStatus, now: number): Condition {
   const before = conditionOf(deployment.status, 'Progressing')
+  if (deployment.spec.paused) return condition('Progressing', 'Unknown', 'DeploymentPaused', 'Deployment is paused')
   const name = current ? `ReplicaSet "${current.metadata.name}"` : `Deployment "${deployment.metadata.name}"`
-  const settled = status.replicas === status.updatedReplicas && before?.reason === 'NewReplicaSetAvailable'
-  if (!hasDeadline(deployment)) removeCondition(status, 'Progressing')
-  else if (!settled) {
-    const left = deadlineIn(deployment, status, now)
-    if (isComplete(deployment, status)) {
-      setCondition(
-        status,
-        condition('Progressing', 'True', 'NewReplicaSetAvailable', `${name} has successfully progressed.`),
-      )
-    } else if (isProgressing(deployment, status)) {
-      const progress = condition('Progressing', 'True', 'ReplicaSetUpdated', `${name} is progressing.`)
-      // Removed first, because progress must update lastUpdateTime, from which the deadline is computed.
-      removeCondition(status, 'Progressing')
-      setCondition(status, {
-        ...progress,
-        ...(before?.status === 'True' &&
-          before.lastTransitionTime && { lastTransitionTime: before.lastTransitionTime }),
-      })
-    } else if (left !== undefined && left <= 0) {
-      setCondition(status, condition('Progressing', 'False', timedOutReason, `${name} has timed out progressing.`))
-    }
-  }
-  const failure = allSets(rollout)
-    .flatMap(({ status: setStatus }) => setStatus?.conditions ?? [])
-    .find(({ type }) => type === 'ReplicaFailure')
-  if (failure) {
-    setCondition(status, condition('ReplicaFailure', 'True', failure.reason ?? 'FailedCreate', failure.message ?? ''))
-  } else removeCondition(status, 'ReplicaFailure')
-  return status
+  if (isComplete(deployment, status))
+    return condition('Progressing', 'True', 'NewReplicaSetAvailable', `${name} has successfully progressed.`)
+  const isRolledOut = before?.reason === 'NewReplicaSetAvailable' && status.replicas === status.updatedReplicas
+  const isUnderWay = before?.reason === 'ReplicaSetUpdated' || before?.reason === 'ProgressDeadlineExceeded'
+  const isUnchanged = isRolledOut || (isUnderWay && !hasProgressed(deployment.status, status))
+  if (!before || !isUnchanged) return condition('Progressing', 'True', 'ReplicaSetUpdated', `${name} is progressing.`)
+  if ((deadlineIn(deployment, deployment.status, now) ?? 1) > 0) return before
+  return condition('Progressing', 'False', 'ProgressDeadlineExceeded', `${name} has timed out progressing.`)
+}
+
+function hasProgressed(before: DeploymentStatus | undefined, now: DeploymentStatus): boolean {
+  const grown = (['updatedReplicas', 'readyReplicas', 'availableReplicas'] as const).some(
+    (count) => (now[count] ?? 0) > (before?.[count] ?? 0),
+  )
+  const oldPods = (status: DeploymentStatus | undefined) => (status?.replicas ?? 0) - (status?.updatedReplicas ?? 0)
+  return grown || oldPods(now) < oldPods(before)
 }

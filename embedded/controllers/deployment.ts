@@ -1,139 +1,145 @@
-import { selectsEverything } from '../../dataplane/label-selector.ts'
-import { hasReason, messageOf } from '../apiserver/status-error.ts'
-import { type ControllerContext, keyOf, splitKey, writeStatus } from './context.ts'
-import {
-  condition,
-  conditionOf,
-  countedStatus,
-  type DeploymentStatus,
-  deadlineIn,
-  hasDeadline,
-  isComplete,
-  rolloutStatus,
-  setCondition,
-} from './deployment-conditions.ts'
-import {
-  cleanUpHistory,
-  createReplicaSet,
-  createScaler,
-  desiredBefore,
-  findCurrent,
-  maximumBefore,
-  type Scaler,
-  syncRevision,
-} from './deployment-replicasets.ts'
-import { claim, controllerOf, inNamespaceOf, isControlledBy, wouldClaim } from './ownership.ts'
+import { sameJson } from '../apiserver/json.ts'
+import { messageOf } from '../apiserver/status-error.ts'
+import { type ControllerContext, remove, writeStatus } from './context.ts'
+import { deadlineIn, isComplete, statusOf } from './deployment-conditions.ts'
+import { claim, controllerOf, controllerReference, inNamespaceOf, isControlledBy, watchOwned } from './ownership.ts'
+import { podTemplateHashLabel, sameTemplate, templateHash } from './pod-control.ts'
 import { type Deployment, isTerminal, type Pod, type ReplicaSet } from './resources.ts'
-import {
-  allSets,
-  byCreation,
-  desired,
-  desiredTotal,
-  nextCurrentReplicas,
-  nextOldReplicas,
-  proportionalReplicas,
-  type Rollout,
-} from './rollout.ts'
+import { allSets, byCreation, desired, nextCurrentReplicas, nextOldReplicas, type Rollout } from './rollout.ts'
 
 /** Rolls Deployments out through ReplicaSets, step by step as their Pods become available. */
 export function startDeploymentController(context: ControllerContext): void {
   const { api } = context
   const recorder = context.recorder('deployment-controller')
-  const scaler = createScaler(context, recorder)
 
-  const queue = context.queue((key) => {
-    const { namespace, name } = splitKey(key)
-    const stored = api.get<Deployment>('deployments', namespace, name)
-    if (!stored) return
-    if (selectsEverything(stored.spec.selector)) {
-      const message = 'This deployment is selecting all pods. A non-empty selector is required.'
-      recorder.event(stored, 'Warning', 'SelectingAll', message)
-      return
-    }
-    const sets = claim<ReplicaSet>(api, stored, 'replicasets')
-    const deployment = notePause(context, stored)
-    const rollout = syncRevision(context, { deployment, ...split(deployment, sets) })
-    const status = sync(rollout)
-    if (!status) return
+  const queue = context.reconcile<Deployment>('deployments', (stored, key) => {
+    const rollout = recordRevision(split(stored, claim<ReplicaSet>(api, stored, 'replicasets')))
+    const { deployment } = rollout
+    const next = deployment.metadata.deletionTimestamp ? rollout : step(rollout)
+    const status = statusOf(next, Date.now())
+    if (isComplete(deployment, status)) cleanUpHistory(next)
+    writeStatus(api, 'deployments', deployment, status)
     const wait = deadlineIn(deployment, status, Date.now())
-    if (wait !== undefined && wait > 0) queue.addAfter(key, wait)
+    if (wait !== undefined) queue.addAfter(key, wait)
   })
 
-  function sync(rollout: Rollout): DeploymentStatus | undefined {
-    const { deployment } = rollout
-    if (deployment.metadata.deletionTimestamp) return save(deployment, countedStatus(rollout))
-    if (deployment.spec.paused || wasResized(rollout)) {
-      const scaled = rescale(scaler, rollout)
-      if (deployment.spec.paused) cleanUpHistory(context, scaled)
-      return save(deployment, countedStatus(scaled))
+  /** Finds the ReplicaSet of the Deployment's current template; the oldest one if there are several. */
+  function split(deployment: Deployment, sets: readonly ReplicaSet[]): Rollout {
+    const { template } = deployment.spec
+    const current = [...sets].sort(byCreation).find((set) => sameTemplate(set.spec.template ?? {}, template))
+    return { deployment, current, old: sets.filter((set) => set !== current) }
+  }
+
+  /**
+   * Gives the current ReplicaSet, if there is one, the newest revision and the Deployment's annotations, and writes the
+   * revision to the Deployment.
+   */
+  function recordRevision({ deployment, current, old }: Rollout): Rollout {
+    if (!current || deployment.metadata.deletionTimestamp) return { deployment, current, old }
+    const annotations = annotationsOf(deployment, Math.max(revisionOf(current), nextRevision(old)), current)
+    const isRecorded = sameJson(annotations, current.metadata.annotations)
+    const set = isRecorded
+      ? current
+      : api.update<ReplicaSet>('replicasets', { ...current, metadata: { ...current.metadata, annotations } })
+    const revision = { [revisionAnnotation]: String(revisionOf(set)) }
+    if (revisionOf(deployment) === revisionOf(set)) return { deployment, current: set, old }
+    const { namespace, name } = deployment.metadata
+    const patched = api.patch<Deployment>('deployments', namespace, name, { metadata: { annotations: revision } })
+    return { deployment: patched, current: set, old }
+  }
+
+  /** Scales the ReplicaSets one step on; a paused Deployment only follows its number of replicas. */
+  function step(rollout: Rollout): Rollout {
+    const { paused, strategy } = rollout.deployment.spec
+    if (paused) {
+      const active = allSets(rollout).filter((set) => desired(set) > 0)
+      const only = active.length > 1 ? undefined : (active[0] ?? rollout.current)
+      return only ? scale(rollout, sizes([only], desired(rollout.deployment))) : rollout
+    }
+    return strategy?.type === 'Recreate' ? recreate(rollout) : roll(rollout)
+  }
+
+  function roll(rollout: Rollout): Rollout {
+    const current = rollout.current ?? createReplicaSet(rollout)
+    const both = { ...rollout, current }
+    const size = Math.min(nextCurrentReplicas(both), desired(rollout.deployment))
+    const up = scale(both, sizes([current], size))
+    return scale(up, nextOldReplicas(up))
+  }
+
+  function recreate(rollout: Rollout): Rollout {
+    const down = scale(rollout, sizes(rollout.old, 0))
+    const oldPodsRemain = api
+      .list<Pod>('pods', inNamespaceOf(rollout.deployment))
+      .some((pod) => !isTerminal(pod) && down.old.some((set) => isControlledBy(pod, set)))
+    if (oldPodsRemain) return down
+    const current = down.current ?? createReplicaSet(down)
+    return scale({ ...down, current }, sizes([current], desired(rollout.deployment)))
+  }
+
+  /** Scales the ReplicaSets named in `next`; returns the rollout with the stored ReplicaSets. */
+  function scale({ deployment, current, old }: Rollout, next: ReadonlyMap<string, number>): Rollout {
+    const apply = (set: ReplicaSet) => {
+      const before = desired(set)
+      const size = next.get(set.metadata.name) ?? before
+      if (size === before) return set
+      recordScaling(deployment, set, before, size)
+      return api.update<ReplicaSet>('replicasets', { ...set, spec: { ...set.spec, replicas: size } })
+    }
+    return { deployment, current: current && apply(current), old: old.map(apply) }
+  }
+
+  function recordScaling(deployment: Deployment, { metadata: { name } }: ReplicaSet, before: number, size: number) {
+    const message = `Scaled ${size > before ? 'up' : 'down'} replica set ${name} from ${before} to ${size}`
+    recorder.event(deployment, 'Normal', 'ScalingReplicaSet', message)
+  }
+
+  /** Creates the ReplicaSet of the current template. */
+  function createReplicaSet(rollout: Rollout): ReplicaSet {
+    const { deployment, old } = rollout
+    const { namespace, name } = deployment.metadata
+    const { template, selector } = deployment.spec
+    const hash = { [podTemplateHashLabel]: templateHash(template) }
+    const labels = { ...template.metadata?.labels, ...hash }
+    const replicas = nextCurrentReplicas(rollout)
+    const metadata = {
+      name: `${name}-${templateHash(template)}`,
+      ...(namespace && { namespace }),
+      labels,
+      annotations: annotationsOf(deployment, nextRevision(old)),
+      ownerReferences: [controllerReference(deployment)],
+    }
+    const spec = {
+      replicas,
+      selector: { ...selector, matchLabels: { ...selector.matchLabels, ...hash } },
+      template: { ...template, metadata: { ...template.metadata, labels } },
     }
     try {
-      const next = deployment.spec.strategy?.type === 'Recreate' ? recreate(rollout) : roll(rollout)
-      const status = rolloutStatus(next, Date.now())
-      if (isComplete(deployment, status)) cleanUpHistory(context, next)
-      return save(deployment, status)
+      const created = api.create<ReplicaSet>('replicasets', namespace, { metadata, spec })
+      if (replicas > 0) recordScaling(deployment, created, 0, replicas)
+      return created
     } catch (error) {
-      noteFailure(deployment, error)
+      const message = `Failed to create new replica set "${metadata.name}": ${messageOf(error)}`
+      recorder.event(deployment, 'Warning', 'ReplicaSetCreateError', message)
       throw error
     }
   }
 
-  function roll(rollout: Rollout): Rollout {
-    const withCurrent = rollout.current ? rollout : createReplicaSet(context, recorder, rollout)
-    const { current } = withCurrent
-    if (!current) return withCurrent
-    const replicas = desired(rollout.deployment)
-    const next = desired(current) > replicas ? replicas : nextCurrentReplicas(withCurrent)
-    const up = scaler.scale(withCurrent, new Map([[current.metadata.name, next]]))
-    return scaler.scale(up, nextOldReplicas(up))
+  /** Deletes the oldest ReplicaSets beyond `revisionHistoryLimit` that no longer have Pods. */
+  function cleanUpHistory({ deployment, old }: Rollout): void {
+    const empty = old
+      .filter(({ spec, status }) => spec.replicas === 0 && !status?.replicas)
+      .sort((left, right) => revisionOf(left) - revisionOf(right))
+    const surplus = empty.length - (deployment.spec.revisionHistoryLimit ?? 10)
+    for (const { metadata } of empty.slice(0, Math.max(0, surplus))) remove(api, 'replicasets', metadata)
   }
 
-  function recreate(rollout: Rollout): Rollout {
-    const down = scaler.scale(rollout, new Map(rollout.old.map(({ metadata }) => [metadata.name, 0])))
-    if (oldPodsRemain(down)) return down
-    const withCurrent = down.current ? down : createReplicaSet(context, recorder, down)
-    const name = withCurrent.current?.metadata.name
-    return name ? scaler.scale(withCurrent, new Map([[name, desired(rollout.deployment)]])) : withCurrent
-  }
-
-  function oldPodsRemain({ deployment, old }: Rollout): boolean {
-    return api
-      .list<Pod>('pods', inNamespaceOf(deployment))
-      .some((pod) => !isTerminal(pod) && old.some((set) => isControlledBy(pod, set)))
-  }
-
-  function noteFailure(deployment: Deployment, error: unknown) {
-    // A conflict is retried immediately and not recorded as a failure.
-    if (hasReason(error, 'AlreadyExists') || hasReason(error, 'Conflict') || !hasDeadline(deployment)) return
-    const { namespace, name } = deployment.metadata
-    const status = structuredClone(api.get<Deployment>('deployments', namespace, name)?.status) ?? {}
-    setCondition(status, condition('Progressing', 'False', 'ReplicaSetCreateError', messageOf(error)))
-    save(deployment, status)
-  }
-
-  function save(deployment: Deployment, status: DeploymentStatus): DeploymentStatus | undefined {
-    return writeStatus(api, 'deployments', deployment, status)?.status
-  }
-
-  context.watch<Deployment>('deployments', ({ type, object }) => {
-    if (type !== 'DELETED') queue.add(keyOf(object))
-  })
-  context.watch<ReplicaSet>('replicasets', ({ object, previous }) => {
-    for (const set of previous ? [previous, object] : [object]) {
-      const owner = controllerOf(set)
-      if (owner?.kind === 'Deployment') queue.add(`${set.metadata.namespace}/${owner.name}`)
-    }
-    if (controllerOf(object)) return
-    for (const deployment of api.list<Deployment>('deployments', inNamespaceOf(object))) {
-      if (wouldClaim(deployment, object.metadata.labels)) queue.add(keyOf(deployment))
-    }
-  })
+  watchOwned(context, queue, 'replicasets', { resource: 'deployments', kind: 'Deployment' })
   // Recreate waits for the last old Pod. Its end changes no ReplicaSet, because a Pod is not counted after its
   // deletion begins.
   context.watch<Pod>('pods', ({ type, object }) => {
     const owner = controllerOf(object)
-    if (type === 'ADDED' || owner?.kind !== 'ReplicaSet') return
-    if (type === 'MODIFIED' && !isTerminal(object)) return
+    if (owner?.kind !== 'ReplicaSet' || !(type === 'DELETED' || isTerminal(object))) return
     const { namespace } = object.metadata
     const set = api.get<ReplicaSet>('replicasets', namespace, owner.name)
     const deployment = set && controllerOf(set)
@@ -141,50 +147,26 @@ export function startDeploymentController(context: ControllerContext): void {
   })
 }
 
-function split(deployment: Deployment, sets: readonly ReplicaSet[]): Pick<Rollout, 'current' | 'old'> {
-  const current = findCurrent(deployment, sets)
-  return { current, old: sets.filter((set) => set !== current) }
+function sizes(sets: readonly ReplicaSet[], size: number): Map<string, number> {
+  return new Map(sets.map(({ metadata }) => [metadata.name, size]))
 }
 
-/** True when `spec.replicas` changed since the active ReplicaSets were last scaled. */
-function wasResized(rollout: Rollout): boolean {
-  return allSets(rollout).some((set) => {
-    const before = desired(set) > 0 ? desiredBefore(set) : undefined
-    return before !== undefined && before !== desired(rollout.deployment)
-  })
+// The annotations for `kubectl rollout history|undo`.
+
+const revisionAnnotation = 'deployment.kubernetes.io/revision'
+const notCopied = [revisionAnnotation, 'kubectl.kubernetes.io/last-applied-configuration']
+
+/** The revision of a Deployment or ReplicaSet; 0 when it has none. */
+function revisionOf({ metadata }: Deployment | ReplicaSet): number {
+  return Number.parseInt(metadata.annotations?.[revisionAnnotation] ?? '0', 10) || 0
 }
 
-/** Scales the ReplicaSets to the Deployment's size without continuing a rollout. */
-function rescale(scaler: Scaler, rollout: Rollout): Rollout {
-  const { deployment, current, old } = rollout
-  const replicas = desired(deployment)
-  const active = allSets(rollout).filter((set) => desired(set) > 0)
-  const newest = current ?? [...old].sort(byCreation).at(-1)
-  const only = active.length > 1 ? undefined : (active[0] ?? newest)
-  if (only) return scaler.scale(rollout, new Map([[only.metadata.name, replicas]]))
-  const saturated =
-    current &&
-    desired(current) === replicas &&
-    desiredBefore(current) === replicas &&
-    current.status?.availableReplicas === replicas
-  if (saturated) return scaler.scale(rollout, new Map(old.map(({ metadata }) => [metadata.name, 0])))
-  if (deployment.spec.strategy?.type === 'Recreate' || desiredTotal(active) === 0) return rollout
-  return scaler.scale(
-    rollout,
-    proportionalReplicas(deployment, active, (set) => maximumBefore(deployment, set)),
-  )
+function nextRevision(old: readonly ReplicaSet[]): number {
+  return Math.max(0, ...old.map(revisionOf)) + 1
 }
 
-/** A paused Deployment makes no progress and its deadline does not run; the Progressing condition shows it. */
-function notePause({ api }: ControllerContext, deployment: Deployment): Deployment {
-  const { paused } = deployment.spec
-  const before = conditionOf(deployment.status, 'Progressing')
-  if (!hasDeadline(deployment) || before?.reason === 'ProgressDeadlineExceeded') return deployment
-  const status = structuredClone(deployment.status) ?? {}
-  if (paused && before?.reason !== 'DeploymentPaused') {
-    setCondition(status, condition('Progressing', 'Unknown', 'DeploymentPaused', 'Deployment is paused'))
-  } else if (!paused && before?.reason === 'DeploymentPaused') {
-    setCondition(status, condition('Progressing', 'Unknown', 'DeploymentResumed', 'Deployment is resumed'))
-  } else return deployment
-  return writeStatus(api, 'deployments', deployment, status) ?? deployment
+/** The annotations of a ReplicaSet: the Deployment's own (change-cause among them) and its revision. */
+function annotationsOf(deployment: Deployment, revision: number, set?: ReplicaSet): Record<string, string> {
+  const own = Object.entries(deployment.metadata.annotations ?? {}).filter(([key]) => !notCopied.includes(key))
+  return { ...set?.metadata.annotations, ...Object.fromEntries(own), [revisionAnnotation]: String(revision) }
 }

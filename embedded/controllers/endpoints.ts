@@ -1,9 +1,8 @@
 import type { V1EndpointAddress } from '@kubernetes/client-node'
+import type { Api } from '../apiserver/api.ts'
 import { sameJson } from '../apiserver/json.ts'
-import { hasReason } from '../apiserver/status-error.ts'
-import { type ControllerContext, splitKey } from './context.ts'
+import { type ControllerContext, remove, splitKey } from './context.ts'
 import {
-  type EndpointSlice,
   type EndpointSubset,
   type Endpoints,
   isReady,
@@ -12,12 +11,16 @@ import {
   type Service,
   type Stored,
 } from './resources.ts'
-import { hostnameIn, isHeadless, podSelector, podsOf, portsKey, portsOn, watchServicesAndPods } from './slice-plan.ts'
-
-const headlessLabel = 'service.kubernetes.io/headless'
-const overCapacity = 'endpoints.kubernetes.io/over-capacity'
-// The limit of one Endpoints object; EndpointSlices have no such limit.
-const maxAddresses = 1000
+import {
+  headlessLabel,
+  hostnameIn,
+  isHeadless,
+  podSelector,
+  podsOf,
+  portsKey,
+  portsOn,
+  watchServicesAndPods,
+} from './slice-plan.ts'
 
 type Address = Stored<V1EndpointAddress>
 
@@ -29,35 +32,17 @@ export function startEndpointsController(context: ControllerContext): void {
     const { namespace, name } = splitKey(key)
     const service = api.get<Service>('services', namespace, name)
     if (!service) {
-      remove(namespace, name)
+      remove(api, 'endpoints', splitKey(key))
       return
     }
     if (service.metadata.deletionTimestamp || !podSelector(service)) return
-    const { subsets, truncated } = subsetsOf(service, podsOf(context, service))
+    const subsets = subsetsOf(service, podsOf(context, service))
+    const labels = { ...service.metadata.labels, ...(isHeadless(service) && { [headlessLabel]: '' }) }
     const current = api.get<Endpoints>('endpoints', namespace, name)
-    const labels: Record<string, string> = {
-      ...service.metadata.labels,
-      ...(isHeadless(service) && { [headlessLabel]: '' }),
-    }
-    const annotations: Record<string, string> = truncated ? { [overCapacity]: 'truncated' } : {}
-    const wanted = { labels, annotations, subsets }
-    if (!current) {
-      const metadata = { name, ...(namespace && { namespace }), labels, ...(truncated && { annotations }) }
-      api.create('endpoints', namespace, { apiVersion: 'v1', kind: 'Endpoints', metadata, subsets })
-      return
-    }
-    const before = { labels: current.metadata.labels ?? {}, annotations: current.metadata.annotations ?? {} }
-    if (sameJson({ ...before, subsets: current.subsets ?? [] }, wanted)) return
-    api.update<Endpoints>('endpoints', { ...current, subsets, metadata: { ...current.metadata, labels, annotations } })
+    if (!current) api.create('endpoints', namespace, { metadata: { name, labels }, subsets })
+    else if (!sameJson([current.metadata.labels ?? {}, current.subsets ?? []], [labels, subsets]))
+      api.update<Endpoints>('endpoints', { ...current, subsets, metadata: { ...current.metadata, labels } })
   })
-
-  function remove(namespace: string | undefined, name: string) {
-    try {
-      api.delete('endpoints', namespace, name)
-    } catch (error) {
-      if (!hasReason(error, 'NotFound')) throw error
-    }
-  }
 
   watchServicesAndPods(context, queue)
 }
@@ -66,29 +51,23 @@ export function startEndpointsController(context: ControllerContext): void {
  * Addresses grouped by their ports, ready and not ready separately. Pods being deleted are left out, unless the Service
  * publishes addresses that are not ready.
  */
-function subsetsOf(service: Service, pods: readonly Pod[]): { subsets: EndpointSubset[]; truncated: boolean } {
+function subsetsOf(service: Service, pods: readonly Pod[]): EndpointSubset[] {
   const publish = service.spec.publishNotReadyAddresses === true
-  const listed = pods.filter((pod) => publish || !isTerminating(pod))
-  const groups = new Map<
-    string,
-    { addresses: Address[]; notReadyAddresses: Address[]; ports: ReturnType<typeof portsOn> }
-  >()
-  for (const pod of listed.slice(0, maxAddresses)) {
+  const groups = new Map<string, { ready: Address[]; notReady: Address[]; ports: ReturnType<typeof portsOn> }>()
+  for (const pod of pods) {
     const ports = portsOn(pod, service)
-    if (ports.length === 0 && !isHeadless(service)) continue
-    const key = portsKey(ports)
-    const group = groups.get(key) ?? { addresses: [], notReadyAddresses: [], ports }
-    groups.set(key, group)
-    const list = publish || isReady(pod) ? group.addresses : group.notReadyAddresses
+    if ((isTerminating(pod) && !publish) || (ports.length === 0 && !isHeadless(service))) continue
+    const group = groups.get(portsKey(ports)) ?? { ready: [], notReady: [], ports }
+    groups.set(portsKey(ports), group)
+    const list = publish || isReady(pod) ? group.ready : group.notReady
     list.push(addressOf(pod, service))
   }
-  const subsets = [...groups.values()].map(({ addresses, notReadyAddresses, ports }) => ({
-    ...(addresses.length > 0 && { addresses }),
-    ...(notReadyAddresses.length > 0 && { notReadyAddresses }),
+  return [...groups.values()].map(({ ready, notReady, ports }) => ({
+    ...(ready.length > 0 && { addresses: ready }),
+    ...(notReady.length > 0 && { notReadyAddresses: notReady }),
     // Here, unlike in slices, an unnamed port has no name at all.
     ...(ports.length > 0 && { ports: ports.map(({ name, ...port }) => (name ? { name, ...port } : port)) }),
   }))
-  return { subsets, truncated: listed.length > maxAddresses }
 }
 
 function addressOf(pod: Pod, service: Service): Address {
@@ -109,38 +88,21 @@ export interface ApiServerEndpoint {
   port: number
 }
 
-const namespace = 'default'
-const name = 'kubernetes'
-
 /**
- * Maintains the endpoints of the Service `kubernetes`, which selects no Pods, as kube-apiserver does: one Endpoints and
- * one EndpointSlice of the Service's name that no controller manages.
+ * Creates the endpoints of the Service `kubernetes`, which selects no Pods, as kube-apiserver does: one Endpoints and one
+ * EndpointSlice of the Service's name that no controller manages.
  */
-export function startKubernetesEndpoints(context: ControllerContext, { ip, port }: ApiServerEndpoint): void {
-  const { api } = context
+export function createKubernetesEndpoints(api: Api, { ip, port }: ApiServerEndpoint): void {
+  const name = 'kubernetes'
   const ports = [{ name: 'https', port, protocol: 'TCP' }]
-  const slice = { addressType: 'IPv4', endpoints: [{ addresses: [ip], conditions: { ready: true } }], ports }
-  const subsets = [{ addresses: [{ ip }], ports }]
-
-  const queue = context.queue(() => {
-    const endpoints = api.get<Endpoints>('endpoints', namespace, name)
-    if (!endpoints) {
-      const labels = { 'endpointslice.kubernetes.io/skip-mirror': 'true' }
-      api.create('endpoints', namespace, { metadata: { name, namespace, labels }, subsets })
-    } else if (!sameJson(endpoints.subsets, subsets)) api.update<Endpoints>('endpoints', { ...endpoints, subsets })
-    const stored = api.get<EndpointSlice>('endpointslices', namespace, name)
-    if (!stored) {
-      const labels = { 'kubernetes.io/service-name': name }
-      api.create('endpointslices', namespace, { metadata: { name, namespace, labels }, ...slice })
-    } else if (!sameJson([stored.endpoints, stored.ports], [slice.endpoints, ports])) {
-      api.update('endpointslices', { ...stored, ...slice })
-    }
+  api.create('endpoints', 'default', {
+    metadata: { name, labels: { 'endpointslice.kubernetes.io/skip-mirror': 'true' } },
+    subsets: [{ addresses: [{ ip }], ports }],
   })
-
-  for (const resource of ['endpoints', 'endpointslices']) {
-    context.watch(resource, ({ object: { metadata } }) => {
-      if (metadata.name === name && metadata.namespace === namespace) queue.add(name)
-    })
-  }
-  queue.add(name)
+  api.create('endpointslices', 'default', {
+    metadata: { name, labels: { 'kubernetes.io/service-name': name } },
+    addressType: 'IPv4',
+    endpoints: [{ addresses: [ip], conditions: { ready: true } }],
+    ports,
+  })
 }

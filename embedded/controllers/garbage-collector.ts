@@ -1,11 +1,23 @@
 import type { KubeObject, OwnerReference } from '../apiserver/api.ts'
-import { hasReason } from '../apiserver/status-error.ts'
-import { type ControllerContext, keyOf, splitKey } from './context.ts'
-import { createOwnershipGraph, type Place, patchOwners, resourceOf } from './ownership.ts'
-import type { ConfigMap, Event, Namespace, Node, Pod } from './resources.ts'
+import { apiVersionOf, resources } from '../apiserver/resource.ts'
+import { type ControllerContext, createIndex, keyOf, remove, splitKey } from './context.ts'
+import { patchOwners } from './ownership.ts'
+import type { ConfigMap, Event, Namespace } from './resources.ts'
 
 const foreground = 'foregroundDeletion'
 const orphan = 'orphan'
+
+// Events own nothing and have no owner; there are too many of them to index.
+const collected = resources.filter(({ name }) => name !== 'events')
+
+/** An object and the name of its resource. */
+interface Member {
+  resource: string
+  object: KubeObject
+}
+
+/** The key of an object in the collector's queue. */
+const memberKey = ({ resource, object }: Member) => `${resource} ${keyOf(object)}`
 
 /**
  * Deletes objects without existing owners, and completes the deletion of owners that wait for their dependents
@@ -13,176 +25,112 @@ const orphan = 'orphan'
  */
 export function startGarbageCollector(context: ControllerContext): void {
   const { api } = context
+  const ownerUids = ({ metadata }: KubeObject) => (metadata.ownerReferences ?? []).map(({ uid }) => uid)
+  const indexes = collected.map(({ name }) => ({ resource: name, find: createIndex(context, name, ownerUids) }))
+  const dependentsOf = ({ metadata: { uid } }: KubeObject): Member[] =>
+    indexes.flatMap(({ resource, find }) => find(uid).map((object) => ({ resource, object })))
 
-  const graph = createOwnershipGraph(context, (place, { type, object, previous }) => {
-    const owners = [...(object.metadata.ownerReferences ?? []), ...(previous?.metadata.ownerReferences ?? [])]
-    if (type !== 'DELETED') {
-      if (owners.length > 0 || object.metadata.deletionTimestamp) queue.add(place.uid)
-    } else for (const dependent of graph.dependents(place.uid)) queue.add(dependent.uid)
-    // An owner in foreground deletion may wait for this object.
-    for (const { uid } of owners) {
-      const owner = graph.place(uid)
-      const waits = owner && find(owner)?.metadata.deletionTimestamp
-      if (waits) queue.add(uid)
-    }
-  })
-
-  const queue = context.queue((uid) => {
-    const place = graph.place(uid)
-    const object = place && find(place)
-    if (!place || !object) return
-    const { deletionTimestamp, finalizers = [], ownerReferences = [] } = object.metadata
-    if (!deletionTimestamp) {
-      if (ownerReferences.length > 0) judge(place, object, ownerReferences)
-    } else if (finalizers.includes(orphan)) setFree(place, object)
-    else if (finalizers.includes(foreground)) awaitDependents(place, object)
-  })
-
-  function find({ resource, namespace, name, uid }: Place): KubeObject | undefined {
+  const queue = context.queue((key) => {
+    const [resource = '', place = ''] = key.split(' ')
+    const { namespace, name } = splitKey(place)
     const object = api.get(resource, namespace, name)
-    return object?.metadata.uid === uid ? object : undefined
+    if (!object) return
+    const { deletionTimestamp, finalizers = [] } = object.metadata
+    const member = { resource, object }
+    if (!deletionTimestamp) judge(member)
+    else if (finalizers.includes(orphan)) release(member)
+    else if (finalizers.includes(foreground)) awaitDependents(member)
+  })
+
+  for (const { name: resource } of collected) {
+    context.watch<KubeObject>(resource, ({ type, object, previous }) => {
+      const { ownerReferences, deletionTimestamp } = object.metadata
+      if (type !== 'DELETED') {
+        if (ownerReferences || deletionTimestamp) queue.add(memberKey({ resource, object }))
+      } else for (const dependent of dependentsOf(object)) queue.add(memberKey(dependent))
+      // An owner in foreground deletion may wait for this object.
+      for (const state of previous ? [previous, object] : [object])
+        for (const reference of state.metadata.ownerReferences ?? []) {
+          const owner = ownerOf(reference, state)
+          if (owner?.object?.metadata.deletionTimestamp) queue.add(memberKey({ ...owner, object: owner.object }))
+        }
+    })
   }
 
-  function judge(place: Place, object: KubeObject, references: readonly OwnerReference[]) {
-    const states = references.map((reference) => ({ reference, state: stateOf(reference, object) }))
-    const solid = states.filter(({ state }) => state === 'solid').map(({ reference }) => reference)
+  /** The object of a reference, if it exists; undefined for kinds that this API does not serve. */
+  function ownerOf({ apiVersion, kind, name, uid }: OwnerReference, dependent: KubeObject) {
+    const resource = collected.find((own) => own.kind === kind && apiVersionOf(own) === apiVersion)
+    if (!resource) return undefined
+    const owner = api.get(resource.name, resource.namespaced ? dependent.metadata.namespace : undefined, name)
+    return { resource: resource.name, object: owner?.metadata.uid === uid ? owner : undefined }
+  }
+
+  /** Removes references to owners that do not exist or wait for this object; deletes an object without other owners. */
+  function judge({ resource, object }: Member) {
+    const { ownerReferences: references = [], finalizers = [] } = object.metadata
+    const isWaiting = ({ metadata }: KubeObject) =>
+      Boolean(metadata.deletionTimestamp && metadata.finalizers?.includes(foreground))
+    const owners = references.map((reference) => ownerOf(reference, object))
+    const solid = references.filter((_, index) => {
+      const owner = owners[index]
+      return !owner || (owner.object && !isWaiting(owner.object))
+    })
     if (solid.length === references.length) return
     if (solid.length > 0) {
-      patchOwners(api, place.resource, object, solid)
+      patchOwners(api, resource, object, solid)
       return
     }
-    const awaited = states.some(({ state }) => state === 'waiting')
-    const hasDependents = graph.dependents(place.uid).length > 0
-    remove(place, awaited && hasDependents ? 'Foreground' : policyOf(object))
+    const isAwaited = owners.some((owner) => owner?.object && isWaiting(owner.object))
+    const inForeground = finalizers.includes(foreground) || (isAwaited && dependentsOf(object).length > 0)
+    const policy = finalizers.includes(orphan) ? 'Orphan' : inForeground ? 'Foreground' : 'Background'
+    remove(api, resource, object.metadata, { propagationPolicy: policy })
   }
 
-  /** A solid owner exists, a waiting one is being deleted after its dependents, a dangling one does not exist. */
-  function stateOf(reference: OwnerReference, dependent: KubeObject): 'solid' | 'waiting' | 'dangling' {
-    const resource = resourceOf(reference)
-    if (!resource) return 'solid'
-    const namespace = resource.namespaced ? dependent.metadata.namespace : undefined
-    const owner = api.get(resource.name, namespace, reference.name)
-    if (owner?.metadata.uid !== reference.uid) return 'dangling'
-    const { deletionTimestamp, finalizers = [] } = owner.metadata
-    return deletionTimestamp && finalizers.includes(foreground) ? 'waiting' : 'solid'
+  function awaitDependents(member: Member) {
+    const { uid } = member.object.metadata
+    const dependents = dependentsOf(member.object)
+    for (const dependent of dependents)
+      if (!dependent.object.metadata.deletionTimestamp) queue.add(memberKey(dependent))
+    const isBlocked = dependents.some(({ object: { metadata } }) =>
+      metadata.ownerReferences?.some((reference) => reference.uid === uid && reference.blockOwnerDeletion),
+    )
+    if (!isBlocked) dropFinalizer(member, foreground)
   }
 
-  function awaitDependents(place: Place, object: KubeObject) {
-    const dependents = graph.dependents(place.uid).flatMap((dependent) => {
-      const stored = find(dependent)
-      return stored ? [{ place: dependent, stored }] : []
-    })
-    const blocks = (stored: KubeObject) =>
-      stored.metadata.ownerReferences?.some(({ uid, blockOwnerDeletion }) => uid === place.uid && blockOwnerDeletion)
-    for (const { place: dependent, stored } of dependents) {
-      if (!stored.metadata.deletionTimestamp) queue.add(dependent.uid)
+  function release(member: Member) {
+    const { uid } = member.object.metadata
+    for (const { resource, object } of dependentsOf(member.object)) {
+      const others = (object.metadata.ownerReferences ?? []).filter((reference) => reference.uid !== uid)
+      patchOwners(api, resource, object, others)
     }
-    if (!dependents.some(({ stored }) => blocks(stored))) dropFinalizer(place, object, foreground)
+    dropFinalizer(member, orphan)
   }
 
-  function setFree(place: Place, object: KubeObject) {
-    for (const dependent of graph.dependents(place.uid)) {
-      const stored = find(dependent)
-      if (!stored) continue
-      const others = (stored.metadata.ownerReferences ?? []).filter(({ uid }) => uid !== place.uid)
-      patchOwners(api, dependent.resource, stored, others)
-    }
-    dropFinalizer(place, object, orphan)
-  }
-
-  function dropFinalizer({ resource, namespace, name, uid }: Place, object: KubeObject, finalizer: string) {
-    const left = (object.metadata.finalizers ?? []).filter((item) => item !== finalizer)
+  function dropFinalizer({ resource, object }: Member, finalizer: string) {
+    const { namespace, name, uid, finalizers = [] } = object.metadata
+    const left = finalizers.filter((item) => item !== finalizer)
     api.patch(resource, namespace, name, { metadata: { uid, finalizers: left.length > 0 ? left : null } })
   }
-
-  function remove({ resource, namespace, name }: Place, propagationPolicy: 'Background' | 'Foreground' | 'Orphan') {
-    try {
-      api.delete(resource, namespace, name, { propagationPolicy })
-    } catch (error) {
-      if (!hasReason(error, 'NotFound')) throw error
-    }
-  }
 }
 
-/** The propagation policy from a finalizer that was set before the deletion. */
-function policyOf({ metadata: { finalizers = [] } }: KubeObject): 'Background' | 'Foreground' | 'Orphan' {
-  if (finalizers.includes(orphan)) return 'Orphan'
-  return finalizers.includes(foreground) ? 'Foreground' : 'Background'
-}
-
-/** The time that pkg/controller/podgc waits before it treats a missing node as deleted. */
-const quarantineMs = 40_000
-
-/** Deletes the Pods of nodes that no longer exist; no kubelet confirms their end. */
-export function startPodGarbageCollector(context: ControllerContext, quarantine = quarantineMs): void {
-  const { api } = context
-  const queue = context.queue((node) => {
-    if (api.get<Node>('nodes', undefined, node)) return
-    for (const { metadata, spec } of api.list<Pod>('pods')) {
-      if (spec.nodeName !== node) continue
-      try {
-        api.delete('pods', metadata.namespace, metadata.name, { gracePeriodSeconds: 0 })
-      } catch (error) {
-        if (!hasReason(error, 'NotFound')) throw error
-      }
-    }
-  })
-  context.watch<Node>('nodes', ({ type, object }) => {
-    if (type === 'DELETED') queue.addAfter(keyOf(object), quarantine)
-  })
-  context.watch<Pod>('pods', ({ object: { spec }, previous }) => {
-    const bound = spec.nodeName && spec.nodeName !== previous?.spec.nodeName
-    if (bound && !api.get<Node>('nodes', undefined, spec.nodeName ?? ''))
-      queue.addAfter(spec.nodeName ?? '', quarantine)
-  })
-}
-
-const serviceAccount = 'default'
 const rootCertificate = 'kube-root-ca.crt'
 
 /**
- * Gives every namespace the `default` ServiceAccount and the `kube-root-ca.crt` ConfigMap with the cluster's CA, and
- * restores them when they are changed or deleted. The API itself deletes the content of a deleted namespace.
+ * Gives every namespace the `kube-root-ca.crt` ConfigMap with the cluster's CA, and restores it. The API itself creates
+ * the `default` ServiceAccount, and deletes the content of a deleted namespace.
  */
 export function startNamespaceController(context: ControllerContext, caCertificate: string): void {
   const { api } = context
-
-  const queue = context.queue((name) => {
-    const namespace = api.get<Namespace>('namespaces', undefined, name)
-    if (!namespace || namespace.metadata.deletionTimestamp) return
-    if (!api.get('serviceaccounts', name, serviceAccount)) {
-      ensure('serviceaccounts', name, { metadata: { name: serviceAccount, namespace: name } })
-    }
-    const data = { 'ca.crt': caCertificate }
+  const data = { 'ca.crt': caCertificate }
+  const queue = context.reconcile<Namespace>('namespaces', ({ metadata: { name, deletionTimestamp } }) => {
+    if (deletionTimestamp) return
     const stored = api.get<ConfigMap>('configmaps', name, rootCertificate)
-    if (!stored) ensure('configmaps', name, { metadata: { name: rootCertificate, namespace: name, annotations }, data })
+    if (!stored) api.create('configmaps', name, { metadata: { name: rootCertificate, namespace: name }, data })
     else if (stored.data?.['ca.crt'] !== caCertificate) api.update<ConfigMap>('configmaps', { ...stored, data })
   })
-
-  function ensure(resource: string, namespace: string, object: Record<string, unknown>) {
-    try {
-      api.create(resource, namespace, object)
-    } catch (error) {
-      if (!hasReason(error, 'AlreadyExists')) throw error
-    }
-  }
-
-  context.watch<Namespace>('namespaces', ({ type, object }) => {
-    if (type !== 'DELETED') queue.add(keyOf(object))
+  context.watch('configmaps', ({ type, object: { metadata } }) => {
+    if (type !== 'ADDED' && metadata.name === rootCertificate) queue.add(metadata.namespace ?? '')
   })
-  for (const [resource, name] of [
-    ['serviceaccounts', serviceAccount],
-    ['configmaps', rootCertificate],
-  ] as const) {
-    context.watch(resource, ({ type, object }) => {
-      if (type !== 'ADDED' && object.metadata.name === name) queue.add(object.metadata.namespace ?? '')
-    })
-  }
-}
-
-const annotations = {
-  'kubernetes.io/description':
-    'The certificate of the authority that signed the API server’s; Pods verify the server with it.',
 }
 
 /** kube-apiserver's --event-ttl. */
@@ -190,21 +138,11 @@ const lifetimeMs = 3_600_000
 
 /** Deletes Events an hour after their last change, as kube-apiserver lets them expire. */
 export function startEventExpiry(context: ControllerContext, lifetime = lifetimeMs): void {
-  const { api } = context
   const lastChange = new Map<string, number>()
   const queue = context.queue((key) => {
-    const { namespace, name } = splitKey(key)
     const left = (lastChange.get(key) ?? 0) + lifetime - Date.now()
-    if (left > 0) {
-      queue.addAfter(key, left)
-      return
-    }
-    lastChange.delete(key)
-    try {
-      api.delete('events', namespace, name)
-    } catch (error) {
-      if (!hasReason(error, 'NotFound')) throw error
-    }
+    if (left > 0) queue.addAfter(key, left)
+    else remove(context.api, 'events', splitKey(key))
   })
   context.watch<Event>('events', ({ type, object }) => {
     const key = keyOf(object)

@@ -1,8 +1,7 @@
 import type { V1LabelSelector } from '@kubernetes/client-node'
 import { type Labels, matchesSelector } from '../../dataplane/label-selector.ts'
 import type { Api, KubeObject, OwnerReference } from '../apiserver/api.ts'
-import { apiVersionOf, type Resource, resources } from '../apiserver/resource.ts'
-import type { Change, ControllerContext } from './context.ts'
+import { type ControllerContext, keyOf, type Workqueue } from './context.ts'
 
 // Ownership of objects: controller references, adoption and release (pkg/controller/controller_ref_manager.go).
 
@@ -49,27 +48,21 @@ export function claim<T extends KubeObject>(
   const claimed: T[] = []
   for (const object of api.list<T>(resource, inNamespaceOf(owner))) {
     if (!considered(object)) continue
+    const { ownerReferences: references = [] } = object.metadata
     const controller = controllerOf(object)
     const matches = wouldClaim(owner, object.metadata.labels)
     if (controller) {
       if (controller.uid !== owner.metadata.uid) continue
       if (matches) claimed.push(object)
-      else if (!owner.metadata.deletionTimestamp) release(api, owner, resource, object)
+      else if (!owner.metadata.deletionTimestamp) {
+        const others = references.filter(({ uid }) => uid !== owner.metadata.uid)
+        patchOwners(api, resource, object, others)
+      }
     } else if (matches && !owner.metadata.deletionTimestamp && !object.metadata.deletionTimestamp) {
-      claimed.push(adopt(api, owner, resource, object))
+      claimed.push(patchOwners(api, resource, object, [...references, controllerReference(owner)]))
     }
   }
   return claimed
-}
-
-function adopt<T extends KubeObject>(api: Api, owner: KubeObject, resource: string, object: T): T {
-  const ownerReferences = [...(object.metadata.ownerReferences ?? []), controllerReference(owner)]
-  return patchOwners(api, resource, object, ownerReferences)
-}
-
-function release<T extends KubeObject>(api: Api, owner: KubeObject, resource: string, object: T): void {
-  const others = (object.metadata.ownerReferences ?? []).filter(({ uid }) => uid !== owner.metadata.uid)
-  patchOwners(api, resource, object, others)
 }
 
 /** Replaces the owner references; the uid in the patch makes it fail for another object of the same name. */
@@ -84,68 +77,27 @@ export function patchOwners<T extends KubeObject>(
 }
 
 /** Whether an owner would adopt an orphan with these labels. */
-export function wouldClaim(owner: Owner, labels: Labels | undefined): boolean {
+function wouldClaim(owner: Owner, labels: Labels | undefined): boolean {
   return matchesSelector(owner.spec.selector, labels)
 }
 
-/** The resource, namespace and name of an object. */
-export interface Place {
-  resource: string
-  namespace: string | undefined
-  name: string
-  uid: string
-}
-
-export interface OwnershipGraph {
-  place(uid: string): Place | undefined
-  /** The objects that have this one as an owner. */
-  dependents(uid: string): Place[]
-}
-
-// Events own nothing and have no owner; there are too many of them to index.
-const watched = resources.filter(({ name }) => name !== 'events')
-
-/** Tracks owner references of all kinds; `changed` is called after each update of the graph. */
-export function createOwnershipGraph(
-  context: ControllerContext,
-  changed: (place: Place, change: Change<KubeObject>) => void,
-): OwnershipGraph {
-  const places = new Map<string, Place>()
-  const dependents = new Map<string, Map<string, Place>>()
-
-  function forget(object: KubeObject) {
-    for (const owner of object.metadata.ownerReferences ?? []) {
-      const others = dependents.get(owner.uid)
-      others?.delete(object.metadata.uid)
-      if (others?.size === 0) dependents.delete(owner.uid)
+/**
+ * Queues the owner of each object of `resource` that changes: the one of that kind that controls it or did so, or those that
+ * would adopt it.
+ */
+export function watchOwned(
+  { api, watch }: ControllerContext,
+  queue: Workqueue,
+  resource: string,
+  owners: { resource: string; kind: string },
+): void {
+  watch<KubeObject>(resource, ({ object, previous }) => {
+    for (const state of previous ? [previous, object] : [object]) {
+      const owner = controllerOf(state)
+      if (owner?.kind === owners.kind) queue.add(`${state.metadata.namespace}/${owner.name}`)
     }
-    places.delete(object.metadata.uid)
-  }
-
-  function remember(object: KubeObject, place: Place) {
-    places.set(place.uid, place)
-    for (const owner of object.metadata.ownerReferences ?? []) {
-      const others = dependents.get(owner.uid)
-      if (others) others.set(place.uid, place)
-      else dependents.set(owner.uid, new Map([[place.uid, place]]))
-    }
-  }
-
-  for (const { name: resource } of watched) {
-    context.watch<KubeObject>(resource, (change) => {
-      const { type, object, previous } = change
-      const { namespace, name, uid } = object.metadata
-      const place = { resource, namespace, name, uid }
-      if (previous) forget(previous)
-      if (type === 'DELETED') forget(object)
-      else remember(object, place)
-      changed(place, change)
-    })
-  }
-  return { place: (uid) => places.get(uid), dependents: (uid) => [...(dependents.get(uid)?.values() ?? [])] }
-}
-
-/** The resource of an owner reference; undefined for kinds that this API does not serve. */
-export function resourceOf({ apiVersion, kind }: OwnerReference): Resource | undefined {
-  return watched.find((resource) => resource.kind === kind && apiVersionOf(resource) === apiVersion)
+    if (controllerOf(object)) return
+    for (const owner of api.list<Owner>(owners.resource, inNamespaceOf(object)))
+      if (wouldClaim(owner, object.metadata.labels)) queue.add(keyOf(owner))
+  })
 }

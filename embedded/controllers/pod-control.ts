@@ -56,26 +56,11 @@ const phaseRank: Record<string, number> = { Pending: 0, Unknown: 1, Running: 2 }
 
 /**
  * Ages are compared by powers of two of nanoseconds (LogarithmicScaleDown), so that scaling down sometimes also deletes
- * old Pods.
+ * old Pods. A Pod without that time is the youngest.
  */
-function logarithmicAge(since: string | undefined, now: number): number {
+function ageRank(since: string | undefined, now: number): number {
   const age = (now - Date.parse(since ?? '')) * 1e6
   return age > 0 ? Math.floor(Math.log2(age)) : -1
-}
-
-function newerFirst(left: string | undefined, right: string | undefined, now: number): number {
-  // A Pod without that time is first.
-  if (!left || !right) return Number(Boolean(left)) - Number(Boolean(right))
-  return logarithmicAge(left, now) - logarithmicAge(right, now)
-}
-
-function cost(pod: Pod): number {
-  const value = Number.parseInt(pod.metadata.annotations?.[deletionCost] ?? '0', 10)
-  return Number.isNaN(value) ? 0 : value
-}
-
-function restarts(pod: Pod): number {
-  return Math.max(0, ...(pod.status?.containerStatuses ?? []).map(({ restartCount }) => restartCount))
 }
 
 /**
@@ -84,26 +69,28 @@ function restarts(pod: Pod): number {
  * the same node, ready for a shorter time, more restarts, newer.
  */
 export function deletionOrder(pods: readonly Pod[], related: readonly Pod[], now: number): Pod[] {
-  const onNode = new Map<string, number>()
-  for (const { spec } of related) {
-    if (spec.nodeName) onNode.set(spec.nodeName, (onNode.get(spec.nodeName) ?? 0) + 1)
+  const ranks = (pod: Pod): number[] => {
+    const { metadata, spec, status } = pod
+    const onNode = related.filter((other) => other.spec.nodeName === spec.nodeName)
+    const restarts = (status?.containerStatuses ?? []).map(({ restartCount }) => restartCount)
+    return [
+      spec.nodeName ? 1 : 0,
+      phaseRank[status?.phase ?? 'Pending'] ?? 0,
+      isReady(pod) ? 1 : 0,
+      Number.parseInt(metadata.annotations?.[deletionCost] ?? '0', 10) || 0,
+      -onNode.length,
+      ageRank(readyCondition(pod)?.lastTransitionTime, now),
+      -Math.max(0, ...restarts),
+      ageRank(metadata.creationTimestamp, now),
+    ]
   }
-  const rank = (pod: Pod) => onNode.get(pod.spec.nodeName ?? '') ?? 0
-  const phase = (pod: Pod) => phaseRank[pod.status?.phase ?? 'Pending'] ?? 0
-  return [...pods].sort(
-    (left, right) =>
-      Number(Boolean(left.spec.nodeName)) - Number(Boolean(right.spec.nodeName)) ||
-      phase(left) - phase(right) ||
-      Number(isReady(left)) - Number(isReady(right)) ||
-      cost(left) - cost(right) ||
-      rank(right) - rank(left) ||
-      (isReady(left) && isReady(right)
-        ? newerFirst(readyCondition(left)?.lastTransitionTime, readyCondition(right)?.lastTransitionTime, now)
-        : 0) ||
-      restarts(right) - restarts(left) ||
-      newerFirst(left.metadata.creationTimestamp, right.metadata.creationTimestamp, now) ||
-      (left.metadata.uid < right.metadata.uid ? -1 : 1),
-  )
+  const ranked = pods.map((pod) => ({ pod, ranks: ranks(pod) }))
+  ranked.sort((left, right) => {
+    const differing = left.ranks.findIndex((rank, index) => rank !== right.ranks[index])
+    if (differing < 0) return left.pod.metadata.uid < right.pod.metadata.uid ? -1 : 1
+    return (left.ranks[differing] ?? 0) - (right.ranks[differing] ?? 0)
+  })
+  return ranked.map(({ pod }) => pod)
 }
 
 export const podTemplateHashLabel = 'pod-template-hash'
@@ -120,11 +107,11 @@ function fnv32a(text: string): number {
 
 /**
  * The hash that names a template's ReplicaSet or DaemonSet revision: the same template gives the same hash in every
- * run, another `collisionCount` gives another one. Spelled like Kubernetes' (rand.SafeEncodeString of a decimal), but
- * the value differs, since Kubernetes hashes its own memory layout of the template.
+ * run. Spelled like Kubernetes' (rand.SafeEncodeString of a decimal), but the value differs, since Kubernetes hashes its
+ * own memory layout of the template.
  */
-export function templateHash(template: PodTemplate, collisionCount = 0): string {
-  const decimal = String(fnv32a(`${canonicalJson(template)}${collisionCount || ''}`))
+export function templateHash(template: PodTemplate): string {
+  const decimal = String(fnv32a(canonicalJson(template)))
   return [...decimal].map((digit) => safeAlphabet[digit.charCodeAt(0) % safeAlphabet.length]).join('')
 }
 

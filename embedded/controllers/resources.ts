@@ -90,19 +90,9 @@ export function isActive(pod: Pod): boolean {
   return !isTerminal(pod) && !isTerminating(pod)
 }
 
-/** Milliseconds from `now` until a ready Pod counts as available; 0 when it does, Infinity when it is not ready. */
-export function availableIn(pod: Pod, minReadySeconds: number, now: number): number {
-  const ready = readyCondition(pod)
-  if (ready?.status !== 'True') return Number.POSITIVE_INFINITY
-  if (minReadySeconds === 0) return 0
-  const since = Date.parse(ready.lastTransitionTime ?? '')
-  if (Number.isNaN(since)) return Number.POSITIVE_INFINITY
-  return Math.max(0, since + minReadySeconds * 1000 - now)
-}
-
-/** Ready for at least `minReadySeconds`. */
-export function isAvailable(pod: Pod, minReadySeconds: number, now: number): boolean {
-  return availableIn(pod, minReadySeconds, now) === 0
+/** Kubernetes omits counts of 0 from a status (omitempty). */
+export function countsAbove0<T extends Record<string, number>>(counts: T): Partial<T> {
+  return Object.fromEntries(Object.entries(counts).filter(([, count]) => count > 0)) as Partial<T>
 }
 
 /** True when the node's kubelet last reported that it is Ready. */

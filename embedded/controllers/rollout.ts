@@ -82,49 +82,7 @@ export function nextOldReplicas(rollout: Rollout): Map<string, number> {
 }
 
 /** Oldest first; the name decides between objects of the same second. */
-export function byCreation(left: ReplicaSet, right: ReplicaSet): number {
-  const [a, b] = [left.metadata, right.metadata]
-  return a.creationTimestamp === b.creationTimestamp
-    ? a.name < b.name
-      ? -1
-      : 1
-    : a.creationTimestamp < b.creationTimestamp
-      ? -1
-      : 1
-}
-
-/**
- * The sizes of the active ReplicaSets when `spec.replicas` changes during a rollout: each in proportion to its size; the
- * rest from rounding is added to the largest. `maximumBefore` returns the maximum (replicas and surge) when a ReplicaSet
- * was last scaled.
- */
-export function proportionalReplicas(
-  deployment: Deployment,
-  sets: readonly ReplicaSet[],
-  maximumBefore: (set: ReplicaSet) => number,
-): Map<string, number> {
-  const replicas = desired(deployment)
-  const maximum = replicas > 0 ? replicas + rolloutBounds(deployment).surge : 0
-  const toAdd = maximum - desiredTotal(sets)
-  const newestBreaksTies = toAdd > 0 ? -1 : 1
-  const largestFirst = [...sets].sort(
-    (left, right) => desired(right) - desired(left) || newestBreaksTies * byCreation(left, right),
-  )
-  const next = new Map<string, number>()
-  let added = 0
-  for (const set of largestFirst) {
-    const share =
-      replicas === 0 ? -desired(set) : Math.round((desired(set) * maximum) / maximumBefore(set)) - desired(set)
-    const allowed = toAdd - added
-    const change =
-      desired(set) === 0 || toAdd === 0 ? 0 : toAdd > 0 ? Math.min(share, allowed) : Math.max(share, allowed)
-    next.set(set.metadata.name, desired(set) + change)
-    added += change
-  }
-  const [largest] = largestFirst
-  if (largest) {
-    const { name } = largest.metadata
-    next.set(name, Math.max(0, (next.get(name) ?? 0) + toAdd - added))
-  }
-  return next
+export function byCreation({ metadata: left }: ReplicaSet, { metadata: right }: ReplicaSet): number {
+  const key = ({ creationTimestamp, name }: ReplicaSet['metadata']) => `${creationTimestamp} ${name}`
+  return key(left) < key(right) ? -1 : 1
 }

@@ -19,6 +19,8 @@ export function podSelector({ spec }: Service): Labels | undefined {
   return spec.selector
 }
 
+export const headlessLabel = 'service.kubernetes.io/headless'
+
 export function isHeadless({ spec }: Service): boolean {
   return spec.clusterIP === 'None'
 }
@@ -59,11 +61,11 @@ export function hostnameIn({ spec, metadata }: Pod, service: Service): string | 
 
 /** Queues every Service whose endpoints a change of a Service or a Pod may affect. */
 export function watchServicesAndPods(context: ControllerContext, queue: Workqueue): void {
-  const services = createIndex<Service>(context, 'services', ({ metadata }) => metadata.namespace)
+  const services = createIndex<Service>(context, 'services', ({ metadata }) => [metadata.namespace ?? ''])
   context.watch<Service>('services', ({ object }) => queue.add(keyOf(object)))
   context.watch<Pod>('pods', ({ type, object, previous }) => {
     if (type === 'MODIFIED' && previous && sameJson(view(previous), view(object))) return
-    for (const service of services.get(object.metadata.namespace ?? '')) {
+    for (const service of services(object.metadata.namespace ?? '')) {
       const selector = podSelector(service)
       if (!selector) continue
       const selected = [object, previous].some((pod) => pod && hasLabels(pod.metadata.labels, selector))
@@ -77,18 +79,8 @@ function view(pod: Pod) {
   const { metadata, spec, status } = pod
   const { nodeName, hostname, subdomain, containers } = spec
   const ports = containers.map((container) => container.ports)
-  const ips = [status?.podIP, status?.podIPs]
-  return [
-    metadata.labels,
-    metadata.deletionTimestamp,
-    isTerminal(pod),
-    isReady(pod),
-    ips,
-    nodeName,
-    hostname,
-    subdomain,
-    ports,
-  ]
+  const { labels, deletionTimestamp } = metadata
+  return [labels, deletionTimestamp, isTerminal(pod), isReady(pod), status?.podIP, nodeName, hostname, subdomain, ports]
 }
 
 /** endpointslice-controller's --max-endpoints-per-slice. */
@@ -132,24 +124,20 @@ export function groupByPorts(endpoints: readonly { ports: SlicePort[]; endpoint:
 }
 
 /**
- * Plans the changes after which `existing` slices (of one Service and address type) contain `wanted`, like the
- * reconciler of k8s.io/endpointslice: endpoints stay in their slice; slices that must be written are filled first;
- * the rest is added to a slice with enough space, else to new slices. A slice to remove is reused if possible, and a
- * Service without endpoints keeps one empty slice.
+ * Plans the changes after which `existing` slices (of one Service) contain `wanted`, like the reconciler of
+ * k8s.io/endpointslice: endpoints stay in their slice; the others are added to slices that must be written anyway, then to
+ * one slice with enough space, else to new slices. A slice to remove is reused if possible, and a Service without
+ * endpoints keeps one empty slice.
  */
 export function planSlices(existing: readonly EndpointSlice[], wanted: readonly SliceContent[]): SlicePlan {
   const plan: SlicePlan = { create: [], update: [], remove: [] }
-  const keys = new Set(wanted.map(({ ports }) => portsKey(ports)))
-  plan.remove.push(...existing.filter(({ ports }) => !keys.has(portsKey(ports ?? []))))
-  for (const content of wanted) {
-    const key = portsKey(content.ports)
-    planGroup(
-      plan,
-      existing.filter(({ ports }) => portsKey(ports ?? []) === key),
-      content,
-    )
+  const contents = wanted.length > 0 ? wanted : [{ ports: [], endpoints: [] }]
+  const keys = contents.map(({ ports }) => portsKey(ports))
+  plan.remove.push(...existing.filter(({ ports }) => !keys.includes(portsKey(ports ?? []))))
+  for (const [index, content] of contents.entries()) {
+    const ofGroup = existing.filter(({ ports }) => portsKey(ports ?? []) === keys[index])
+    planGroup(plan, ofGroup, content)
   }
-  if (plan.create.length === 0 && plan.remove.length === existing.length) keepPlaceholder(plan)
   while (plan.create.length > 0 && plan.remove.length > 0) {
     const [content, slice] = [plan.create.shift(), plan.remove.shift()]
     if (content && slice) plan.update.push({ slice, content })
@@ -157,43 +145,34 @@ export function planSlices(existing: readonly EndpointSlice[], wanted: readonly 
   return plan
 }
 
-function keepPlaceholder(plan: SlicePlan) {
-  const [only] = plan.remove
-  const isPlaceholder = plan.remove.length === 1 && !only?.endpoints?.length && !only?.ports?.length
-  if (isPlaceholder) plan.remove.pop()
-  else plan.create.push({ ports: [], endpoints: [] })
-}
-
 function planGroup(plan: SlicePlan, existing: readonly EndpointSlice[], { ports, endpoints }: SliceContent) {
   const missing = new Map(endpoints.map((endpoint) => [endpointKey(endpoint), endpoint]))
   const kept = existing.map((slice) => {
-    const stay: Endpoint[] = []
-    for (const endpoint of slice.endpoints ?? []) {
+    const stay = (slice.endpoints ?? []).flatMap((endpoint) => {
       const now = missing.get(endpointKey(endpoint))
-      if (now) stay.push(now)
       missing.delete(endpointKey(endpoint))
-    }
+      return now ?? []
+    })
     return { slice, endpoints: stay, changed: !sameJson(stay, slice.endpoints ?? []) }
   })
-  const empty = kept.filter((entry) => entry.endpoints.length === 0)
-  const filled = kept.filter((entry) => entry.endpoints.length > 0)
   const left = [...missing.values()]
-  for (const entry of filled) {
-    if (entry.changed) entry.endpoints.push(...left.splice(0, maxEndpointsPerSlice - entry.endpoints.length))
-  }
+  for (const { changed, endpoints: own } of kept)
+    if (changed) own.push(...left.splice(0, maxEndpointsPerSlice - own.length))
   while (left.length >= maxEndpointsPerSlice)
     plan.create.push({ ports, endpoints: left.splice(0, maxEndpointsPerSlice) })
-  if (left.length > 0) {
-    const [fullest] = filled
-      .filter((entry) => !entry.changed && entry.endpoints.length + left.length <= maxEndpointsPerSlice)
-      .sort((one, other) => other.endpoints.length - one.endpoints.length)
-    if (fullest) {
-      fullest.endpoints.push(...left)
-      fullest.changed = true
-    } else plan.create.push({ ports, endpoints: left })
+  const fullestFirst = kept.toSorted((one, other) => other.endpoints.length - one.endpoints.length)
+  const roomy = fullestFirst.find(({ endpoints: own }) => own.length + left.length <= maxEndpointsPerSlice)
+  if (left.length > 0 && roomy) {
+    roomy.endpoints.push(...left)
+    roomy.changed = true
+  } else if (left.length > 0) plan.create.push({ ports, endpoints: left })
+  const filled = kept.filter(({ endpoints: own }) => own.length > 0)
+  // A Service without endpoints keeps one empty slice.
+  const placeholder = endpoints.length === 0 && ports.length === 0 ? kept.slice(0, 1) : []
+  if (endpoints.length === 0 && kept.length === 0) plan.create.push({ ports, endpoints })
+  for (const entry of kept) {
+    const content = { ports, endpoints: entry.endpoints }
+    if (!filled.includes(entry) && !placeholder.includes(entry)) plan.remove.push(entry.slice)
+    else if (entry.changed) plan.update.push({ slice: entry.slice, content })
   }
-  for (const entry of filled) {
-    if (entry.changed) plan.update.push({ slice: entry.slice, content: { ports, endpoints: entry.endpoints } })
-  }
-  plan.remove.push(...empty.map(({ slice }) => slice))
 }

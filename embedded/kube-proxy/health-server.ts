@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { shellWord } from '../../host/shell-word.ts'
 import type { GuestProcess, Machine, Placement } from '../machine/machine.ts'
-import type { HealthCheck } from './service-objects.ts'
+import type { HealthCheck } from './service-backends.ts'
 
 export interface HealthSettings {
   mode: string

@@ -1,14 +1,12 @@
 import { createInterface } from 'node:readline'
 import { $ } from '../../host/command.ts'
+import { gitVersion } from '../apiserver/documents.ts'
 import type { BuiltinContainer, BuiltinImage } from '../kubelet/images/registry.ts'
-import { KubeProxy } from './kube-proxy.ts'
+import { KubeProxy, type KubeProxyContext } from './kube-proxy.ts'
 import { mountedConfig, StartFailure } from './settings.ts'
-import type { KubeProxyContext } from './sync-loop.ts'
 
 /** The version that the image's tag names: `registry.k8s.io/kube-proxy:v1.34.11` is `v1.34.11`. */
-function versionOfImage(image: string | undefined, fallback = 'v1.34.11'): string {
-  return /:(v\d+\.\d+[^@:]*)(@|$)/.exec(image ?? '')?.[1] ?? fallback
-}
+const versionOfImage = (image = ''): string => /:(v\d+\.\d+[^@:]*)(@|$)/.exec(image)?.[1] ?? gitVersion
 
 /** The image of kube-proxy's DaemonSet: ours in the version that the tag names, or a genuine program. */
 export function kubeProxyImage(genuine?: GenuineOptions): BuiltinImage {

@@ -1,10 +1,10 @@
 import type { Ruleset, Table } from '../../dataplane/iptables-save.ts'
 import { isServiceChain } from '../../dataplane/kube-proxy/rule-text.ts'
 import { isBuiltIn } from '../../dataplane/kube-proxy/ruleset-builder.ts'
+import type { NodeState } from '../../dataplane/node-state.ts'
 import { restoreCommand, type StepsResult, type Sysctl } from './guest-node.ts'
-import { ownAddresses, type Proxier, type ProxierContext, predictFor } from './sync-loop.ts'
+import { hourMs, Proxier, type ProxierContext } from './proxier.ts'
 
-const fullSyncPeriodMs = 3_600_000
 /** The time that kube-proxy waits until a flush has reached all tables (iptablesFlushTimeout). */
 const flushTimeoutMs = 5000
 const flushPollMs = 100
@@ -13,20 +13,15 @@ const resourceProblem = 4
 
 /**
  * kube-proxy's iptables mode: after a full sync only the chains of changed Services and those that exist once per node are
- * rewritten (MinimizeIPTablesRestore, 1.28). A rule deleted by hand from the chain of an unchanged Service, or a jump, stays
- * deleted until the next full sync: at a restart, after a failed restore, every hour, or when the canary chain is missing.
+ * rewritten (MinimizeIPTablesRestore, 1.28). A full sync also follows when the canary chain is missing.
  */
-export class IptablesProxier implements Proxier {
-  readonly maxIntervalMs = fullSyncPeriodMs
-  addresses: ReadonlySet<string> = new Set()
-  private readonly context: ProxierContext
-  private programmed: Ruleset | undefined
-  private fullAt = 0
+export class IptablesProxier extends Proxier {
+  protected readonly failure = ['proxier.go:1558', 'Failed to execute iptables-restore'] as const
   private monitor: NodeJS.Timeout | undefined
   private stopped = false
 
   constructor(context: ProxierContext) {
-    this.context = context
+    super(context, 'iptables', hourMs)
   }
 
   async prepare(): Promise<Sysctl[]> {
@@ -44,58 +39,20 @@ export class IptablesProxier implements Proxier {
     return [['net/ipv4/conf/all/route_localnet', 1]]
   }
 
-  async sync(): Promise<void> {
-    const full = !this.programmed || Date.now() - this.fullAt > fullSyncPeriodMs
-    const result = full ? await this.syncAll() : await this.syncChanged()
-    if (result.ok) return
-    this.programmed = undefined
-    const { log, settings } = this.context
-    log('E', 'proxier.go:1558', 'Failed to execute iptables-restore', {
-      err: `exit status 1: ${result.errors.join('; ')}`,
-      ipFamily: 'IPv4',
-    })
-    throw new Error(`retryingTime=${settings.syncPeriodMs / 1000}s`)
+  protected read(): Promise<NodeState> {
+    return this.context.guest.read('iptables', 'links')
   }
 
-  stop(): void {
+  protected write({ iptables: wanted }: NodeState, { iptables: held }: NodeState, full: boolean): Promise<StepsResult> {
+    const input = full
+      ? fullInput(wanted, held, staleChains(wanted.get('nat'), held.get('nat')))
+      : changedInput(wanted, held)
+    return this.context.guest.apply([{ command: restoreCommand, input }])
+  }
+
+  override stop(): void {
     this.stopped = true
     clearTimeout(this.monitor)
-  }
-
-  private async syncAll(): Promise<StepsResult> {
-    const held = await this.context.guest.readRules()
-    this.addresses = new Set(ownAddresses(held.links))
-    const wanted = predictFor(this.context, 'iptables', this.addresses).iptables
-    const stale = [...(held.iptables.get('nat')?.keys() ?? [])].filter(
-      (chain) => isServiceChain(chain) && !wanted.get('nat')?.has(chain),
-    )
-    const input = fullInput(wanted, held.iptables, stale)
-    const result = await this.context.guest.apply([{ command: restoreCommand, input }])
-    if (result.ok) {
-      this.programmed = wanted
-      this.fullAt = Date.now()
-    }
-    return result
-  }
-
-  private async syncChanged(): Promise<StepsResult> {
-    const before = this.programmed ?? new Map()
-    const wanted = predictFor(this.context, 'iptables', this.addresses).iptables
-    let input = ''
-    for (const [name, table] of wanted) {
-      const old = before.get(name)
-      const write = new Set<string>()
-      for (const chain of table.values()) {
-        const standing = old?.get(chain.name)
-        const changed = !standing || !sameRules(chain.rules, standing.rules)
-        if (!isServiceChain(chain.name) || changed) write.add(chain.name)
-      }
-      const remove = [...(old?.keys() ?? [])].filter((chain: string) => isServiceChain(chain) && !table.has(chain))
-      input += tableInput(name, { wanted: table, write, remove })
-    }
-    const result = await this.context.guest.apply([{ command: restoreCommand, input }])
-    if (result.ok) this.programmed = wanted
-    return result
   }
 
   /** Checks in each syncPeriod whether the tables were flushed: the chain KUBE-PROXY-CANARY is then missing in mangle. */
@@ -131,10 +88,29 @@ export class IptablesProxier implements Proxier {
   }
 }
 
+/** Chains of Services that no longer exist. */
+const staleChains = (wanted?: Table, held?: Table): string[] =>
+  [...(held?.keys() ?? [])].filter((chain) => isServiceChain(chain) && !wanted?.has(chain))
+
+/** Input that rewrites the chains of changed Services and those that exist once per node. */
+function changedInput(wanted: Ruleset, programmed: Ruleset): string {
+  let input = ''
+  for (const [name, table] of wanted) {
+    const old = programmed.get(name)
+    const isDue = (chain: string) =>
+      !isServiceChain(chain) || !sameRules(table.get(chain)?.rules ?? [], old?.get(chain)?.rules)
+    const write = new Set([...table.keys()].filter(isDue))
+    input += tableInput(name, { wanted: table, write, remove: staleChains(table, old) })
+  }
+  return input
+}
+
 const coversLoopback = (range: string) => range.startsWith('127.') || range === '0.0.0.0/0'
 
-const sameRules = (one: readonly { spec: string }[], other: readonly { spec: string }[]) =>
-  one === other || (one.length === other.length && one.every(({ spec }, index) => spec === other[index]?.spec))
+type Rules = readonly { spec: string }[]
+
+const sameRules = (one: Rules, other: Rules | undefined) =>
+  one === other || (one.length === other?.length && one.every(({ spec }, index) => spec === other[index]?.spec))
 
 /**
  * Chains that kube-proxy only creates if they are missing: the kubelet writes their rules (up to 1.26), or they have none.
@@ -182,7 +158,7 @@ export function tableInput(name: string, { wanted, held, write, remove = [] }: T
 }
 
 /** The predicted order is that of an empty node, on which the last jump created is the first one. */
-function missingJumps(chain: string, wanted: readonly { spec: string }[], held: readonly { spec: string }[]): string[] {
+function missingJumps(chain: string, wanted: Rules, held: Rules): string[] {
   const standing = new Set(held.map(({ spec }) => spec))
   return wanted
     .filter(({ spec }) => !standing.has(spec))
@@ -191,7 +167,7 @@ function missingJumps(chain: string, wanted: readonly { spec: string }[], held: 
 }
 
 /** The input of a full sync with all predicted tables. `remove` names stale chains of the nat table. */
-export function fullInput(wanted: Ruleset, held: Ruleset, remove: readonly string[]): string {
+export function fullInput(wanted: Ruleset, held: Ruleset, remove: readonly string[] = []): string {
   let input = ''
   for (const [name, table] of wanted)
     input += tableInput(name, {

@@ -7,7 +7,7 @@ import {
   type VirtualServer,
   virtualServerKey,
 } from '../../dataplane/ipvsadm-save.ts'
-import { DUMMY_LINK } from '../../dataplane/kube-proxy/ipvs/state.ts'
+import { DUMMY_LINK } from '../../dataplane/kube-proxy/mode-ownership.ts'
 
 /** Input of `ipset restore` that creates missing sets and updates the members of all sets. */
 export function ipsetInput(wanted: IpSets, held: IpSets): string {

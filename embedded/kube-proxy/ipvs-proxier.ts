@@ -1,12 +1,11 @@
-import { printIptablesSave, type Ruleset } from '../../dataplane/iptables-save.ts'
-import type { VirtualServer } from '../../dataplane/ipvsadm-save.ts'
-import { applySwitch } from '../../dataplane/kube-proxy/switch.ts'
+import { printIptablesSave } from '../../dataplane/iptables-save.ts'
+import { type VirtualServer, virtualServerKey } from '../../dataplane/ipvsadm-save.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
-import { busyRealServers, type GuestNode, restoreCommand, type Sysctl } from './guest-node.ts'
-import { fullInput, tableInput } from './iptables-proxier.ts'
+import { type GuestNode, restoreCommand, type StepsResult, type Sysctl } from './guest-node.ts'
+import { fullInput } from './iptables-proxier.ts'
 import { addressInputs, ipsetInput, realServerKey, serverInputs } from './ipvs-input.ts'
+import { Proxier, type ProxierContext } from './proxier.ts'
 import { type Logger, StartFailure } from './settings.ts'
-import { ownAddresses, type Proxier, type ProxierContext, predictFor } from './sync-loop.ts'
 
 const sysctls: readonly Sysctl[] = [
   ['net/ipv4/vs/conntrack', 1],
@@ -23,23 +22,15 @@ const strictARP: readonly Sysctl[] = [
 /** Interval at which real servers with weight 0 are checked (pkg/proxy/ipvs graceful_termination.go). */
 const terminationCheckMs = 60_000
 
-/**
- * kube-proxy's IPVS mode. The periodic sync reads the node and corrects all differences; a sync for a change of the API
- * writes the differences to the state that this kube-proxy has programmed, which is the same unless another process changed
- * it.
- */
-export class IpvsProxier implements Proxier {
-  readonly maxIntervalMs: number
-  addresses: ReadonlySet<string> = new Set()
-  private readonly context: ProxierContext
-  private held: NodeState | undefined
+/** kube-proxy's IPVS mode. Its few rules do not depend on the number of Services, so most changes leave them as they are. */
+export class IpvsProxier extends Proxier {
+  protected readonly failure = ['proxier.go:1383', 'Failed to sync ipvs rules'] as const
   private first = true
   private terminating: ReadonlySet<string> = new Set()
   private terminationCheckedAt = 0
 
   constructor(context: ProxierContext) {
-    this.context = context
-    this.maxIntervalMs = context.settings.syncPeriodMs
+    super(context, 'ipvs', context.settings.syncPeriodMs)
   }
 
   async prepare(): Promise<Sysctl[]> {
@@ -58,48 +49,45 @@ export class IpvsProxier implements Proxier {
     return settings.config.ipvs.strictARP ? [...sysctls, ...strictARP] : [...sysctls]
   }
 
-  async sync(periodic: boolean): Promise<void> {
-    const { guest, settings, log } = this.context
-    const full = periodic || !this.held
-    const held = (full ? undefined : this.held) ?? (await guest.read())
-    if (full) this.addresses = new Set(ownAddresses(held.links))
-    const wanted = predictFor(this.context, 'ipvs', this.addresses)
-    const { excludeCIDRs } = settings.config.ipvs
+  protected read(): Promise<NodeState> {
+    return this.context.guest.read('iptables', 'ipsets', 'virtualServers', 'links')
+  }
+
+  protected async write(wanted: NodeState, held: NodeState, full: boolean): Promise<StepsResult> {
+    const { guest, settings } = this.context
     const servers = serverInputs({
       wanted: wanted.virtualServers,
       held: held.virtualServers,
       busy: await this.busy(wanted.virtualServers, held.virtualServers),
       terminating: this.terminating,
       first: this.first,
-      excludeCIDRs,
+      excludeCIDRs: settings.config.ipvs.excludeCIDRs,
     })
     const addresses = addressInputs(wanted.links, held.links)
-    const rules = full ? fullInput(wanted.iptables, held.iptables, []) : changedRules(wanted.iptables, held.iptables)
+    const sameRules = !full && printIptablesSave(wanted.iptables) === printIptablesSave(held.iptables)
     const result = await guest.apply([
       { command: 'ipset restore -exist', input: ipsetInput(wanted.ipsets, held.ipsets) },
       { command: 'ip -force -batch -', input: addresses.add },
       { command: 'ipvsadm -R', input: servers.add, complains: true },
       // Addresses and virtual servers are removed only after no rule needs them.
-      { command: restoreCommand, input: rules, needed: true },
+      { command: restoreCommand, input: sameRules ? '' : fullInput(wanted.iptables, held.iptables), needed: true },
       { command: 'ip -force -batch -', input: addresses.remove },
       { command: 'ipvsadm -R', input: servers.remove, complains: true },
     ])
     this.terminating = servers.terminating
-    if (!result.ok) {
-      this.held = undefined
-      log('E', 'proxier.go:1383', 'Failed to sync ipvs rules', { err: result.errors.join('; ') })
-      throw new Error('retrying')
-    }
-    this.first = false
-    const after = applySwitch(held, wanted, { mode: 'ipvs', excludeCIDRs })
-    this.held = {
-      ...after,
-      virtualServers: withTerminating(after.virtualServers, held.virtualServers, this.terminating),
-    }
+    if (result.ok) this.first = false
+    return result
   }
 
-  stop(): void {
-    this.held = undefined
+  /** Beside the wanted ones, the real servers whose connections have not ended. */
+  protected override remaining(wanted: NodeState, held: NodeState): NodeState {
+    const before = new Map(held.virtualServers.map((server) => [virtualServerKey(server), server]))
+    const virtualServers = wanted.virtualServers.map((server) => {
+      const old = before.get(virtualServerKey(server))?.realServers ?? []
+      const ending = old.filter((real) => this.terminating.has(realServerKey(server, real)))
+      return { ...server, realServers: [...server.realServers, ...ending.map((real) => ({ ...real, weight: 0 }))] }
+    })
+    return { ...wanted, virtualServers }
   }
 
   /** Real servers to keep although they are no longer wanted, because connections are open to them. */
@@ -109,11 +97,28 @@ export class IpvsProxier implements Proxier {
     const isNew = [...unwanted].some((key) => !this.terminating.has(key))
     const due = Date.now() - this.terminationCheckedAt >= terminationCheckMs
     if (!isNew && !due) return this.terminating
-    const busy = await busyRealServers(this.context.guest, unwanted)
+    const { stdout } = await this.context.guest.run('ipvsadm -Ln\n')
+    const busy = new Set([...parseBusyRealServers(stdout)].filter((key) => unwanted.has(key)))
     if (due) this.terminationCheckedAt = Date.now()
     else for (const key of this.terminating) if (unwanted.has(key)) busy.add(key)
     return busy
   }
+}
+
+/**
+ * Reads `ipvsadm -Ln` for the real servers that have connections, open or closing; keys as realServerKey gives them
+ * (`TCP 10.96.0.1:80 10.244.1.2:80`).
+ */
+export function parseBusyRealServers(text: string): Set<string> {
+  const busy = new Set<string>()
+  let server = ''
+  for (const line of text.split('\n')) {
+    const virtual = /^(TCP|UDP|SCTP)\s+(\S+)\s/.exec(line)
+    if (virtual) server = `${virtual[1]} ${virtual[2]}`
+    const real = /^\s+->\s+(\S+:\d+)\s+\S+\s+\d+\s+(\d+)\s+(\d+)\s*$/.exec(line)
+    if (real && Number(real[2]) + Number(real[3]) > 0) busy.add(`${server} ${real[1]}`)
+  }
+  return busy
 }
 
 /** Only TCP waits for its connections; UDP and SCTP real servers are deleted immediately (IsRsGracefulTerminationNeeded). */
@@ -122,40 +127,6 @@ function unwantedRealServers(wanted: readonly VirtualServer[], held: readonly Vi
   const tcp = held.filter(({ protocol }) => protocol === 'TCP')
   const keys = tcp.flatMap((server) => server.realServers.map((real) => realServerKey(server, real)))
   return new Set(keys.filter((key) => !kept.has(key)))
-}
-
-function withTerminating(
-  servers: readonly VirtualServer[],
-  held: readonly VirtualServer[],
-  terminating: ReadonlySet<string>,
-): VirtualServer[] {
-  if (terminating.size === 0) return [...servers]
-  const old = new Map(held.map((server) => [`${server.protocol} ${server.address} ${server.port}`, server]))
-  return servers.map((server) => {
-    const before = old.get(`${server.protocol} ${server.address} ${server.port}`)
-    const ending = before?.realServers.filter((real) => terminating.has(realServerKey(server, real))) ?? []
-    return { ...server, realServers: [...server.realServers, ...ending.map((real) => ({ ...real, weight: 0 }))] }
-  })
-}
-
-/** Tables whose rules have changed: in IPVS mode they do not depend on the number of Services. */
-function changedRules(wanted: Ruleset, held: Ruleset): string {
-  let input = ''
-  for (const [name, table] of wanted) {
-    const own = new Map([...table].filter(([, { policy }]) => policy === '-'))
-    const standing = new Map(
-      [...own.keys()].flatMap((chain) => {
-        const found = held.get(name)?.get(chain)
-        return found ? [[chain, found] as const] : []
-      }),
-    )
-    const text = (of: typeof own) =>
-      printIptablesSave(
-        new Map([[name, new Map([...of].map(([key, { rules }]) => [key, { name: key, policy: '-', rules }]))]]),
-      )
-    if (text(own) !== text(standing)) input += tableInput(name, { wanted: table })
-  }
-  return input
 }
 
 /**

@@ -1,22 +1,18 @@
 import type { V1Node } from '@kubernetes/client-node'
 import { featuresOf, VersionError } from '../../dataplane/kube-proxy/versions.ts'
-import type { KubeObject } from '../apiserver/api.ts'
-import { ConntrackCleanup, GuestNode, prepareNode, type Sysctl } from './guest-node.ts'
+import { type ClusterObjects, leftOutObjects, readObjects } from '../../dataplane/objects.ts'
+import type { Api, KubeObject } from '../apiserver/api.ts'
+import type { BuiltinContainer, BuiltinContext } from '../kubelet/images/registry.ts'
+import { ConntrackCleanup } from './conntrack-cleanup.ts'
+import { GuestNode, prepareNode, type Sysctl } from './guest-node.ts'
 import { HealthServer } from './health-server.ts'
 import { IptablesProxier } from './iptables-proxier.ts'
 import { IpvsProxier } from './ipvs-proxier.ts'
 import { NftablesProxier } from './nftables-proxier.ts'
-import { ServiceObjects, serviceBackends } from './service-objects.ts'
+import type { Proxier } from './proxier.ts'
+import { serviceBackends } from './service-backends.ts'
 import { createLogger, type Logger, mountedConfig, readSettings, type Settings, StartFailure } from './settings.ts'
-import {
-  type KubeProxyContainer,
-  type KubeProxyContext,
-  noteRunning,
-  type Proxier,
-  type ProxierContext,
-  type RunningKubeProxy,
-  SyncLoop,
-} from './sync-loop.ts'
+import { SyncLoop } from './sync-loop.ts'
 import { UserspaceProxier } from './userspace-proxier.ts'
 
 /** The properties of a Node that affect kube-proxy, without its heartbeat. */
@@ -34,8 +30,22 @@ const proxiers = {
   userspace: UserspaceProxier,
 }
 
+/**
+ * The part of a container's context that kube-proxy uses; the placement is the node's, because of hostNetwork.
+ */
+export type KubeProxyContext = Pick<BuiltinContext, 'pod' | 'node' | 'machine' | 'placement' | 'api' | 'log'>
+
+const resources = ['nodes', 'services', 'endpointslices'] as const
+
+/** The objects that kube-proxy can use, and one sentence for each of the others. */
+export function usableObjects(api: Pick<Api, 'list'>): { objects: ClusterObjects; leftOut: readonly string[] } {
+  const items = resources.flatMap((resource) => api.list(resource))
+  const { objects, faults } = readObjects({ apiVersion: 'v1', kind: 'List', items })
+  return { objects, leftOut: leftOutObjects(faults) }
+}
+
 /** kube-proxy of one node, in the version that its image's tag names. */
-export class KubeProxy implements KubeProxyContainer, RunningKubeProxy {
+export class KubeProxy implements BuiltinContainer {
   readonly exited: Promise<number>
   private readonly context: KubeProxyContext
   private readonly version: string
@@ -43,10 +53,11 @@ export class KubeProxy implements KubeProxyContainer, RunningKubeProxy {
   private readonly guest: GuestNode
   private readonly health: HealthServer
   private readonly conntrack: ConntrackCleanup
-  private readonly objects: ServiceObjects
+  /** Read again after each change. */
+  private objects: ReturnType<typeof usableObjects> | undefined
   private proxier: Proxier | undefined
   private loop: SyncLoop | undefined
-  private endWatch: (() => void) | undefined
+  private endWatches: (() => void)[] = []
   private toldLeftOut: readonly string[] = []
   private settle: (code: number) => void = () => {}
   private readonly started: Promise<void>
@@ -57,28 +68,28 @@ export class KubeProxy implements KubeProxyContainer, RunningKubeProxy {
     this.version = version
     this.log = createLogger(context.log)
     this.guest = new GuestNode(context.machine, context.placement)
-    this.conntrack = ConntrackCleanup.on(context.machine, context.node, this.guest)
+    this.conntrack = new ConntrackCleanup(this.guest)
     this.health = new HealthServer(context.machine, context.placement)
-    this.objects = ServiceObjects.of(context.api)
     this.exited = new Promise((resolve) => {
       this.settle = resolve
     })
     this.started = this.start().catch((error: unknown) => this.fail(error))
-    noteRunning(context.machine, context.node, this)
   }
 
+  /** Resolves when every change it was notified of is programmed or has failed, or when it has ended. */
   async synced(): Promise<void> {
     await this.started
     await this.loop?.settled()
   }
 
+  /** Closes its ports; the rules that it programmed stay on the node. */
   stop(): Promise<void> {
     this.stopping ??= this.end()
     return this.stopping
   }
 
   private async end(code = 0): Promise<void> {
-    this.endWatch?.()
+    for (const end of this.endWatches) end()
     await this.loop?.stop()
     // If the machine has ended, there is nothing to stop.
     await this.proxier?.stop()?.catch(() => {})
@@ -99,21 +110,20 @@ export class KubeProxy implements KubeProxyContainer, RunningKubeProxy {
     const settings = readSettings(mountedConfig(this.context.pod, this.context.api), this.version)
     if (settings.mode === 'iptables') this.log('I', 'server_linux.go:53', 'Using iptables proxy')
     this.logStart(settings)
-    const context: ProxierContext = {
+    const proxier = new proxiers[settings.mode]({
       node: this.context.node,
       guest: this.guest,
       settings,
       version: this.version,
       log: this.log,
-      objects: () => this.objects.current(),
+      objects: () => this.current().objects,
       request: () => this.loop?.request(),
-    }
-    const proxier = new proxiers[settings.mode](context)
+    })
     this.proxier = proxier
     const sysctls = [...(await proxier.prepare()), ...conntrackSysctls(settings)]
-    settings.config.nfacct = await prepareNode(this.guest, this.log, sysctls, settings.mode === 'nftables')
+    await prepareNode(this.guest, this.log, sysctls, settings.mode === 'nftables')
     if (this.stopping) return
-    this.logControllers()
+    this.log('I', 'server.go:527', 'Version info', { version: this.version })
     this.loop = new SyncLoop({
       minIntervalMs: settings.minSyncPeriodMs,
       burst: featuresOf(this.version).syncBurst,
@@ -129,13 +139,21 @@ export class KubeProxy implements KubeProxyContainer, RunningKubeProxy {
   private follow(): void {
     const { api, node } = this.context
     let facts = ''
-    this.endWatch = this.objects.subscribe(api, ({ resource, object }) => {
-      if (resource === 'nodes') {
-        if (object.metadata.name !== node || nodeFacts(object) === facts) return
-        facts = nodeFacts(object)
-      }
-      this.loop?.request()
-    })
+    this.endWatches = resources.map((resource) =>
+      api.watch(resource, (_type, object) => {
+        this.objects = undefined
+        if (resource === 'nodes') {
+          if (object.metadata.name !== node || nodeFacts(object) === facts) return
+          facts = nodeFacts(object)
+        }
+        this.loop?.request()
+      }),
+    )
+  }
+
+  private current() {
+    this.objects ??= usableObjects(this.context.api)
+    return this.objects
   }
 
   private async sync(proxier: Proxier, settings: Settings, periodic: boolean): Promise<void> {
@@ -146,14 +164,14 @@ export class KubeProxy implements KubeProxyContainer, RunningKubeProxy {
 
   /** Logs each object that this kube-proxy ignores, once. */
   private reportLeftOut(): void {
-    const leftOut = this.objects.leftOut()
+    const leftOut = this.current().leftOut
     for (const reason of leftOut)
       if (!this.toldLeftOut.includes(reason)) this.log('E', 'service-objects.ts:51', 'Object left out', { err: reason })
     this.toldLeftOut = leftOut
   }
 
   private backends() {
-    return serviceBackends(this.objects.current(), this.context.node, this.version)
+    return serviceBackends(this.current().objects, this.context.node, this.version)
   }
 
   private serveHealth(settings: Settings): Promise<void> {
@@ -184,20 +202,6 @@ export class KubeProxy implements KubeProxyContainer, RunningKubeProxy {
       this.log('E', 'server.go:256', 'Kube-proxy configuration may be incomplete or incorrect', {
         err: 'nodePortAddresses is unset; NodePort connections will be accepted on all local IPs. Consider using `--nodeport-addresses primary`',
       })
-  }
-
-  private logControllers(): void {
-    this.log('I', 'server.go:527', 'Version info', { version: this.version })
-    this.log('I', 'server.go:529', 'Golang settings', { GOGC: '', GOMAXPROCS: '', GOTRACEBACK: '' })
-    for (const [line, name] of [
-      [200, 'service'],
-      [106, 'endpoint slice'],
-      [309, 'node'],
-    ] as const) {
-      this.log('I', `config.go:${line}`, `Starting ${name} config controller`)
-      this.log('I', 'shared_informer.go:349', 'Waiting for caches to sync', { controller: `${name} config` })
-      this.log('I', 'shared_informer.go:356', 'Caches are synced', { controller: `${name} config` })
-    }
   }
 }
 

@@ -1,24 +1,12 @@
 import type { V1ConfigMap, V1DaemonSet } from '@kubernetes/client-node'
-import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 
 /**
  * Annotation of the DaemonSet of an embedded cluster that runs a genuine program, which has only one version.
  */
 export const genuineAnnotation = 'kube-service-labs/genuine'
 
-export interface ManifestOptions {
-  /** Version of the image's tag: the kube-proxy that is modelled. */
-  version?: string
-  /** A genuine program runs, which supports only this version. */
-  genuine?: boolean
-  mode?: SwitchedMode
-  podCIDR?: string
-  /** The URL of the API server for kube-proxy. */
-  server?: string
-}
-
 /** KubeProxyConfiguration as kubeadm writes it for kind: every field, in alphabetical order, defaults left open. */
-const configConf = (mode: string, podCIDR: string) => `apiVersion: kubeproxy.config.k8s.io/v1alpha1
+const configConf = `apiVersion: kubeproxy.config.k8s.io/v1alpha1
 bindAddress: 0.0.0.0
 bindAddressHardFail: false
 clientConnection:
@@ -27,7 +15,7 @@ clientConnection:
   contentType: ""
   kubeconfig: /var/lib/kube-proxy/kubeconfig.conf
   qps: 0
-clusterCIDR: ${podCIDR}
+clusterCIDR: 10.244.0.0/16
 configSyncPeriod: 0s
 conntrack:
   maxPerCore: 0
@@ -69,7 +57,7 @@ logging:
       infoBufferSize: "0"
   verbosity: 0
 metricsBindAddress: ""
-mode: ${mode}
+mode: iptables
 nftables:
   masqueradeAll: false
   masqueradeBit: null
@@ -110,19 +98,19 @@ users:
 const namespace = 'kube-system'
 const label = { 'k8s-app': 'kube-proxy' }
 
-/** kube-proxy's ConfigMap as kubeadm creates it. */
-export function kubeProxyConfigMap(options: ManifestOptions = {}): V1ConfigMap {
-  const { mode = 'iptables', podCIDR = '10.244.0.0/16', server = 'https://k8s-guide-control-plane:6443' } = options
-  return {
-    apiVersion: 'v1',
-    kind: 'ConfigMap',
-    metadata: { name: 'kube-proxy', namespace, labels: { app: 'kube-proxy' } },
-    data: { 'config.conf': configConf(mode, podCIDR), 'kubeconfig.conf': kubeconfig(server) },
-  }
-}
+/** kube-proxy's ConfigMap as kubeadm creates it; `server` is the URL of the API server. */
+export const kubeProxyConfigMap = (server: string): V1ConfigMap => ({
+  apiVersion: 'v1',
+  kind: 'ConfigMap',
+  metadata: { name: 'kube-proxy', namespace, labels: { app: 'kube-proxy' } },
+  data: { 'config.conf': configConf, 'kubeconfig.conf': kubeconfig(server) },
+})
 
-/** kube-proxy's DaemonSet as kubeadm creates it: on every node regardless of taints, in the host network. */
-export function kubeProxyDaemonSet({ version = 'v1.34.0', genuine = false }: ManifestOptions = {}): V1DaemonSet {
+/**
+ * kube-proxy's DaemonSet as kubeadm creates it: on every node regardless of taints, in the host network.
+ * @param version of the image's tag; a genuine program supports only its own
+ */
+export function kubeProxyDaemonSet(version: string, genuine: boolean): V1DaemonSet {
   return {
     apiVersion: 'apps/v1',
     kind: 'DaemonSet',

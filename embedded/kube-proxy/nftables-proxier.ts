@@ -1,31 +1,22 @@
 import { parseIptablesSave, type Ruleset } from '../../dataplane/iptables-save.ts'
 import { planFlush } from '../../dataplane/kube-proxy/flush.ts'
 import { printVirtualServerDeletions } from '../../dataplane/kube-proxy/mode-ownership.ts'
-import { parseNftList } from '../../dataplane/nft-list.ts'
-import { KUBE_PROXY_TABLE, type NftTable, printNftTransactions } from '../../dataplane/nft-table.ts'
-import { type GuestNode, NFTABLES_MARK, restoreCommand, type Sysctl } from './guest-node.ts'
+import { printNftTransactions } from '../../dataplane/nft-table.ts'
+import type { NodeState } from '../../dataplane/node-state.ts'
+import { type GuestNode, NFTABLES_MARK, restoreCommand, type StepsResult, type Sysctl } from './guest-node.ts'
+import { hourMs, Proxier, type ProxierContext } from './proxier.ts'
 import { StartFailure } from './settings.ts'
-import { ownAddresses, type Proxier, type ProxierContext, predictFor } from './sync-loop.ts'
-
-const fullSyncPeriodMs = 3_600_000
 
 /** kube-proxy itself tries a table (pkg/proxy/nftables, getNFTablesInterface); `nft --check` asks the kernel and changes nothing. */
 const probe =
   "nft --check 'add table ip kube-proxy; add chain ip kube-proxy probe { type nat hook prerouting priority -100; }'"
 
-/**
- * kube-proxy's nftables mode: one table in each family. After a full sync only what changed is written, in one transaction. What somebody
- * changes by hand in the chains of unchanged Services stays changed until the next full sync: at a restart, after a failure, every hour.
- */
-export class NftablesProxier implements Proxier {
-  readonly maxIntervalMs = fullSyncPeriodMs
-  addresses: ReadonlySet<string> = new Set()
-  private readonly context: ProxierContext
-  private programmed: readonly NftTable[] | undefined
-  private fullAt = 0
+/** kube-proxy's nftables mode: one table in each family. After a full sync only what changed is written, in one transaction. */
+export class NftablesProxier extends Proxier {
+  protected readonly failure = ['proxier.go:1790', 'nftables sync failed'] as const
 
   constructor(context: ProxierContext) {
-    this.context = context
+    super(context, 'nftables', hourMs)
   }
 
   async prepare(): Promise<Sysctl[]> {
@@ -40,34 +31,19 @@ export class NftablesProxier implements Proxier {
     return []
   }
 
-  async sync(): Promise<void> {
-    const { guest, log, settings } = this.context
-    const full = !this.programmed || Date.now() - this.fullAt > fullSyncPeriodMs
-    const held = full ? await this.read() : this.programmed
-    const wanted = predictFor(this.context, 'nftables', this.addresses).nftables ?? []
-    const scripts = wanted.flatMap((table) =>
+  protected read(): Promise<NodeState> {
+    return this.context.guest.read('nftables', 'links')
+  }
+
+  protected write(wanted: NodeState, held: NodeState, full: boolean): Promise<StepsResult> {
+    const scripts = (wanted.nftables ?? []).flatMap((table) =>
       printNftTransactions(
-        held?.find(({ family }) => family === table.family),
+        held.nftables?.find(({ family }) => family === table.family),
         table,
         full,
       ),
     )
-    this.programmed = undefined
-    const { ok, errors } = await guest.apply(scripts.map((input) => ({ command: 'nft -f -', input, needed: true })))
-    if (!ok) {
-      log('E', 'proxier.go:1790', 'nftables sync failed', { err: errors.join('; ') })
-      throw new Error(`retryingTime=${settings.syncPeriodMs / 1000}s`)
-    }
-    this.programmed = wanted
-    if (full) this.fullAt = Date.now()
-  }
-
-  stop(): void {}
-
-  private async read(): Promise<readonly NftTable[]> {
-    const { tables, links } = await this.context.guest.readTables()
-    this.addresses = new Set(ownAddresses(links))
-    return tables.flatMap(parseNftList).filter(({ name }) => name === KUBE_PROXY_TABLE)
+    return this.context.guest.apply(scripts.map((input) => ({ command: 'nft -f -', input, needed: true })))
   }
 }
 
@@ -76,7 +52,7 @@ export class NftablesProxier implements Proxier {
  * both IP families: all but the chain that both have rules jump to, and the sets of IPv6, which it looks for by the names of IPv4.
  */
 async function removeLeftovers(guest: GuestNode): Promise<void> {
-  const state = await guest.read()
+  const state = await guest.read('iptables', 'ipsets', 'virtualServers', 'links')
   const { stdout } = await guest.run('ip6tables-save\n')
   const { ipv4, ipv6, virtualServers, linkAddresses, sets } = planFlush(
     'nftables',

@@ -8,6 +8,7 @@ import {
 import { writeMode } from '../../dataplane/kube-proxy/config-conf.ts'
 import { featuresOf } from '../../dataplane/kube-proxy/versions.ts'
 import type { Api, KubeObject } from '../apiserver/api.ts'
+import { gitVersion } from '../apiserver/documents.ts'
 import type { Pod } from '../controllers/resources.ts'
 
 /** kube-proxy fails at its start; `message` is its output before it exits with 1. */
@@ -44,14 +45,12 @@ export function mountedConfig(pod: Pod, api: Api): string {
 }
 
 const modes = ['iptables', 'ipvs', 'nftables'] as const
-/** The default. */
-const anyVersion = 'v1.34.11'
 
 /**
  * Reads a KubeProxyConfiguration as kube-proxy 1.34 does at its start; an older one may also run in userspace mode.
  * @throws StartFailure with kube-proxy's message for an unknown mode, and for invalid text
  */
-export function readSettings(text: string, version = anyVersion): Settings {
+export function readSettings(text: string, version = gitVersion): Settings {
   let raw: Raw
   try {
     raw = (parse(text) ?? {}) as Raw

@@ -1,26 +1,22 @@
-import type { Ruleset } from '../../dataplane/iptables-save.ts'
 import { proxierOf } from '../../dataplane/kube-proxy/proxier.ts'
 import { userspaceListeners } from '../../dataplane/kube-proxy/userspace/ruleset.ts'
 import { featuresOf } from '../../dataplane/kube-proxy/versions.ts'
-import { restoreCommand, type Sysctl } from './guest-node.ts'
+import type { NodeState } from '../../dataplane/node-state.ts'
+import { restoreCommand, type StepsResult, type Sysctl } from './guest-node.ts'
 import { fullInput } from './iptables-proxier.ts'
-import { ownAddresses, type Proxier, type ProxierContext, predictFor } from './sync-loop.ts'
+import { Proxier, type ProxierContext } from './proxier.ts'
 import { type RelayedPort, UserspaceRelay } from './userspace-relay.ts'
 
 /**
  * kube-proxy's userspace mode (pkg/proxy/userspace of 1.20): rules redirect each Service port to a separate listener,
  * which connects to the endpoints in turn and tries the next one if an endpoint does not answer.
  */
-export class UserspaceProxier implements Proxier {
-  readonly maxIntervalMs: number
-  addresses: ReadonlySet<string> = new Set()
-  private readonly context: ProxierContext
+export class UserspaceProxier extends Proxier {
+  protected readonly failure = ['proxier.go:651', 'Failed to sync iptables rules'] as const
   private readonly relay: UserspaceRelay
-  private programmed: Ruleset | undefined
 
   constructor(context: ProxierContext) {
-    this.context = context
-    this.maxIntervalMs = context.settings.syncPeriodMs
+    super(context, 'userspace', context.settings.syncPeriodMs)
     this.relay = new UserspaceRelay(context.guest, (line) => this.report(line))
   }
 
@@ -29,29 +25,17 @@ export class UserspaceProxier implements Proxier {
     return []
   }
 
-  async sync(periodic: boolean): Promise<void> {
-    const { guest, log } = this.context
-    if (periodic || !this.programmed) {
-      const held = await guest.readRules()
-      this.addresses = new Set(ownAddresses(held.links))
-      this.programmed = held.iptables
-    }
-    // The ports are opened first, because connections to a closed port would be refused.
-    await this.relay.serve(this.ports())
-    const wanted = predictFor(this.context, 'userspace', this.addresses).iptables
-    const { ok, errors } = await guest.apply([
-      { command: restoreCommand, input: fullInput(wanted, this.programmed, []) },
-    ])
-    if (ok) {
-      this.programmed = wanted
-      return
-    }
-    this.programmed = undefined
-    log('E', 'proxier.go:651', 'Failed to sync iptables rules', { err: errors.join('; ') })
-    throw new Error('retrying')
+  protected read(): Promise<NodeState> {
+    return this.context.guest.read('iptables', 'links')
   }
 
-  stop(): Promise<void> {
+  protected async write(wanted: NodeState, held: NodeState): Promise<StepsResult> {
+    // The ports are opened first, because connections to a closed port would be refused.
+    await this.relay.serve(this.ports())
+    return this.context.guest.apply([{ command: restoreCommand, input: fullInput(wanted.iptables, held.iptables) }])
+  }
+
+  override stop(): Promise<void> {
     return this.relay.stop()
   }
 

@@ -3,7 +3,6 @@ import { OUTSIDE } from '../../host/outside.ts'
 import type { NodeBackend, Usage, UsageReport } from '../apiserver/api-call.ts'
 import { resourceNamed } from '../apiserver/resource.ts'
 import { badRequest, notFound, StatusError } from '../apiserver/status-error.ts'
-import { syncedOn } from '../kube-proxy/sync-loop.ts'
 import type { Machine } from '../machine/machine.ts'
 import type { Network } from '../network/topology.ts'
 import { notFound as noProgram } from './container-process.ts'
@@ -153,7 +152,10 @@ export function createBackend(machine: Machine, network: Network, pods: Readonly
         network.nodes.map(({ name }) => name),
         [...pods.values()],
       ),
-    synced: (node) => syncedOn(machine, node),
+    async synced(node) {
+      const here = [...pods.values()].filter(({ pod }) => pod.spec.nodeName === node)
+      await Promise.all(here.flatMap(({ containers }) => containers.map(({ running }) => running?.synced?.())))
+    },
     async logs(request) {
       const { name: container } = request
       const worker = named(find(request.namespace, request.name), request.name, request.container)

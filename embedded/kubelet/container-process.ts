@@ -10,6 +10,8 @@ export interface RunningContainer {
   readonly placement?: Placement
   readonly exited: Promise<{ exitCode: number; signal?: number }>
   signal(name: string): void
+  /** Resolves when it has no pending changes; only programs on the host report it. */
+  synced?(): Promise<void>
   /** The process for `attach`; programs on the host have none. */
   readonly process?: Pick<GuestProcess, 'stdin' | 'resize'>
 }

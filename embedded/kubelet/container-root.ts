@@ -3,10 +3,10 @@ import type { Api } from '../apiserver/api.ts'
 import type { Service } from '../controllers/resources.ts'
 import { nodeRoot, shellProfile } from '../network/node-setup.ts'
 import type { GuestWork } from '../network/pod-link.ts'
-import { fieldValue } from './environment.ts'
-import type { ImageContext, ProcessImage } from './images/registry.ts'
-import type { NodeContext } from './node-context.ts'
-import type { ConfigMap, Container, GuestFile, Pod, Secret, Volume } from './objects.ts'
+import { dataOf, fieldValue } from './environment.ts'
+import type { ProcessImage } from './images/registry.ts'
+import type { ContainerContext, NodeContext, PodSandbox } from './node-context.ts'
+import type { Container, GuestFile, KeyToPath, Pod, Volume } from './objects.ts'
 
 /** A volume can't be made; the message is the kubelet's. */
 export class MountError extends Error {}
@@ -14,52 +14,28 @@ export class MountError extends Error {}
 /** Folder of a Pod in the guest. */
 export const podFolder = (uid: string) => `/run/pods/${uid}`
 
-interface Addresses {
-  podIP: string
-  hostIP: string
-}
-
-type Items = { key: string; path: string; mode?: number }[] | undefined
-
-/** The files of a ConfigMap or Secret in a volume: all keys, or the selected ones at their paths. */
-function keyFiles(data: Record<string, string | Uint8Array>, items: Items, mode?: number): GuestFile[] {
-  const chosen = items ?? Object.keys(data).map((key) => ({ key, path: key }))
-  return chosen.flatMap(({ key, path, mode: own }: { key: string; path: string; mode?: number }) => {
-    const content = data[key]
-    const bits = own ?? mode
-    return content === undefined ? [] : [{ path, content, ...(bits !== undefined && { mode: bits }) }]
-  })
-}
-
 type Source = Pick<Volume, 'configMap' | 'downwardAPI'> & {
-  secret?: { secretName?: string; name?: string; items?: Items; optional?: boolean; defaultMode?: number }
+  /** A projected Secret has a `name` instead. */
+  secret?: NonNullable<Volume['secret']> & { name?: string }
 }
 
-function sourceFiles(api: Api, pod: Pod, source: Source, addresses: Addresses): GuestFile[] {
-  const { namespace } = pod.metadata
-  if (source.configMap) {
-    const { name = '', items, optional, defaultMode } = source.configMap
-    const map = api.get<ConfigMap & { binaryData?: Record<string, string> }>('configmaps', namespace, name)
-    if (!map && !optional) throw new MountError(`configmap "${name}" not found`)
-    const binary = Object.entries(map?.binaryData ?? {}).map(([key, value]) => [key, Buffer.from(value, 'base64')])
-    return keyFiles({ ...map?.data, ...Object.fromEntries(binary) }, items, defaultMode)
-  }
-  if (source.secret) {
-    const { secretName, name = secretName ?? '', items, optional, defaultMode } = source.secret
-    const secret = api.get<Secret>('secrets', namespace, name)
-    if (!secret && !optional) throw new MountError(`secret "${name}" not found`)
-    const data = Object.entries(secret?.data ?? {}).map(([key, value]) => [key, Buffer.from(value, 'base64')])
-    return keyFiles(Object.fromEntries(data), items, defaultMode)
-  }
-  return (source.downwardAPI?.items ?? []).flatMap(({ path, fieldRef }) =>
-    fieldRef ? [{ path, content: fieldValue(fieldRef.fieldPath, { pod, ...addresses }) }] : [],
-  )
-}
-
-function filesOf(api: Api, pod: Pod, volume: Volume, addresses: Addresses): GuestFile[] {
-  if (volume.projected)
-    return (volume.projected.sources ?? []).flatMap((source) => sourceFiles(api, pod, source as Source, addresses))
-  return sourceFiles(api, pod, volume as Source, addresses)
+/** The files of a volume, or of one source of a projected one: all keys of an object, or the selected ones at their paths. */
+function sourceFiles(api: Api, sandbox: PodSandbox, source: Source): GuestFile[] {
+  const { configMap, secret, downwardAPI } = source
+  const object = configMap ?? secret
+  if (!object)
+    return (downwardAPI?.items ?? []).flatMap(({ path, fieldRef }) =>
+      fieldRef ? [{ path, content: fieldValue(fieldRef.fieldPath, sandbox) }] : [],
+    )
+  const kind = configMap ? 'configmap' : 'secret'
+  const name = object.name ?? secret?.secretName
+  const data = dataOf(api, sandbox.pod.metadata.namespace, kind, name)
+  if (!data && !object.optional) throw new MountError(`${kind} "${name}" not found`)
+  const chosen: KeyToPath[] = object.items ?? [...(data?.keys() ?? [])].map((key) => ({ key, path: key }))
+  return chosen.flatMap(({ key, path, mode = object.defaultMode }) => {
+    const content = data?.get(key)
+    return content === undefined ? [] : [{ path, content, ...(mode !== undefined && { mode }) }]
+  })
 }
 
 const folderOf = (pod: Pod, volume: Volume) => `${podFolder(pod.metadata.uid)}/volumes/${volume.name}`
@@ -73,7 +49,8 @@ function sourceOf(pod: Pod, volume: Volume): string {
  * Prepares all volumes of a Pod before its first container.
  * @throws MountError naming the volume, if its source does not exist
  */
-export function podVolumes(api: Api, pod: Pod, addresses: Addresses): { files: GuestFile[]; folders: string[] } {
+export function podVolumes(api: Api, sandbox: PodSandbox): { files: GuestFile[]; folders: string[] } {
+  const { pod } = sandbox
   const files: GuestFile[] = []
   const folders: string[] = []
   for (const volume of pod.spec.volumes ?? []) {
@@ -83,8 +60,9 @@ export function podVolumes(api: Api, pod: Pod, addresses: Addresses): { files: G
     if (hostPath) continue
     folders.push(folderOf(pod, volume))
     try {
-      for (const file of filesOf(api, pod, volume, addresses))
-        files.push({ ...file, path: posix.join(folderOf(pod, volume), file.path) })
+      for (const source of volume.projected?.sources ?? [volume])
+        for (const file of sourceFiles(api, sandbox, source))
+          files.push({ ...file, path: posix.join(folderOf(pod, volume), file.path) })
     } catch (error) {
       const why = error instanceof Error ? error.message : String(error)
       throw new MountError(`MountVolume.SetUp failed for volume "${volume.name}" : ${why}`)
@@ -137,7 +115,7 @@ const containerDevices = (root: string) => [
 export function containerRoot(
   { api, machine }: Pick<NodeContext, 'api' | 'machine'>,
   image: ProcessImage,
-  context: ImageContext,
+  context: ContainerContext,
   run: number,
 ): ContainerRoot {
   const { pod, container, podIP } = context

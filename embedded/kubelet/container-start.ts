@@ -1,12 +1,9 @@
-import type { Placement } from '../machine/machine.ts'
-import type { PodLink } from '../network/pod-link.ts'
 import { privilegesOf, type RunningContainer, startProcess } from './container-process.ts'
 import { type ContainerRoot, containerRoot } from './container-root.ts'
 import { containerEnvironment, expand, serviceEnvironment } from './environment.ts'
-import type { BuiltinImage, Image, ImageContext } from './images/registry.ts'
+import type { BuiltinImage, Image } from './images/registry.ts'
 import type { LogBuffer } from './log-buffer.ts'
-import type { NodeContext } from './node-context.ts'
-import type { Container, Pod } from './objects.ts'
+import type { ContainerContext, NodeContext } from './node-context.ts'
 
 const firstMs = 10_000
 const capMs = 300_000
@@ -37,22 +34,10 @@ export function goDuration(milliseconds: number): string {
   return seconds < 60 ? `${seconds}s` : `${Math.floor(seconds / 60)}m${seconds % 60}s`
 }
 
-/** The Pod around a container. `link` is absent for Pods with hostNetwork. */
-export interface PodSandbox {
-  pod: Pod
-  podIP: string
-  link: PodLink | undefined
-}
-
-/** The network namespace of a Pod. */
-function sandboxPlacement(node: NodeContext, { link }: PodSandbox): Placement {
-  return link ? { netns: link.netns } : node.network.placement(node.node.name)
-}
-
 /** The data of a container before it runs. */
 export interface PreparedContainer {
   image: Image
-  context: ImageContext
+  context: ContainerContext
   env: Record<string, string>
   /** Only processes have one. */
   root?: ContainerRoot
@@ -65,46 +50,41 @@ const searchPath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
  * @throws ContainerConfigError if a referenced object is missing
  */
 export function prepareContainer(
-  node: NodeContext,
-  sandbox: PodSandbox,
-  container: Container,
+  { api, machine }: NodeContext,
+  context: ContainerContext,
   image: Image,
   run: number,
 ): PreparedContainer {
-  const { pod, podIP } = sandbox
-  const { api } = node
-  const context: ImageContext = { pod, container, node: node.node.name, podIP }
-  const links = pod.spec.enableServiceLinks !== false
+  const { metadata, spec } = context.pod
   const env = {
     PATH: searchPath,
-    HOSTNAME: pod.spec.hostNetwork ? node.node.name : (pod.spec.hostname ?? pod.metadata.name),
+    HOSTNAME: spec.hostNetwork ? context.node : (spec.hostname ?? metadata.name),
     HOME: '/root',
     ...('start' in image ? {} : image.env),
-    ...serviceEnvironment(api, pod.metadata.namespace, links),
-    ...containerEnvironment(api, container, { pod, podIP, hostIP: node.node.address }),
+    ...serviceEnvironment(api, metadata.namespace, spec.enableServiceLinks !== false),
+    ...containerEnvironment(api, context),
   }
   if ('start' in image) return { image, context, env }
-  return { image, context, env, root: containerRoot(node, image, context, run) }
+  return { image, context, env, root: containerRoot({ api, machine }, image, context, run) }
 }
 
 /** Runs a prepared container whose root is in place, in the process namespace of `target` if given. Throws StartError when its program does not exist. */
 export function launchContainer(
   node: NodeContext,
-  sandbox: PodSandbox,
   { image, context, env, root }: PreparedContainer,
   log: LogBuffer,
   target?: number,
 ): Promise<RunningContainer> {
-  if ('start' in image || !root) return launchBuiltin(node, sandbox, image as BuiltinImage, context, env, log)
-  const { container, pod } = context
+  if ('start' in image || !root) return launchBuiltin(node, image as BuiltinImage, context, env, log)
+  const { container, pod, link } = context
   const { command, args } = container
   const own = command?.length
   const argv = own
     ? [...command, ...(args ?? [])]
     : [...(image.entrypoint ?? []), ...(args?.length ? args : image.command)]
-  const nodeProcess = node.network.placement(node.node.name).pid ?? 1
+  const nodeProcess = node.network.placement(context.node).pid ?? 1
   return startProcess(node.machine, {
-    network: sandbox.link ? { netns: sandbox.link.netns } : { pid: nodeProcess },
+    network: link ? { netns: link.netns } : { pid: nodeProcess },
     hostname: pod.spec.hostname ?? pod.metadata.name,
     root: root.root,
     workingDir: container.workingDir ?? '/',
@@ -122,15 +102,14 @@ export function launchContainer(
 }
 
 async function launchBuiltin(
-  node: NodeContext,
-  sandbox: PodSandbox,
+  { machine, api, network }: NodeContext,
   image: BuiltinImage,
-  context: ImageContext,
+  context: ContainerContext,
   env: Record<string, string>,
   log: LogBuffer,
 ): Promise<RunningContainer> {
-  const { machine, api } = node
-  const placement = sandboxPlacement(node, sandbox)
+  const { link, node } = context
+  const placement = link ? { netns: link.netns } : network.placement(node)
   const running = await image.start({
     ...context,
     machine,
@@ -145,5 +124,6 @@ async function launchBuiltin(
     ...(context.container.securityContext?.privileged && { placement: { ...placement, env } }),
     exited: running.exited.then((exitCode) => ({ exitCode })),
     signal: (name) => void running.stop(name),
+    synced: async () => running.synced?.(),
   }
 }

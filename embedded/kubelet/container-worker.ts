@@ -8,16 +8,15 @@ import type { RunningContainer } from './container-process.ts'
 import {
   goDuration,
   launchContainer,
-  type PodSandbox,
   type PreparedContainer,
   prepareContainer,
   RestartBackoff,
 } from './container-start.ts'
 import { ContainerConfigError } from './environment.ts'
 import { findImage, imageList, repositoryOf } from './images/registry.ts'
-import { LogBuffer } from './log-buffer.ts'
-import type { NodeContext } from './node-context.ts'
-import type { Container, ContainerState, ContainerStatus } from './objects.ts'
+import { LogBuffer, type OutputReader } from './log-buffer.ts'
+import type { NodeContext, PodSandbox } from './node-context.ts'
+import type { Container, ContainerState, ContainerStatus, LifecycleHandler } from './objects.ts'
 import { runHandler } from './probe.ts'
 
 const digest = (text: string) => createHash('sha256').update(text).digest('hex')
@@ -40,7 +39,6 @@ export class ContainerWorker {
   private readonly stopping = new AbortController()
   private runs = 0
   private attached: LogBuffer | undefined
-  private prepared: PreparedContainer | undefined
   private probes: ContainerProbes | undefined
   private wake: () => void = () => {}
 
@@ -68,22 +66,6 @@ export class ContainerWorker {
       state: { waiting: { reason: 'PodInitializing' } },
       lastState: {},
     }
-  }
-
-  /**
-   * Prepares the first run, so that its root can be created together with the Pod's network. Undefined if that must
-   * wait.
-   */
-  prepareFirst(): PreparedContainer | undefined {
-    const image = findImage(this.container.image ?? '')
-    if (!image) return undefined
-    try {
-      this.prepared = prepareContainer(this.node, this.sandbox, this.container, image, 0)
-      if (this.prepared.root) this.roots.push(this.prepared.root.root)
-    } catch (error) {
-      if (!(error instanceof ContainerConfigError)) throw error
-    }
-    return this.prepared
   }
 
   /**
@@ -126,14 +108,12 @@ export class ContainerWorker {
     const [stdout, stderr] = [new PassThrough(), new PassThrough()]
     const input = running?.process?.stdin
     const exited = new Promise<{ code: number; signal: null }>((resolve) => {
-      const detach = log.read(
-        {
-          output: (stream, text) => (stream === 'stdout' ? stdout : stderr).write(text),
-          end: () => resolve({ code: 0, signal: null }),
-        },
-        first,
-      )
-      stdout.on('close', detach)
+      const reader: OutputReader = {
+        chunk: (stream, text) => (stream === 'stdout' ? stdout : stderr).write(text),
+        end: () => resolve({ code: 0, signal: null }),
+      }
+      if (first) log.replay(reader)
+      stdout.on('close', log.read(reader))
     })
     void exited.then(() => [stdout, stderr].map((output) => output.end()))
     return {
@@ -170,17 +150,27 @@ export class ContainerWorker {
     const { running, container } = this
     if (!running) return
     this.probes?.stop()
-    const hook = container.lifecycle?.preStop
-    if (hook) {
-      const failure = await Promise.race([
-        runHandler(this.node, this.sandbox, container, running, hook),
-        running.exited,
-      ])
-      if (typeof failure === 'string') this.event('Warning', 'FailedPreStopHook', `PreStopHook failed: ${failure}`)
-    }
+    await this.runHook('PreStop', container.lifecycle?.preStop, running)
     const image = findImage(container.image ?? '')
     running.signal((image && !('start' in image) && image.stopSignal) || 'SIGTERM')
     await running.exited
+  }
+
+  /** Returns whether the hook, if there is one, succeeded or the container ended before. */
+  private async runHook(
+    name: 'PostStart' | 'PreStop',
+    hook: LifecycleHandler | undefined,
+    running: RunningContainer,
+  ): Promise<boolean> {
+    if (!hook) return true
+    const failure = await Promise.race([runHandler(hook, this.probeTarget(running)), running.exited])
+    if (typeof failure !== 'string') return true
+    this.event('Warning', `Failed${name}Hook`, `${name}Hook failed: ${failure}`)
+    return false
+  }
+
+  private probeTarget(running: RunningContainer) {
+    return { node: this.node, container: this.container, podIP: this.sandbox.podIP, running }
   }
 
   /** One run from the image to its end. Undefined when it could not be started. */
@@ -196,10 +186,12 @@ export class ContainerWorker {
     this.log = log
     const startedAt = timestamp()
     try {
-      this.running = await launchContainer(this.node, this.sandbox, prepared, log, this.target?.())
+      this.running = await launchContainer(this.node, prepared, log, this.target?.())
     } catch (error) {
-      log.end()
-      return this.startFailed(error, containerID)
+      const message = error instanceof Error ? error.message : String(error)
+      this.event('Warning', 'Failed', `Error: ${message}`)
+      const failed = { exitCode: 128, reason: 'StartError', message, startedAt: '1970-01-01T00:00:00Z' }
+      return this.ended(log, { ...failed, containerID })
     }
     this.event('Normal', 'Started', `Started container ${name}`)
     if (this.stopping.signal.aborted) void this.end()
@@ -209,20 +201,10 @@ export class ContainerWorker {
   }
 
   private async follow(running: RunningContainer, log: LogBuffer, startedAt: string, containerID: string) {
-    const { lifecycle } = this.container
-    const hook = lifecycle?.postStart
-    if (hook) {
-      this.changed()
-      const failure = await Promise.race([
-        runHandler(this.node, this.sandbox, this.container, running, hook),
-        running.exited,
-      ])
-      if (typeof failure === 'string') {
-        this.event('Warning', 'FailedPostStartHook', `PostStartHook failed: ${failure}`)
-        void this.end()
-      }
-    }
-    this.probes = new ContainerProbes(this.node, this.sandbox, this.container, running, {
+    const hook = this.container.lifecycle?.postStart
+    if (hook) this.changed()
+    if (!(await this.runHook('PostStart', hook, running))) void this.end()
+    this.probes = new ContainerProbes(this.probeTarget(running), {
       ready: (ready) => this.report({ ready }),
       started: (started) => this.report({ started }),
       event: (reason, message) => this.event('Warning', reason, message),
@@ -234,13 +216,16 @@ export class ContainerWorker {
     this.probes.start()
     const { exitCode, signal } = await running.exited
     this.probes.stop()
+    const reason = exitCode === 0 ? 'Completed' : 'Error'
+    return this.ended(log, { exitCode, ...(signal && { signal }), reason, startedAt, containerID })
+  }
+
+  private ended(log: LogBuffer, terminated: NonNullable<ContainerState['terminated']>): number {
     log.end()
     this.running = undefined
-    const reason = exitCode === 0 ? 'Completed' : 'Error'
-    const finishedAt = timestamp()
-    const terminated = { exitCode, ...(signal && { signal }), reason, startedAt, finishedAt, containerID }
-    this.report({ ready: false, started: false, state: { terminated } })
-    return exitCode
+    const state = { terminated: { ...terminated, finishedAt: timestamp() } }
+    this.report({ ready: false, started: false, containerID: terminated.containerID, state })
+    return terminated.exitCode
   }
 
   private async restart(running: RunningContainer): Promise<void> {
@@ -261,13 +246,11 @@ export class ContainerWorker {
     if (!image) return this.noImage(reference)
     this.event('Normal', 'Pulled', `Container image "${reference}" already present on machine`)
     try {
-      const first = this.prepared
-      this.prepared = undefined
-      if (first && first.image === image) return first
-      const prepared = prepareContainer(this.node, this.sandbox, this.container, image, this.runs)
+      const { node, sandbox, container } = this
+      const prepared = prepareContainer(node, { ...sandbox, container }, image, this.runs)
       if (prepared.root) {
-        await this.node.machine.write(prepared.root.files)
-        await this.node.network.worker.perform({ ...prepared.root.work, unmount: this.roots.splice(0) })
+        await node.machine.write(prepared.root.files)
+        await node.network.worker.perform({ ...prepared.root.work, unmount: this.roots.splice(0) })
         this.roots.push(prepared.root.root)
       }
       return prepared
@@ -295,41 +278,21 @@ export class ContainerWorker {
     this.wait('ErrImagePull', why)
   }
 
-  private startFailed(error: unknown, containerID: string): number {
-    const message = error instanceof Error ? error.message : String(error)
-    this.event('Warning', 'Failed', `Error: ${message}`)
-    const now = timestamp()
-    const terminated = {
-      exitCode: 128,
-      reason: 'StartError',
-      message,
-      startedAt: '1970-01-01T00:00:00Z',
-      finishedAt: now,
-      containerID,
-    }
-    this.report({ ready: false, started: false, containerID, state: { terminated } })
-    return 128
-  }
-
-  private wait(reason: string, message?: string): void {
-    const state: ContainerState = { waiting: { reason, ...(message !== undefined && { message }) } }
-    this.report({ state })
+  private wait(reason: string, message: string): void {
+    this.report({ state: { waiting: { reason, message } } })
   }
 
   /** Waits before the next attempt: the restart delay after an end, the kubelet's sync period after a failed start. */
   private async pause(ended: boolean): Promise<void> {
-    const { metadata } = this.sandbox.pod
+    const { name, namespace, uid } = this.sandbox.pod.metadata
     const { state } = this.status
     const milliseconds = ended ? this.backoff.next(Date.now()) : 10_000
     if (ended && state?.terminated) this.status.lastState = { terminated: state.terminated }
     if (milliseconds === 0) return
     if (ended) {
-      const failed = `restarting failed container=${this.container.name} pod=${metadata.name}_${metadata.namespace}(${metadata.uid})`
-      this.event(
-        'Warning',
-        'BackOff',
-        `Back-off restarting failed container ${this.container.name} in pod ${metadata.name}_${metadata.namespace}(${metadata.uid})`,
-      )
+      const [container, pod] = [this.container.name, `${name}_${namespace}(${uid})`]
+      this.event('Warning', 'BackOff', `Back-off restarting failed container ${container} in pod ${pod}`)
+      const failed = `restarting failed container=${container} pod=${pod}`
       this.wait('CrashLoopBackOff', `back-off ${goDuration(milliseconds)} ${failed}`)
     }
     const woken = new AbortController()

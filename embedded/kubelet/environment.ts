@@ -1,17 +1,16 @@
 import type { Api } from '../apiserver/api.ts'
 import type { Service } from '../controllers/resources.ts'
-import type { ConfigMap, Container, Pod, Secret } from './objects.ts'
+import type { ContainerContext, PodSandbox } from './node-context.ts'
+import type { ConfigMap, Secret } from './objects.ts'
 
 /** A container can't be created from its specification; the message is the kubelet's. */
 export class ContainerConfigError extends Error {}
-
-type FieldRefs = { pod: Pod; podIP: string; hostIP: string }
 
 /**
  * The value that a `fieldRef` of a Pod refers to. Throws ContainerConfigError for a path that the downward
  * API does not support.
  */
-export function fieldValue(path: string, { pod, podIP, hostIP }: FieldRefs): string {
+export function fieldValue(path: string, { pod, podIP, hostIP }: PodSandbox): string {
   const entry = /^metadata\.(labels|annotations)\['(.+)'\]$/.exec(path)
   if (entry) return pod.metadata[entry[1] as 'labels' | 'annotations']?.[entry[2] ?? ''] ?? ''
   const pairs = (map: Record<string, string> = {}) =>
@@ -43,18 +42,21 @@ export function expand(text: string, variables: Readonly<Record<string, string>>
   )
 }
 
-function dataOf(api: Api, pod: Pod, kind: 'configmap' | 'secret', name: string): Record<string, string> | undefined {
-  const { namespace } = pod.metadata
-  if (kind === 'configmap') {
-    const map = api.get<ConfigMap>('configmaps', namespace, name)
-    return map && (map.data ?? {})
-  }
-  const secret = api.get<Secret>('secrets', namespace, name)
-  const decoded = Object.entries(secret?.data ?? {}).map(([key, value]) => [
-    key,
-    Buffer.from(value, 'base64').toString(),
+/** The decoded values of a ConfigMap or Secret by key; undefined if it does not exist. */
+export function dataOf(
+  api: Api,
+  namespace: string | undefined,
+  kind: 'configmap' | 'secret',
+  name = '',
+): Map<string, Buffer> | undefined {
+  const found = api.get<ConfigMap & Secret & { binaryData?: Record<string, string> }>(`${kind}s`, namespace, name)
+  if (!found) return undefined
+  const decoded = (data: Record<string, string> = {}, encoding: BufferEncoding) =>
+    Object.entries(data).map(([key, value]): [string, Buffer] => [key, Buffer.from(value, encoding)])
+  return new Map([
+    ...decoded(found.data, kind === 'secret' ? 'base64' : 'utf8'),
+    ...decoded(found.binaryData, 'base64'),
   ])
-  return secret && Object.fromEntries(decoded)
 }
 
 interface KeyRef {
@@ -67,28 +69,28 @@ interface KeyRef {
  * A container's environment from `envFrom` and `env`, in that order, with references resolved.
  * @throws ContainerConfigError when a ConfigMap, a Secret or a key that is not optional is missing
  */
-export function containerEnvironment(api: Api, container: Container, refs: FieldRefs): Record<string, string> {
-  const { pod } = refs
+export function containerEnvironment(api: Api, context: ContainerContext): Record<string, string> {
+  const { pod, container } = context
+  const { namespace } = pod.metadata
   const result: Record<string, string> = {}
-  const need = (kind: 'configmap' | 'secret', ref: KeyRef): Record<string, string> => {
-    const data = dataOf(api, pod, kind, ref.name ?? '')
+  const need = (kind: 'configmap' | 'secret', ref: KeyRef): Map<string, Buffer> => {
+    const data = dataOf(api, namespace, kind, ref.name)
     if (!data && !ref.optional) throw new ContainerConfigError(`${kind} "${ref.name}" not found`)
-    return data ?? {}
+    return data ?? new Map()
   }
   for (const { prefix = '', configMapRef, secretRef } of container.envFrom ?? []) {
-    const data = configMapRef ? need('configmap', configMapRef) : secretRef ? need('secret', secretRef) : {}
-    for (const [key, value] of Object.entries(data)) result[prefix + key] = value
+    const data = configMapRef ? need('configmap', configMapRef) : secretRef ? need('secret', secretRef) : []
+    for (const [key, value] of data) result[prefix + key] = value.toString()
   }
   const keyed = (kind: 'configmap' | 'secret', label: string, ref: KeyRef): string | undefined => {
-    const value = need(kind, ref)[ref.key ?? '']
-    if (value === undefined && !ref.optional) {
-      throw new ContainerConfigError(`couldn't find key ${ref.key} in ${label} ${pod.metadata.namespace}/${ref.name}`)
-    }
-    return value
+    const value = need(kind, ref).get(ref.key ?? '')
+    if (value === undefined && !ref.optional)
+      throw new ContainerConfigError(`couldn't find key ${ref.key} in ${label} ${namespace}/${ref.name}`)
+    return value?.toString()
   }
   for (const { name, value, valueFrom } of container.env ?? []) {
     const found = valueFrom?.fieldRef
-      ? fieldValue(valueFrom.fieldRef.fieldPath, refs)
+      ? fieldValue(valueFrom.fieldRef.fieldPath, context)
       : valueFrom?.configMapKeyRef
         ? keyed('configmap', 'ConfigMap', valueFrom.configMapKeyRef)
         : valueFrom?.secretKeyRef

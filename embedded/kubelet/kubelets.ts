@@ -1,21 +1,22 @@
 import { createHash } from 'node:crypto'
-import type { Api, KubeObject } from '../apiserver/api.ts'
+import type { Api } from '../apiserver/api.ts'
 import type { NodeBackend } from '../apiserver/api-call.ts'
+import { gitVersion } from '../apiserver/documents.ts'
 import { timestamp } from '../apiserver/object-lifecycle.ts'
 import { createEventRecorder } from '../controllers/events.ts'
 import { processor } from '../machine/kernel-package.ts'
 import type { Machine } from '../machine/machine.ts'
 import type { NodePlan } from '../network/node-setup.ts'
+import { Prober } from '../network/prober.ts'
 import type { Network } from '../network/topology.ts'
 import { createBackend } from './backend.ts'
-import { podVolumes } from './container-root.ts'
+import { podFolder, podVolumes } from './container-root.ts'
 import { registerOwnImages } from './images/own-images.ts'
 import { imageList } from './images/registry.ts'
-import { type NodeContext, Prober } from './node-context.ts'
+import type { NodeContext } from './node-context.ts'
 import type { Node, Pod } from './objects.ts'
 import { PodWorker } from './pod-worker.ts'
 
-const kubeletVersion = 'v1.34.11'
 const architecture = processor?.kubernetes ?? process.arch
 
 interface GuestFacts {
@@ -103,7 +104,7 @@ function nodeObject(
         containerRuntimeVersion: 'embedded://1.0.0',
         kernelVersion: facts.kernelVersion,
         kubeProxyVersion: '',
-        kubeletVersion,
+        kubeletVersion: gitVersion,
         machineID: hash(`machine ${facts.bootId} ${name}`).slice(0, 32),
         operatingSystem: 'linux',
         osImage: facts.osImage,
@@ -135,30 +136,19 @@ function renewLease(api: Api, { metadata: { name, uid } }: Node): void {
     })
 }
 
-/** Updates the files of Pods that mount ConfigMaps and Secrets when these change. Returns a function that ends it. */
+/** Rewrites the files of a namespace's Pods when a ConfigMap or Secret changes. Returns a function that ends it. */
 function watchVolumes(machine: Machine, api: Api, workers: () => Iterable<PodWorker>): () => void {
-  const refresh = (kind: 'configMap' | 'secret', { metadata }: KubeObject) => {
+  const refresh = async (namespace: string | undefined) => {
     for (const { pod, sandbox } of workers()) {
-      const { volumes = [] } = pod.spec
-      const uses = volumes.some(({ configMap, secret, projected }) => {
-        const sources = [{ configMap, secret }, ...(projected?.sources ?? [])]
-        return sources.some((one) =>
-          kind === 'configMap'
-            ? one.configMap?.name === metadata.name
-            : (one.secret as { secretName?: string; name?: string } | undefined)?.secretName === metadata.name,
-        )
-      })
-      if (!uses || pod.metadata.namespace !== metadata.namespace) continue
-      const addresses = { podIP: sandbox.podIP, hostIP: pod.status?.hostIP ?? '' }
-      // The files of a missing object are kept, as in a real volume; errors while the machine ends are ignored.
-      Promise.resolve()
-        .then(() => machine.write(podVolumes(api, pod, addresses).files))
-        .catch(() => {})
+      if (pod.metadata.namespace !== namespace) continue
+      const own = `${podFolder(pod.metadata.uid)}/`
+      await machine.write(podVolumes(api, sandbox).files.filter(({ path }) => path.startsWith(own)))
     }
   }
-  const ends = (['configMap', 'secret'] as const).map((kind) =>
-    api.watch(`${kind.toLowerCase()}s`, (type, object) => {
-      if (type === 'MODIFIED') refresh(kind, object)
+  const ends = ['configmaps', 'secrets'].map((resource) =>
+    api.watch(resource, (type, { metadata }) => {
+      // The files of a missing object are kept, as in a real volume; errors while the machine ends are ignored.
+      if (type === 'MODIFIED') void refresh(metadata.namespace).catch(() => {})
     }),
   )
   return () => {

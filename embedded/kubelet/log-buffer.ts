@@ -13,9 +13,10 @@ export interface LogLine {
 
 export type OutputStream = 'stdout' | 'stderr'
 
-/** Receives a container's output in chunks, which need not be lines. */
+/** Receives a container's later output in chunks, which need not be lines, or in lines. */
 export interface OutputReader {
-  output(stream: OutputStream, chunk: string): void
+  chunk?(stream: OutputStream, text: string): void
+  line?(line: LogLine): void
   end(): void
 }
 
@@ -26,13 +27,12 @@ export class LogBuffer {
   private lines: LogLine[] = []
   private bytes = 0
   private readonly partial = new Map<OutputStream, { text: string; milliseconds: number }>()
-  private readonly followers = new Set<{ line(line: LogLine): void; end(): void }>()
   private readonly readers = new Set<OutputReader>()
   ended = false
 
   /** Receives output of one stream in chunks; lines of the two streams are not mixed. */
   write(stream: OutputStream, chunk: string): void {
-    for (const reader of this.readers) reader.output(stream, chunk)
+    for (const reader of this.readers) reader.chunk?.(stream, chunk)
     const now = Date.now()
     const open = this.partial.get(stream)
     const pieces = ((open?.text ?? '') + chunk).split(/(?<=\n)/)
@@ -51,7 +51,7 @@ export class LogBuffer {
     this.lines.push(line)
     this.bytes += text.length
     while (this.bytes > keptBytes) this.bytes -= this.lines.shift()?.text.length ?? this.bytes
-    for (const follower of this.followers) follower.line(line)
+    for (const reader of this.readers) reader.line?.(line)
   }
 
   /** The output has ended. */
@@ -59,8 +59,6 @@ export class LogBuffer {
     for (const [stream, { text, milliseconds }] of this.partial) this.add(stream, text, milliseconds)
     this.partial.clear()
     this.ended = true
-    for (const follower of this.followers) follower.end()
-    this.followers.clear()
     for (const reader of this.readers) reader.end()
     this.readers.clear()
   }
@@ -69,22 +67,14 @@ export class LogBuffer {
     return this.lines
   }
 
-  /** Calls back for each later line; returns a function that ends the subscription. */
-  follow(line: (line: LogLine) => void, end: () => void): () => void {
-    const follower = { line, end }
-    this.followers.add(follower)
-    return () => this.followers.delete(follower)
+  /** Passes all earlier output to a reader of chunks. */
+  replay(reader: OutputReader): void {
+    for (const { stream, text } of this.lines) reader.chunk?.(stream, text)
+    for (const [stream, { text }] of this.partial) reader.chunk?.(stream, text)
   }
 
-  /**
-   * Passes all later output to a reader, with `fromStart` also the earlier output. Returns a function that
-   * ends the subscription.
-   */
-  read(reader: OutputReader, fromStart: boolean): () => void {
-    if (fromStart) {
-      for (const { stream, text } of this.lines) reader.output(stream, text)
-      for (const [stream, { text }] of this.partial) reader.output(stream, text)
-    }
+  /** Passes all later output to a reader. Returns a function that ends the subscription. */
+  read(reader: OutputReader): () => void {
     if (this.ended) reader.end()
     else this.readers.add(reader)
     return () => this.readers.delete(reader)
@@ -105,17 +95,11 @@ export function logStream(log: LogBuffer, request: LogRequest): Readable {
   const wanted =
     request.tailLines === undefined ? recent : request.tailLines === 0 ? [] : recent.slice(-request.tailLines)
   for (const line of wanted) if (left > 0) write(line)
-  if (!request.follow || log.ended || left <= 0) {
-    out.end()
-    return out
+  if (!request.follow || left <= 0) return out.end()
+  const line = (next: LogLine) => {
+    write(next)
+    if (left <= 0) out.end()
   }
-  const stop = log.follow(
-    (line) => {
-      write(line)
-      if (left <= 0) out.end()
-    },
-    () => out.end(),
-  )
-  out.on('close', stop)
+  out.on('close', log.read({ line, end: () => out.end() }))
   return out
 }

@@ -8,6 +8,7 @@ export type ContainerStatus = NonNullable<PodStatus['containerStatuses']>[number
 export type ContainerState = NonNullable<ContainerStatus['state']>
 export type Probe = NonNullable<Container['readinessProbe']>
 export type Volume = NonNullable<Pod['spec']['volumes']>[number]
+export type KeyToPath = NonNullable<NonNullable<Volume['configMap']>['items']>[number]
 export type LifecycleHandler = NonNullable<NonNullable<Container['lifecycle']>['preStop']>
 
 /** A Secret as stored: values in base64. */
@@ -20,13 +21,10 @@ export interface GuestFile {
   mode?: number
 }
 
-/** The kubelet's state of a container. */
-export type ContainerView = ContainerStatus
-
 export interface PodView {
-  init: readonly ContainerView[]
-  containers: readonly ContainerView[]
-  ephemeral?: readonly ContainerView[]
+  init: readonly ContainerStatus[]
+  containers: readonly ContainerStatus[]
+  ephemeral?: readonly ContainerStatus[]
   podIP: string | undefined
   hostIP: string
   startTime: string
@@ -37,7 +35,7 @@ export interface PodView {
 type Condition = NonNullable<PodStatus['conditions']>[number]
 type Verdict = { type: string; ok: boolean; reason?: string; message?: string }
 
-const names = (views: readonly ContainerView[]) => `[${views.map(({ name }) => name).join(' ')}]`
+const names = (views: readonly ContainerStatus[]) => `[${views.map(({ name }) => name).join(' ')}]`
 const succeeded = ({ terminated }: ContainerState = {}) => terminated?.exitCode === 0
 
 /** The phase of a Pod (getPhase of pkg/kubelet/kubelet_pods.go). */

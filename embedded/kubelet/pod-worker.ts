@@ -1,11 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { timestamp } from '../apiserver/object-lifecycle.ts'
 import { hasReason } from '../apiserver/status-error.ts'
-import type { GuestWork, PodLink } from '../network/pod-link.ts'
 import { MountError, podFolder, podVolumes } from './container-root.ts'
-import type { PodSandbox } from './container-start.ts'
 import { ContainerWorker } from './container-worker.ts'
-import type { NodeContext } from './node-context.ts'
+import type { NodeContext, PodSandbox } from './node-context.ts'
 import { type Pod, podStatus } from './objects.ts'
 
 const retryMs = 2000
@@ -17,7 +15,6 @@ export class PodWorker {
   readonly containers: readonly ContainerWorker[]
   private readonly ephemeral: ContainerWorker[] = []
   private readonly node: NodeContext
-  private readonly link: PodLink | undefined
   private readonly startTime = timestamp()
   private readonly stopping = new AbortController()
   private readonly life: Promise<void>
@@ -29,8 +26,9 @@ export class PodWorker {
 
   constructor(node: NodeContext, pod: Pod) {
     this.node = node
-    this.link = pod.spec.hostNetwork ? undefined : node.network.reserve(node.node.name, pod.metadata.uid)
-    this.sandbox = { pod, podIP: this.link?.address ?? node.node.address, link: this.link }
+    const { name, address: hostIP } = node.node
+    const link = pod.spec.hostNetwork ? undefined : node.network.reserve(name, pod.metadata.uid)
+    this.sandbox = { pod, node: name, podIP: link?.address ?? hostIP, hostIP, link }
     const worker = (field: 'initContainers' | 'containers') =>
       (pod.spec[field] ?? []).map((one) => new ContainerWorker(node, this.sandbox, one, field, () => this.sync()))
     this.init = worker('initContainers')
@@ -145,29 +143,19 @@ export class PodWorker {
     await this.leave()
   }
 
-  /**
-   * Creates network, volumes and the roots of all containers in one script. Returns false if a part is
-   * missing and it must be retried.
-   */
+  /** Creates network and volumes. Returns false if a part is missing and it must be retried. */
   private async join(): Promise<boolean> {
-    const { machine, network, api, node, events } = this.node
+    const { machine, network, api } = this.node
     try {
-      const { files, folders } = podVolumes(api, this.pod, { podIP: this.sandbox.podIP, hostIP: node.address })
-      const roots = [...this.init, ...this.containers].flatMap((worker) => worker.prepareFirst()?.root ?? [])
-      await machine.write([...files, ...roots.flatMap((root) => root.files)])
-      const work: GuestWork = {
-        folders: [...folders, ...roots.flatMap((root) => root.work.folders ?? [])],
-        mounts: roots.flatMap((root) => root.work.mounts ?? []),
-      }
-      if (this.link) await network.attach(this.link, work)
-      else if (work.folders?.length) await network.worker.perform(work)
+      const { files, folders } = podVolumes(api, this.sandbox)
+      await machine.write([...files, ...folders.map((folder) => ({ path: `${folder}/`, content: '' }))])
+      if (this.sandbox.link) await network.attach(this.sandbox.link)
       this.attached = true
       this.startEphemeral()
       this.sync()
       return true
     } catch (error) {
-      const message = error instanceof Error ? error.message : String(error)
-      events.event(this.pod, 'Warning', error instanceof MountError ? 'FailedMount' : 'FailedCreatePodSandBox', message)
+      this.warn(error instanceof MountError ? 'FailedMount' : 'FailedCreatePodSandBox', error)
       return false
     }
   }
@@ -176,16 +164,21 @@ export class PodWorker {
   private async leave(): Promise<void> {
     if (!this.attached) return
     this.attached = false
-    const folder = podFolder(this.pod.metadata.uid)
+    const { network } = this.node
     const unmount = this.all.flatMap((worker) => worker.roots)
-    const work: GuestWork = { unmount, remove: [folder] }
     try {
-      if (this.link) await this.node.network.detach(this.link, work)
-      else await this.node.network.worker.perform(work)
+      await Promise.all([
+        this.sandbox.link && network.detach(this.sandbox.link),
+        network.worker.perform({ unmount, remove: [podFolder(this.pod.metadata.uid)] }),
+      ])
     } catch (error) {
-      const message = error instanceof Error ? error.message : String(error)
-      this.node.events.event(this.pod, 'Warning', 'FailedKillPod', `error killing pod: ${message}`)
+      this.warn('FailedKillPod', error, 'error killing pod: ')
     }
+  }
+
+  private warn(reason: string, error: unknown, before = ''): void {
+    const message = error instanceof Error ? error.message : String(error)
+    this.node.events.event(this.pod, 'Warning', reason, before + message)
   }
 
   /** Schedules one status update for all changes in this turn of the event loop. */
@@ -199,7 +192,7 @@ export class PodWorker {
   }
 
   private publish(): void {
-    const { api, node } = this.node
+    const { api } = this.node
     const { namespace, name, uid } = this.pod.metadata
     const stored = api.get<Pod>('pods', namespace, name)
     if (stored?.metadata.uid !== uid) return
@@ -208,7 +201,7 @@ export class PodWorker {
       containers: this.containers.map(({ status }) => structuredClone(status)),
       ephemeral: this.ephemeral.map(({ status }) => structuredClone(status)),
       podIP: this.attached || stored.status?.podIP ? this.sandbox.podIP : undefined,
-      hostIP: node.address,
+      hostIP: this.sandbox.hostIP,
       startTime: this.startTime,
       sandbox: this.attached,
     }

@@ -1,20 +1,18 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import type { Machine, Placement } from '../machine/machine.ts'
+import { type Answer, statusOf } from '../network/prober.ts'
 import { notFound, type RunningContainer } from './container-process.ts'
-import type { PodSandbox } from './container-start.ts'
-import type { Answer, NodeContext, Prober } from './node-context.ts'
+import type { NodeContext } from './node-context.ts'
 import type { Container, LifecycleHandler, Probe } from './objects.ts'
 
 /** Undefined if the probe succeeded, else the kubelet's message. */
 export type ProbeFailure = string | undefined
 
+/** A run of a container that is probed. */
 export interface ProbeTarget {
-  machine: Machine
-  prober: Prober
+  node: NodeContext
   container: Container
   podIP: string
-  /** The container's own namespaces, for commands. */
-  placement: Placement | undefined
+  running: RunningContainer
 }
 
 /** The number of a port, which may be the name of a container's port. Throws if the name does not exist. */
@@ -42,7 +40,7 @@ function httpFailure(answer: Answer, url: string, address: string): ProbeFailure
   if (answer.kind === 'refused') return `Get "${url}": dial tcp ${address}: connect: connection refused`
   if (answer.kind !== 'line')
     return `Get "${url}": context deadline exceeded (Client.Timeout exceeded while awaiting headers)`
-  const status = Number(/^HTTP\/\S+ (\d{3})/.exec(answer.line)?.[1])
+  const status = statusOf(answer.line)
   if (!status) return `Get "${url}": net/http: HTTP/1.x transport connection broken: malformed HTTP response`
   return status >= 200 && status < 400 ? undefined : `HTTP probe failed with statuscode: ${status}`
 }
@@ -52,60 +50,50 @@ function httpFailure(answer: Answer, url: string, address: string): ProbeFailure
  * success).
  */
 export async function runProbe(probe: Probe, target: ProbeTarget): Promise<ProbeFailure> {
-  const { prober, container, podIP, machine, placement } = target
+  const { node, container, podIP, running } = target
   const seconds = probe.timeoutSeconds ?? 1
   try {
     if (probe.httpGet) {
       const { host = podIP, path = '/', scheme = 'HTTP', httpHeaders } = probe.httpGet
       const port = portNumber(probe.httpGet.port as number | string, container)
       const address = `${host}:${port}`
-      const answer = await prober.try(host, port, seconds, requestText(path, address, httpHeaders))
+      const answer = await node.prober.try(host, port, seconds, requestText(path, address, httpHeaders))
       return httpFailure(answer, `${scheme.toLowerCase()}://${address}${path}`, address)
     }
-    if (probe.tcpSocket || probe.grpc) {
+    const socket = probe.tcpSocket ?? probe.grpc
+    if (socket) {
       const host = probe.tcpSocket?.host ?? podIP
-      const port = portNumber((probe.tcpSocket ?? probe.grpc)?.port as number | string, container)
-      const answer = await prober.try(host, port, seconds)
-      if (answer.kind === 'open') return undefined
-      return answer.kind === 'refused'
-        ? `dial tcp ${host}:${port}: connect: connection refused`
-        : `dial tcp ${host}:${port}: i/o timeout`
+      const port = portNumber(socket.port as number | string, container)
+      const { kind } = await node.prober.try(host, port, seconds)
+      if (kind === 'open') return undefined
+      return `dial tcp ${host}:${port}: ${kind === 'refused' ? 'connect: connection refused' : 'i/o timeout'}`
     }
     if (!probe.exec) return undefined
     const { command = [] } = probe.exec
-    if (!placement) return notFound(command)
-    const { exitCode, stdout, stderr } = await machine.run(command, placement, {
+    if (!running.placement) return notFound(command)
+    const { exitCode, stdout, stderr } = await node.machine.run(command, running.placement, {
       timeoutMs: seconds * 1000,
     })
     return exitCode === 0 ? undefined : `${stdout}${stderr}`
   } catch (error) {
-    return probe.exec
-      ? `command timed out: "${probe.exec.command?.join(' ')}" timed out after ${seconds}s`
-      : error instanceof Error
-        ? error.message
-        : String(error)
+    if (probe.exec) return `command timed out: "${probe.exec.command?.join(' ')}" timed out after ${seconds}s`
+    return error instanceof Error ? error.message : String(error)
   }
 }
 
 /** Runs a postStart or preStop handler. Resolves with the reason if it failed, or undefined. */
-export async function runHandler(
-  { machine, prober }: NodeContext,
-  { podIP }: PodSandbox,
-  container: Container,
-  { placement }: RunningContainer,
-  handler: LifecycleHandler,
-): Promise<string | undefined> {
-  if (handler.exec) {
-    const { command = [] } = handler.exec
+export async function runHandler(handler: LifecycleHandler, target: ProbeTarget): Promise<string | undefined> {
+  const { exec, sleep, httpGet, tcpSocket } = handler
+  if (exec) {
+    const { command = [] } = exec
+    const { placement } = target.running
     if (!placement) return notFound(command)
-    const { exitCode, stdout, stderr } = await machine.run(command, placement)
+    const { exitCode, stdout, stderr } = await target.node.machine.run(command, placement)
     return exitCode === 0 ? undefined : `command '${command.join(' ')}' exited with ${exitCode}: ${stdout}${stderr}`
   }
-  if (handler.sleep) {
-    await delay(handler.sleep.seconds * 1000)
+  if (sleep) {
+    await delay(sleep.seconds * 1000)
     return undefined
   }
-  const { httpGet, tcpSocket } = handler
-  const probe = { timeoutSeconds: 30, ...(httpGet && { httpGet }), ...(tcpSocket && { tcpSocket }) }
-  return runProbe(probe, { machine, prober, container, podIP, placement })
+  return runProbe({ timeoutSeconds: 30, ...(httpGet && { httpGet }), ...(tcpSocket && { tcpSocket }) }, target)
 }

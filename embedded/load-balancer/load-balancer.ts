@@ -1,6 +1,7 @@
 import type { Api } from '../apiserver/api.ts'
 import { isNodeReady, type Node, type Service } from '../controllers/resources.ts'
 import type { Machine } from '../machine/machine.ts'
+import { Prober } from '../network/prober.ts'
 import type { Network } from '../network/topology.ts'
 
 /** A health check of a node: whether it has a ready endpoint of this Service (Service.spec.healthCheckNodePort). */
@@ -61,24 +62,19 @@ export function balancedAddresses(
 
 /** Interval of the health checks; cloud load balancers query them every few seconds. */
 const healthIntervalMs = 2000
-const healthTimeoutMs = 1000
+const healthTimeoutSeconds = 1
 /** Polls more often for a while after a change, because kube-proxy needs less than a second. */
 const frequentPhaseMs = 3000
 const frequentIntervalMs = 300
 
 /**
- * Implements the load balancer in front of the cluster: in the guest's own network, which is "outside", it maintains a route
- * for each load balancer address to the nodes that receive its traffic. kube-proxy handles the packets on the nodes.
+ * The load balancer in front of the cluster: in the guest's own network, which is "outside", it maintains a route for each load
+ * balancer address to the nodes that receive its traffic. kube-proxy handles the packets on the nodes.
  */
-export function startLoadBalancer(options: { machine: Machine; network: Network; api: Api }): { stop(): void } {
-  const balancer = new LoadBalancer(options)
-  return { stop: () => balancer.stop() }
-}
-
-class LoadBalancer {
-  private readonly machine: Machine
+export class LoadBalancer {
   private readonly network: Network
   private readonly api: Api
+  private readonly prober: Prober
   private readonly endWatches: (() => void)[]
   private present: BalancedAddress[] = []
   private timer: NodeJS.Timeout | undefined
@@ -88,9 +84,9 @@ class LoadBalancer {
   private changedAt = 0
 
   constructor({ machine, network, api }: { machine: Machine; network: Network; api: Api }) {
-    this.machine = machine
     this.network = network
     this.api = api
+    this.prober = new Prober(machine, {})
     this.endWatches = ['services', 'nodes', 'endpointslices'].map((resource) =>
       api.watch(resource, () => {
         if (resource !== 'nodes') this.changedAt = Date.now()
@@ -103,6 +99,7 @@ class LoadBalancer {
     this.stopped = true
     clearTimeout(this.timer)
     for (const end of this.endWatches) end()
+    void this.prober.stop()
   }
 
   private request(): void {
@@ -142,11 +139,11 @@ class LoadBalancer {
 
   /** Queries all health checks in parallel. */
   private async healthy(services: readonly Service[], nodes: readonly Node[]): Promise<Set<string>> {
-    const keys = healthChecks(services, nodes).map(healthKey)
+    const checks = healthChecks(services, nodes)
     const statuses = await Promise.all(
-      keys.map((key) => this.machine.status(`http://${key}/healthz`, healthTimeoutMs).catch(() => undefined)),
+      checks.map(({ node, port }) => this.prober.httpStatus(node, port, '/healthz', healthTimeoutSeconds)),
     )
-    return new Set(keys.filter((_, index) => statuses[index] === 200))
+    return new Set(checks.filter((_, index) => statuses[index] === 200).map(healthKey))
   }
 }
 

@@ -3,15 +3,13 @@
 // and 4 to and from the host.
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { closeSync, mkdirSync, openSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
-import { get } from 'node:http'
 import { createServer, Socket } from 'node:net'
 import { dirname } from 'node:path'
 import { ReadStream, WriteStream } from 'node:tty'
 import { afterOutput, FifoPool } from './fifo-pool.ts'
 import { encodeData, encodeFrame, type Frame, FrameDecoder, FrameType } from './frame.ts'
 import { type ScriptRequest, type SpawnRequest, spawnArguments } from './placement.ts'
-import { ScriptPool } from './script-pool.ts'
-import type { ScriptShell } from './script-shell.ts'
+import { ScriptPool, type ScriptShell } from './script-shell.ts'
 
 // The environment that every program expects, set here to avoid starting processes for it.
 for (const folder of ['/dev/shm', '/run/netns', '/run/lock']) mkdirSync(folder)
@@ -80,7 +78,7 @@ function start(stream: number, request: SpawnRequest): void {
   const stdout = pipes.output()
   const stderr = pipes.output()
   const child = spawn(program, rest, {
-    cwd: request.cwd ?? '/',
+    cwd: '/',
     // Only interactive commands get a UTF-8 locale, because a program reads ten files to load it.
     env: { ...environment, ...(request.tty ? { LANG: 'C.UTF-8' } : {}), ...request.env },
     detached: true,
@@ -167,15 +165,6 @@ function forward(stream: number, socketPath: string): void {
   server.listen(socketPath, () => send(stream, FrameType.done))
 }
 
-function askStatus(stream: number, url: string, timeout: number): void {
-  const request = get(url, { agent: false, timeout }, (response) => {
-    response.resume()
-    send(stream, FrameType.done, JSON.stringify({ status: response.statusCode }))
-  })
-  request.on('timeout', () => request.destroy(new Error(`no answer within ${timeout} ms`)))
-  request.on('error', (error) => fail(stream, error))
-}
-
 function handle({ stream, type, payload }: Frame): void {
   const json = () => JSON.parse(payload.toString()) as Record<string, never>
   const target = processes.get(stream)?.child.stdin ?? connections.get(stream)
@@ -195,15 +184,8 @@ function handle({ stream, type, payload }: Frame): void {
     case FrameType.write:
       write(stream, payload)
       break
-    case FrameType.remove:
-      rmSync(json().path ?? '', { recursive: true, force: true })
-      send(stream, FrameType.done)
-      break
     case FrameType.forward:
       forward(stream, json().socket ?? '')
-      break
-    case FrameType.get:
-      askStatus(stream, json().url ?? '', json().timeoutMs ?? 1000)
       break
     case FrameType.data:
       target?.write(payload)
@@ -231,4 +213,4 @@ input.on('data', (bytes: Buffer) => {
 // The host process has ended, so this kernel ends too.
 input.on('end', () => process.exit(0))
 input.on('error', () => process.exit(1))
-send(0, FrameType.ready, JSON.stringify({ version: 1 }))
+send(0, FrameType.ready)

@@ -1,7 +1,7 @@
 import { mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Progress } from '../../host/progress.ts'
-import { bytesBelow, runSupervised, type Supervised, stallSeconds } from '../../host/supervised.ts'
+import { bytesBelow, runSupervised, runTool, type Supervised, stallSeconds } from '../../host/supervised.ts'
 import { isFullDisk, noSpace, SystemTrouble } from '../../host/system-trouble.ts'
 
 export interface AptDownload {
@@ -15,8 +15,6 @@ export interface AptDownload {
   closure?: 'all' | 'missing'
   /** A folder of sources to use instead of the system's. */
   sources?: string
-  /** Ends it. */
-  signal?: AbortSignal
 }
 
 /** Shorter timeouts for servers that do not respond than apt's defaults, which add up to minutes. */
@@ -31,7 +29,7 @@ const WITH_DEPENDENCIES = ['install', '--download-only', '--yes', '--no-install-
  * @throws Error with the next step if the first package is unknown or a download fails; SystemTrouble if the disk is full
  */
 export async function aptDownload(
-  { cache, name, packages, closure, sources, signal }: AptDownload,
+  { cache, name, packages, closure, sources }: AptDownload,
   progress: Progress,
 ): Promise<string> {
   const state = join(cache, 'apt', sources ? `state-${name}` : 'state')
@@ -60,15 +58,13 @@ export async function aptDownload(
       ...APT_TIMEOUTS,
     ],
   ]
-  // The total of all concurrent downloads, for one line of progress.
+  // The total of all downloads, for one line of progress.
   const reached = () => bytesBelow(join(cache, 'apt'))
   const before = reached()
   const megabytes = (bytes: number) => (Math.max(0, bytes - before) / 1_000_000).toFixed(1)
-  const run = async (stage: string, program: string, words: readonly string[]) => {
+  const run = (stage: string, program: string, words: readonly string[]) => {
     const onProgress = (bytes: number) => progress.update?.(`${stage}, ${megabytes(bytes)} MB`)
-    const ended = await runSupervised([program, ...own, ...words], { cwd: archives, reached, onProgress, signal })
-    signal?.throwIfAborted()
-    return ended
+    return runSupervised([program, ...own, ...words], { cwd: archives, reached, onProgress })
   }
   const update = await run('package lists', 'apt-get', ['update'])
   const refusal = refusalOf(update, cache)
@@ -99,9 +95,9 @@ function refusalOf({ exitCode, stdout, stderr, stalled }: Supervised, cache: str
   return (stderr.trim().split('\n').at(-1) || `exit code ${exitCode}`).replace(/^[EW]: /, '').replace(/\.$/, '')
 }
 
-/** The packages in a folder. */
-export function archivesIn(folder: string): string[] {
-  return readdirSync(folder)
-    .filter((name) => name.endsWith('.deb'))
-    .map((name) => join(folder, name))
+/** Unpacks the packages of a folder, each into the tree that `place` returns for its name, and removes them. */
+export async function unpackArchives(folder: string, place: (archive: string) => string): Promise<void> {
+  for (const name of readdirSync(folder).filter((entry) => entry.endsWith('.deb')))
+    await runTool(['dpkg-deb', '--extract', join(folder, name), place(name)], folder)
+  rmSync(folder, { recursive: true, force: true })
 }

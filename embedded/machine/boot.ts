@@ -45,7 +45,8 @@ export async function bootKernel(options: BootOptions): Promise<Kernel> {
   const output = openSync(consoleFile, 'w', 0o600)
   const child = spawn('sh', ['-c', supervisor, 'sh', ...start.command], {
     cwd: start.cwd,
-    env: { PATH: process.env.PATH, HOME: options.directory, ...start.env },
+    // Debian's ordinary users do not have pivot_root on their PATH.
+    env: { PATH: `${process.env.PATH}:/usr/sbin:/sbin`, HOME: options.directory, ...start.env },
     stdio: ['ignore', output, output, 'pipe', 'pipe', 'pipe'],
     // A separate process group: Ctrl-C in the terminal signals only this process, which then ends the group.
     detached: true,

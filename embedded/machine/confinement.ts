@@ -1,27 +1,10 @@
 import { spawnSync } from 'node:child_process'
 import { existsSync, lstatSync, readdirSync, readFileSync, realpathSync } from 'node:fs'
 import { join } from 'node:path'
-import { ensureArtifact, proveArtifact } from '../../host/artifact.ts'
-import { projectRoot } from '../../host/layout.ts'
 import { GUEST_CONFINE } from './placement.ts'
-import { compile } from './xstate-shim.ts'
-
-const SOURCE = join(projectRoot, 'embedded/machine/confine.c')
 
 /** The program of confine.c in a tree of packages. */
 export const CONFINE = GUEST_CONFINE.slice(1)
-
-/** Compiles confine.c into a tree of packages, once for each state of its source. Throws Error with the compiler's message. */
-export async function ensureConfine(tree: string): Promise<void> {
-  await ensureArtifact({
-    path: join(tree, CONFINE),
-    parts: [readFileSync(SOURCE, 'utf8')],
-    make: (fresh) => compile(tree, ['-static'], SOURCE, fresh),
-  })
-}
-
-/** As proveArtifact does. */
-export const proveConfine = (tree: string): string | undefined => proveArtifact(join(tree, CONFINE))
 
 /** The mechanisms that protect this machine's files from a kernel and root in it. */
 export interface Confinement {

@@ -2,7 +2,7 @@
 import { deflateRawSync, inflateRawSync } from 'node:zlib'
 
 /**
- * The type of a frame. Host to guest: spawn … get; guest to host: ready … opened; data, end and error in both
+ * The type of a frame. Host to guest: spawn … script; guest to host: ready … opened; data, end and error in both
  * directions.
  */
 export const FrameType = {
@@ -18,11 +18,7 @@ export const FrameType = {
   forward: 5,
   /** JSON ScriptRequest: run a shell script in a waiting shell; ends with `exit`. */
   script: 6,
-  /** JSON {url, timeoutMs}: an HTTP GET by the agent itself; answered by `done` with JSON {status}, or `error`. */
-  get: 7,
-  /** JSON {path}: remove a file or a folder with all that is in it; answered by `done` or `error`. */
-  remove: 8,
-  /** JSON {version}: the agent is up. */
+  /** The agent is up. */
   ready: 10,
   /** JSON {pid}. */
   started: 11,

@@ -9,6 +9,8 @@ import { consoleTail, describeKernelEnd } from './kernel-end.ts'
 import type { GuestProcess, Machine, Placement, RunResult, ScriptPlace, SpawnOptions } from './machine.ts'
 import { SerialLine } from './serial-line.ts'
 
+type ExitStatus = Awaited<GuestProcess['exited']>
+
 /** Receives the frames of one stream. */
 type Listener = (frame: Frame) => void
 
@@ -106,13 +108,13 @@ class GuestMachine implements Machine {
     return stream
   }
 
-  /** Sends a request that is answered by `done` or `error`; resolves to the answer's content. */
-  private ask(type: number, payload: Uint8Array | string): Promise<{ stream: number; said: Buffer }> {
+  /** Sends a request that is answered by `done` or `error`; resolves to its stream. */
+  private ask(type: number, payload: Uint8Array | string): Promise<number> {
     return new Promise((resolve, reject) => {
-      const stream = this.open((frame) => {
-        if (frame.type === FrameType.done) resolve({ stream, said: frame.payload })
-        else reject(new MachineGone(frame.payload.toString()))
+      const stream = this.open(({ type: answer, payload: reason }) => {
         this.listeners.delete(stream)
+        if (answer === FrameType.done) resolve(stream)
+        else reject(new MachineGone(reason.toString()))
       })
       this.send(stream, type, payload)
     })
@@ -129,11 +131,11 @@ class GuestMachine implements Machine {
           done()
         },
       })
-      let settle: (end: { code: number | null; signal: string | null }) => void = () => {}
-      const exited = new Promise<{ code: number | null; signal: string | null }>((done) => {
+      let settle: (end: ExitStatus) => void = () => {}
+      const exited = new Promise<ExitStatus>((done) => {
         settle = done
       })
-      const finish = (end: { code: number | null; signal: string | null }) => {
+      const finish = (end: ExitStatus) => {
         this.listeners.delete(stream)
         stdout.end()
         stderr.end()
@@ -158,64 +160,57 @@ class GuestMachine implements Machine {
     })
   }
 
-  async run(
+  run(
     command: readonly string[],
     placement: Placement = {},
-    options: { stdin?: string | Uint8Array; timeoutMs?: number } = {},
+    { stdin = '', timeoutMs }: { stdin?: string | Uint8Array; timeoutMs?: number } = {},
   ): Promise<RunResult> {
-    const child = await this.spawn(command, placement)
-    const stdout: Buffer[] = []
-    const stderr: Buffer[] = []
-    child.stdout.on('data', (bytes: Buffer) => stdout.push(bytes))
-    child.stderr.on('data', (bytes: Buffer) => stderr.push(bytes))
-    // A short command's output and end arrive together: the streams deliver what they hold only afterwards.
-    const delivered = [child.stdout, child.stderr].map((output) => once(output, 'end'))
-    child.stdin.end(options.stdin ?? '')
-    let late = false
-    const timer =
-      options.timeoutMs === undefined
-        ? undefined
-        : setTimeout(() => {
-            late = true
-            child.kill('SIGKILL')
-          }, options.timeoutMs)
-    const { code, signal } = await child.exited
-    clearTimeout(timer)
-    await Promise.all(delivered)
-    if (late) throw new MachineGone(`"${command.join(' ')}" did not end within ${options.timeoutMs} ms`)
-    if (this.gone !== undefined) throw new MachineGone(`the embedded kernel ${this.gone}`)
-    return {
-      exitCode: code ?? 128 + (signal ? 9 : 0),
-      stdout: Buffer.concat(stdout).toString(),
-      stderr: Buffer.concat(stderr).toString(),
-    }
+    return this.result(
+      FrameType.spawn,
+      { ...placement, command },
+      `"${command.join(' ')}"`,
+      timeoutMs,
+      Buffer.from(stdin),
+    )
   }
 
-  async script(text: string, place: ScriptPlace = {}, options: { timeoutMs?: number } = {}): Promise<RunResult> {
-    const stdout: Buffer[] = []
-    const stderr: Buffer[] = []
-    const { pid, netns } = place
+  script(text: string, { pid, netns }: ScriptPlace = {}, options: { timeoutMs?: number } = {}): Promise<RunResult> {
+    return this.result(FrameType.script, { pid, netns, script: text }, 'a script', options.timeoutMs)
+  }
+
+  /** The output and exit code of a request that starts a process. Rejects if it takes too long or the machine has ended. */
+  private async result(
+    type: number,
+    request: object,
+    what: string,
+    timeoutMs?: number,
+    stdin?: Uint8Array,
+  ): Promise<RunResult> {
+    const output: Record<number, Buffer[]> = { [FrameType.data]: [], [FrameType.errorData]: [] }
+    const textOf = (part: number) => Buffer.concat(output[part] ?? []).toString()
     let timer: NodeJS.Timeout | undefined
-    let late = false
     const exitCode = await new Promise<number>((resolve, reject) => {
-      const stream = this.open(({ type, payload }) => {
-        if (type === FrameType.data) stdout.push(payload)
-        else if (type === FrameType.errorData) stderr.push(payload)
+      let late: Error | undefined
+      const stream = this.open((frame) => {
+        output[frame.type]?.push(frame.payload)
+        if (frame.type !== FrameType.exit && frame.type !== FrameType.error) return
+        this.listeners.delete(stream)
+        if (frame.type === FrameType.error) reject(new MachineGone(frame.payload.toString()))
+        else if (late) reject(late)
         else {
-          this.listeners.delete(stream)
-          if (type === FrameType.exit) resolve((JSON.parse(payload.toString()) as { code: number }).code)
-          else reject(new MachineGone(payload.toString()))
+          const { code, signal } = JSON.parse(frame.payload.toString()) as ExitStatus
+          resolve(code ?? 128 + (signal ? 9 : 0))
         }
       })
-      this.send(stream, FrameType.script, JSON.stringify({ pid, netns, script: text }))
-      if (options.timeoutMs === undefined) return
+      this.send(stream, type, JSON.stringify(request))
+      if (stdin) this.sendData(stream, stdin, () => this.send(stream, FrameType.end))
+      if (timeoutMs === undefined) return
       timer = setTimeout(() => {
-        late = true
+        late = new MachineGone(`${what} did not end within ${timeoutMs} ms`)
         this.send(stream, FrameType.kill, JSON.stringify({ signal: 'SIGKILL' }))
-      }, options.timeoutMs)
+      }, timeoutMs)
     }).finally(() => clearTimeout(timer))
-    if (late) throw new MachineGone(`a script did not end within ${options.timeoutMs} ms`)
-    return { exitCode, stdout: Buffer.concat(stdout).toString(), stderr: Buffer.concat(stderr).toString() }
+    return { exitCode, stdout: textOf(FrameType.data), stderr: textOf(FrameType.errorData) }
   }
 
   async write(files: readonly { path: string; content: string | Uint8Array; mode?: number }[]): Promise<void> {
@@ -227,23 +222,14 @@ class GuestMachine implements Machine {
     )
   }
 
-  async remove(paths: readonly string[]): Promise<void> {
-    await Promise.all(paths.map((path) => this.ask(FrameType.remove, JSON.stringify({ path }))))
-  }
-
   async forward(netns: string, address: string, port: number, hostPort: number): Promise<void> {
     const socket = `/run/forward-${netns}-${port}`
-    const { stream } = await this.ask(FrameType.forward, JSON.stringify({ socket }))
+    const stream = await this.ask(FrameType.forward, JSON.stringify({ socket }))
     this.forwards.set(stream, hostPort)
     const listen = `TCP-LISTEN:${port},bind=${address},fork,reuseaddr,backlog=64`
     const relay = await this.spawn(['socat', listen, `UNIX-CONNECT:${socket}`], { netns })
     relay.stdout.resume()
     relay.stderr.resume()
-  }
-
-  async status(url: string, timeoutMs: number): Promise<number> {
-    const { said } = await this.ask(FrameType.get, JSON.stringify({ url, timeoutMs }))
-    return (JSON.parse(said.toString()) as { status: number }).status
   }
 
   /** Connects a connection from the guest with a TCP port of the host's loopback interface. */

@@ -2,12 +2,10 @@ import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync,
 import { arch } from 'node:os'
 import { basename, join } from 'node:path'
 import type { Progress } from '../../host/progress.ts'
-import { runTool } from '../../host/supervised.ts'
 import { SystemTrouble } from '../../host/system-trouble.ts'
-import { aptDownload, archivesIn } from './apt-download.ts'
+import { aptDownload, unpackArchives } from './apt-download.ts'
 import { type SourcesFile, sourcesOfRelease } from './apt-sources.ts'
 import type { Addition } from './package-tree.ts'
-import { SHIM_FOLDER, shimVariable } from './xstate-shim.ts'
 
 /**
  * The release whose kernel is used on every Debian: 6.12 maps the pages around a fault at once (um_tlb_sync), which makes a lab 25%
@@ -31,6 +29,10 @@ const processors: Record<string, { name: string; kubernetes: string; loader: str
 /** That of this machine; undefined for others. */
 export const processor = processors[arch()]
 
+/** Why User-Mode Linux can't run here, as a clause; undefined where it can. */
+export const umlTrouble = (): string | undefined =>
+  arch() === 'x64' ? undefined : `User-Mode Linux is built for x86-64 only, and this is "${arch()}"`
+
 const LOADER = processor?.loader ?? ''
 /** Where a usr-merged tree has its libraries. */
 export const LIBRARIES = `usr/lib/${processor?.name}-linux-gnu`
@@ -48,6 +50,11 @@ export const FIRST_PROGRAM = 'usr/lib/uml/first'
 /** A tree of packages that is a whole root file system, so that no program of the machine is used. */
 export const isWholeRoot = (tree: string) => existsSync(join(tree, FIRST_PROGRAM))
 
+/** The folder of a tree in which its kernel is started, with the kernel's own C library if it needs one. */
+const KERNEL_FOLDER = 'usr/lib/uml/libc'
+/** The library of xstate-shim.c, which is preloaded: without it, User-Mode Linux crashes on processors with AMX. */
+export const SHIM = `${KERNEL_FOLDER}/xstate-shim.so`
+
 /** The kernel of a tree, and how to start it. */
 export interface KernelProgram {
   /** The program, behind the environment it needs. */
@@ -58,60 +65,50 @@ export interface KernelProgram {
 
 /** How to start the kernel of a finished tree. */
 export function kernelProgram(tree: string): KernelProgram {
-  const directory = join(tree, SHIM_FOLDER)
+  const directory = join(tree, KERNEL_FOLDER)
   // Not for the shell and taskset that start it: they are the host's.
   const ownLibc = existsSync(join(directory, LOADER)) ? ['LD_LIBRARY_PATH=.'] : []
   const env = isWholeRoot(tree) ? runFrom(tree, 'usr/bin/env') : ['env']
-  return { command: [...env, ...ownLibc, shimVariable, join(tree, 'usr/bin/linux.uml')], directory }
+  // A relative path, as spaces and colons would end it.
+  const preload = `LD_PRELOAD=./${basename(SHIM)}`
+  return { command: [...env, ...ownLibc, preload, join(tree, 'usr/bin/linux.uml')], directory }
 }
 
 /** The kernel as one more part of a tree on Debian; undefined where it is a package of the system's own release. */
 export function kernelAddition(cache: string): Addition | undefined {
   const { ID: id, VERSION_CODENAME: own = '' } = osRelease()
   if (processor !== processors.x64 || id !== 'debian' || own === RELEASE || !own) return undefined
-  return { name: `${KERNEL}/${RELEASE}`, fetch: (progress, signal) => fetchKernel({ cache, own, signal }, progress) }
+  return { name: `${KERNEL}/${RELEASE}`, add: (tree, progress) => addKernel(tree, cache, own, progress) }
 }
 
-async function fetchKernel(
-  { cache, own, signal }: { cache: string; own: string; signal: AbortSignal },
-  progress: Progress,
-): Promise<(tree: string) => Promise<void>> {
+async function addKernel(tree: string, cache: string, own: string, progress: Progress): Promise<void> {
   const name = `${KERNEL}-${RELEASE}`
+  const sources = join(cache, 'apt', `sources-${name}`)
+  rmSync(sources, { recursive: true, force: true })
+  mkdirSync(sources, { recursive: true })
+  const [byCodename, byAlias] = [[own], ALIASES].map((names) => sourcesOfRelease(systemSources(), names, RELEASE))
+  const files = byCodename?.length ? byCodename : (byAlias ?? [])
+  for (const file of files) writeFileSync(join(sources, file.name), file.text)
+  let archives: string
   try {
-    const sources = join(cache, 'apt', `sources-${name}`)
-    rmSync(sources, { recursive: true, force: true })
-    mkdirSync(sources, { recursive: true })
-    const [byCodename, byAlias] = [[own], ALIASES].map((names) => sourcesOfRelease(systemSources(), names, RELEASE))
-    const files = byCodename?.length ? byCodename : (byAlias ?? [])
-    for (const file of files) writeFileSync(join(sources, file.name), file.text)
-    const archives = await aptDownload({ cache, name, packages: [KERNEL, 'libc6'], sources, signal }, progress)
-    return (tree) => unpackKernel(archives, tree)
+    archives = await aptDownload({ cache, name, packages: [KERNEL, 'libc6'], sources }, progress)
   } catch (error) {
-    if (error instanceof SystemTrouble || signal.aborted) throw error
+    if (error instanceof SystemTrouble) throw error
     const reason = error instanceof Error ? error.message : String(error)
     progress.note(
       `The kernel of Debian "${RELEASE}" is not available: ${reason} Using that of "${own}", which is slower.`,
     )
-    return async (tree) => {
-      const archives = await aptDownload({ cache, name: KERNEL, packages: [KERNEL] }, progress)
-      for (const archive of archivesIn(archives)) await runTool(['dpkg-deb', '--extract', archive, '.'], tree)
-      rmSync(archives, { recursive: true, force: true })
-    }
+    return unpackArchives(await aptDownload({ cache, name: KERNEL, packages: [KERNEL] }, progress), () => tree)
   }
-}
-
-async function unpackKernel(archives: string, tree: string): Promise<void> {
   const aside = join(tree, 'libc6')
-  for (const archive of archivesIn(archives))
-    await runTool(['dpkg-deb', '--extract', archive, archive.includes('/libc6_') ? aside : tree], tree)
+  await unpackArchives(archives, (archive) => (archive.startsWith('libc6_') ? aside : tree))
   bringLibc(tree, aside)
   rmSync(aside, { recursive: true, force: true })
-  rmSync(archives, { recursive: true, force: true })
 }
 
 /** Copies the C library of a root file system to the kernel of a tree, unless it has one. */
 export function bringLibc(tree: string, from: string): void {
-  const libc = join(tree, SHIM_FOLDER)
+  const libc = join(tree, KERNEL_FOLDER)
   if (existsSync(join(libc, LOADER))) return
   mkdirSync(libc, { recursive: true })
   for (const file of [LOADER, 'libc.so.6']) copyFileSync(join(from, LIBRARIES, file), join(libc, file))

@@ -18,9 +18,6 @@ export interface Placement {
   childOf?: number
   /** With `pid`: the privileges of a command there; default: all. */
   privileges?: Privileges
-  /** Host name of the process (in a new uts namespace). */
-  hostname?: string
-  cwd?: string
   env?: Record<string, string>
 }
 
@@ -41,6 +38,7 @@ export interface GuestProcess {
 }
 
 export interface SpawnOptions {
+  /** The process gets a pseudo terminal. */
   tty?: boolean
   /** Size of the terminal; default 80 x 24. */
   size?: { columns: number; rows: number }
@@ -81,8 +79,6 @@ export interface Machine {
    * files.
    */
   write(files: readonly { path: string; content: string | Uint8Array; mode?: number }[]): Promise<void>
-  /** Removes files, and folders with all that is in them; nothing may be mounted there. Missing paths are ignored. */
-  remove(paths: readonly string[]): Promise<void>
   /**
    * The root file system of a node or container: the folders and mounts (lines of an fstab) for an overlay at `root` over the guest's
    * files, with its writable layer in `upper`. The three folders exist.
@@ -90,11 +86,6 @@ export interface Machine {
   layer(root: string, upper: string, work: string): { folders: string[]; mounts: string[] }
   /** Listens inside a network namespace of the guest and forwards each connection to a TCP port of the host's loopback interface. */
   forward(netns: string, address: string, port: number, hostPort: number): Promise<void>
-  /**
-   * The status of an HTTP GET from the guest's own network, outside every node. The agent sends it itself: a process would take fifty
-   * times as long. Rejects if there is no answer within `timeoutMs`.
-   */
-  status(url: string, timeoutMs: number): Promise<number>
   /** Settles when the kernel has ended, with the reason as a clause after "the kernel". */
   readonly ended: Promise<string>
   stop(): Promise<void>

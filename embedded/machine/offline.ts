@@ -17,10 +17,20 @@ import { basename, join } from 'node:path'
 import { ensureArtifact } from '../../host/artifact.ts'
 import type { Progress } from '../../host/progress.ts'
 import { runTool } from '../../host/supervised.ts'
+import { compileInto } from './compiled-programs.ts'
 import { ownFiles } from './confinement.ts'
-import { bringLibc, FIRST_PROGRAM, KERNEL, kernelAddition, LIBRARIES, processor, runFrom } from './kernel-package.ts'
+import {
+  bringLibc,
+  FIRST_PROGRAM,
+  KERNEL,
+  kernelAddition,
+  LIBRARIES,
+  processor,
+  runFrom,
+  umlTrouble,
+} from './kernel-package.ts'
 import { unpackPackages } from './package-tree.ts'
-import { always, compileInto, programs, requireSupport, umlTrouble } from './packages.ts'
+import { always, programs, requireSupport } from './packages.ts'
 import { firstProgram } from './uml-kernel.ts'
 
 /** Packages that labs use besides the programs of nodes and Pods. Dependencies and base packages are included. */

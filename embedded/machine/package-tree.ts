@@ -4,14 +4,14 @@ import { ensureArtifact } from '../../host/artifact.ts'
 import type { Progress } from '../../host/progress.ts'
 import { runTool } from '../../host/supervised.ts'
 import { CACHE_MEGABYTES, requireSpace } from '../../host/system-trouble.ts'
-import { type AptDownload, aptDownload, archivesIn } from './apt-download.ts'
+import { type AptDownload, aptDownload, unpackArchives } from './apt-download.ts'
 
 /** An additional part of a tree that is not a package of this system's release. */
 export interface Addition {
   /** The name of this part: a tree without it is recreated. */
   name: string
-  /** Fetches it; resolves to a function that adds it to a new tree. */
-  fetch(progress: Progress, signal: AbortSignal): Promise<(tree: string) => Promise<void>>
+  /** Fetches it and adds it to a new tree. */
+  add(tree: string, progress: Progress): Promise<void>
 }
 
 export interface PackageTree {
@@ -44,18 +44,14 @@ async function fetchInto(fresh: string, wanted: PackageTree, progress: Progress)
   const { cache, packages, more } = wanted
   requireSpace(cache, CACHE_MEGABYTES)
   progress.start(`Fetching ${more?.name ?? packages[0]} and its dependencies (once)`)
-  const failed = new AbortController()
-  const { signal } = failed
-  const downloads = [aptDownload({ ...wanted, signal }, progress), more?.fetch(progress, signal)] as const
   try {
-    const [archives, add] = await Promise.all(downloads)
+    const archives = await aptDownload(wanted, progress)
     progress.update?.('unpacking')
-    await unpack(archives, fresh, add)
-    rmSync(archives, { recursive: true, force: true })
+    mkdirSync(join(fresh, 'usr'), { recursive: true })
+    await unpackArchives(archives, () => fresh)
+    await more?.add(fresh, progress)
+    await mergeIntoUsr(fresh)
   } catch (error) {
-    // If one download fails, the other is not needed.
-    failed.abort()
-    await Promise.allSettled(downloads)
     progress.end(false)
     throw error
   }
@@ -76,17 +72,10 @@ const links: [string, string][] = [
 ]
 
 /**
- * Unpacks archives into a fresh tree. The tree is usr-merged, because a real `sbin/` in an overlay layer would hide the host's
- * `/sbin` link; the effects of alternatives and absolute links at installation are applied here.
+ * Moves the files of a fresh tree below `usr`, because a real `sbin/` in an overlay layer would hide the host's `/sbin` link; the effects
+ * of alternatives and absolute links at installation are applied here.
  */
-async function unpack(
-  archives: string,
-  fresh: string,
-  add: ((tree: string) => Promise<void>) | undefined,
-): Promise<void> {
-  mkdirSync(join(fresh, 'usr'), { recursive: true })
-  for (const archive of archivesIn(archives)) await runTool(['dpkg-deb', '--extract', archive, '.'], fresh)
-  await add?.(fresh)
+async function mergeIntoUsr(fresh: string): Promise<void> {
   for (const folder of ['bin', 'sbin', 'lib', 'lib64'].filter((name) => isFolderItself(join(fresh, name)))) {
     mkdirSync(join(fresh, 'usr', folder), { recursive: true })
     await runTool(['cp', '-a', `${folder}/.`, `usr/${folder}/`], fresh)

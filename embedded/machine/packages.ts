@@ -6,11 +6,10 @@ import { proveArtifact } from '../../host/artifact.ts'
 import { offlineRoot } from '../../host/layout.ts'
 import type { Progress } from '../../host/progress.ts'
 import { SystemTrouble } from '../../host/system-trouble.ts'
-import { ensureConfine, proveConfine } from './confinement.ts'
+import { COMPILER, compileInto, proveCompiled } from './compiled-programs.ts'
 import type { KernelName } from './kernel.ts'
-import { KERNEL, kernelAddition, processor } from './kernel-package.ts'
+import { KERNEL, kernelAddition, processor, umlTrouble } from './kernel-package.ts'
 import { unpackPackages } from './package-tree.ts'
-import { COMPILER, ensureXstateShim, proveXstateShim } from './xstate-shim.ts'
 
 /** The embedded cluster can't run here; the message contains the reason and an alternative. */
 export class Unsupported extends Error {}
@@ -47,10 +46,6 @@ function lacking(): string[] {
   return Object.entries(programs).flatMap(([program, packageName]) => (isHere(program) ? [] : [packageName]))
 }
 
-/** Why User-Mode Linux can't run here, as a clause; undefined where it can. */
-export const umlTrouble = (): string | undefined =>
-  arch() === 'x64' ? undefined : `User-Mode Linux is built for x86-64 only, and this is "${arch()}"`
-
 /** Throws Unsupported, in one sentence with the way that works there, where the embedded cluster, or the given kernel, can't run. */
 export async function requireSupport(kernel?: KernelName): Promise<void> {
   const instead = 'Start Docker or Podman and run `CLUSTER=kind make up` instead.'
@@ -84,18 +79,13 @@ export async function ensurePackages(cache: string, progress: Progress): Promise
   return tree
 }
 
-/** Compiles what a kernel of a tree needs beside its packages. Throws Error with the compiler's message. */
-export async function compileInto(tree: string): Promise<void> {
-  await Promise.all([ensureConfine(tree), umlTrouble() ? undefined : ensureXstateShim(tree)])
-}
-
 /**
  * Verifies every byte of a tree after a kernel from it has failed. The next ensurePackages recreates a damaged tree.
  * @returns the damage, or undefined
  * @throws SystemTrouble if it belongs to an offline archive
  */
 export function provePackages(tree: string): string | undefined {
-  const damage = proveArtifact(tree) ?? (umlTrouble() ? undefined : proveXstateShim(tree)) ?? proveConfine(tree)
+  const damage = proveArtifact(tree) ?? proveCompiled(tree)
   if (damage && tree === offlineRoot)
     throw new SystemTrouble(`"${tree}" is damaged (${damage}): unpack the offline archive again into a new folder.`)
   return damage

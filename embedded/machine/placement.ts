@@ -1,5 +1,5 @@
 import { shellWord } from '../../host/shell-word.ts'
-import type { Placement, Privileges, ScriptPlace } from './machine.ts'
+import type { Placement, Privileges, ScriptPlace, SpawnOptions } from './machine.ts'
 
 /** The program of confine.c in the guest; in a tree of packages, without the first slash. */
 export const GUEST_CONFINE = '/usr/lib/uml/confine'
@@ -11,14 +11,8 @@ export const privilegeOptions = ({ capabilities, noNewPrivileges }: Privileges):
 ]
 
 /** A process that the host requests from the agent. */
-export interface SpawnRequest extends Placement {
+export interface SpawnRequest extends Placement, SpawnOptions {
   command: readonly string[]
-  tty?: boolean
-  size?: { columns: number; rows: number }
-  /** Standard input is /dev/null. */
-  noInput?: boolean
-  /** The command ends in `unshare --pid --fork`: signals go to the first process of the new namespace, not to its parent. */
-  inNamespace?: boolean
 }
 
 /** A script for a waiting shell at this place. */
@@ -30,17 +24,10 @@ export interface ScriptRequest extends ScriptPlace {
  * The namespaces a process of the guest is moved into before the command starts. nsenter and setpriv are not used: setpriv would
  * be a file of the container, which its root can replace, and run with all privileges.
  */
-export function enterNamespaces(placement: Placement, tty = false): string[] {
-  const prefix: string[] = []
-  if (placement.pid !== undefined)
-    prefix.push(
-      ...[GUEST_CONFINE, '--enter', String(placement.pid), ...(tty ? ['--terminal'] : [])],
-      ...[...privilegeOptions(placement.privileges ?? {}), '--'],
-    )
-  else if (placement.netns !== undefined) prefix.push('nsenter', `--net=/run/netns/${placement.netns}`)
-  if (placement.hostname !== undefined)
-    prefix.push('unshare', '--uts', 'sh', '-c', 'hostname "$0"; exec "$@"', placement.hostname)
-  return prefix
+export function enterNamespaces({ pid, netns, privileges }: Placement, tty = false): string[] {
+  if (pid === undefined) return netns === undefined ? [] : ['nsenter', `--net=/run/netns/${netns}`]
+  const options = [...(tty ? ['--terminal'] : []), ...privilegeOptions(privileges ?? {})]
+  return [GUEST_CONFINE, '--enter', String(pid), ...options, '--']
 }
 
 /**

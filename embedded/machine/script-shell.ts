@@ -3,13 +3,15 @@ import { randomBytes } from 'node:crypto'
 import { closeSync } from 'node:fs'
 import { shellWord } from '../../host/shell-word.ts'
 import { afterOutput, type FifoPool, type Pipe } from './fifo-pool.ts'
+import type { ScriptPlace } from './machine.ts'
+import { enterNamespaces } from './placement.ts'
 
 /** Receives the output and the result of one script. */
 export interface ScriptListener {
   stdout(bytes: Buffer): void
   stderr(bytes: Buffer): void
-  /** The script has ended and all its output has been emitted. `alive` is false if its shell has also ended. */
-  exit(code: number, alive: boolean): void
+  /** The script has ended and all its output has been emitted. */
+  exit(code: number): void
 }
 
 /** One output stream of a shell, in which a mark follows the output of each script. */
@@ -121,7 +123,7 @@ export class ScriptShell {
     if (this.code === undefined || !this.errorsDone) return
     const { listener, code } = this
     this.listener = undefined
-    listener?.exit(code, true)
+    listener?.exit(code)
   }
 
   /** A script with a syntax error ends its shell, as does a signal; the remaining output is emitted first. */
@@ -132,7 +134,43 @@ export class ScriptShell {
       this.listener = undefined
       listener?.stdout(this.stdout.flush())
       listener?.stderr(this.stderr.flush())
-      listener?.exit(this.code ?? code, false)
+      listener?.exit(this.code ?? code)
     })
+  }
+}
+
+/**
+ * Number of idle shells that are kept per place; a node's kube-proxy, its kubelet and a grader may run
+ * scripts concurrently.
+ */
+const idleShells = 2
+
+/** Shells that wait for scripts, by place. */
+export class ScriptPool {
+  private readonly pipes: FifoPool
+  private readonly env: NodeJS.ProcessEnv
+  private readonly idle = new Map<string, ScriptShell[]>()
+
+  constructor(pipes: FifoPool, env: NodeJS.ProcessEnv) {
+    this.pipes = pipes
+    this.env = env
+  }
+
+  /** Runs a script in an idle shell of that place, or in a new one; the returned shell can be killed. */
+  run(place: ScriptPlace, script: string, listener: ScriptListener): ScriptShell {
+    const key = JSON.stringify([place.pid, place.netns])
+    const waiting = (this.idle.get(key) ?? []).filter(({ alive }) => alive)
+    const shell = waiting.pop() ?? new ScriptShell([...enterNamespaces(place), 'sh'], this.env, this.pipes)
+    this.idle.set(key, waiting)
+    shell.run(script, {
+      ...listener,
+      exit: (code) => {
+        const others = this.idle.get(key) ?? []
+        if (shell.alive && others.length < idleShells) this.idle.set(key, [...others, shell])
+        else shell.end()
+        listener.exit(code)
+      },
+    })
+    return shell
   }
 }

@@ -4,12 +4,12 @@ import { interfaceName, type NodePlan, podGateway } from './node-setup.ts'
 
 /** Changes in the guest's own mount and network namespaces. The fields are applied in this order. */
 export interface GuestWork {
+  /** Folders to create. */
+  folders?: readonly string[]
   /** Paths to unmount recursively. */
   unmount?: readonly string[]
   /** Folders to remove. */
   remove?: readonly string[]
-  /** Folders to create. */
-  folders?: readonly string[]
   /** Lines of an fstab. */
   mounts?: readonly string[]
   /** Lines for `ip -batch` in the guest's own namespace. */
@@ -20,38 +20,34 @@ export interface GuestWork {
   namespaces?: readonly string[]
 }
 
-const here = (command: string, lines: readonly string[]) => `${command} <<'END' || failed=1\n${lines.join('\n')}\nEND\n`
-
-/** One shell script for several pieces of work; it tries all parts and exits with 1 if one failed. */
+/** One shell script for several pieces of work except their folders; it tries all parts and exits with 1 if one failed. */
 export function guestScript(works: readonly GuestWork[]): string {
   const all = <T>(part: (work: GuestWork) => readonly T[] | undefined): T[] => works.flatMap((work) => part(work) ?? [])
   const words = (paths: readonly string[]) => paths.map(shellWord).join(' ')
+  const batch = (command: string, lines: readonly string[]) =>
+    lines.length === 0 ? '' : `${command} -force -batch - <<'END' || failed=1\n${lines.join('\n')}\nEND\n`
   const inside = new Map<string, string[]>()
   for (const { netns, lines } of all((work) => work.inside)) inside.set(netns, [...(inside.get(netns) ?? []), ...lines])
-  const [unmount, remove, folders] = [
+  const [unmount, remove, mounts] = [
     all((work) => work.unmount),
     all((work) => work.remove),
-    all((work) => work.folders),
-  ]
-  const [mounts, links, namespaces] = [
     all((work) => work.mounts),
-    all((work) => work.links),
-    all((work) => work.namespaces),
   ]
   let script = ''
   if (unmount.length) script += `umount -l ${words(unmount)} || failed=1\n`
   // If a mount remains, its content must not be removed.
   if (remove.length) script += `rm -rf --one-file-system ${words(remove)} || failed=1\n`
-  if (folders.length) script += `mkdir -p ${words(folders)} || failed=1\n`
   if (mounts.length)
     script += `printf '%s\\n' ${words(mounts)} >/run/work.fstab; mount -a -T /run/work.fstab || failed=1\n`
-  if (links.length) script += here('ip -force -batch -', links)
-  for (const [netns, lines] of inside) script += here(`ip -n ${shellWord(netns)} -force -batch -`, lines)
-  if (namespaces.length)
-    script += here(
-      'ip -force -batch -',
-      namespaces.map((name) => `netns delete ${name}`),
-    )
+  script += batch(
+    'ip',
+    all((work) => work.links),
+  )
+  for (const [netns, lines] of inside) script += batch(`ip -n ${shellWord(netns)}`, lines)
+  script += batch(
+    'ip',
+    all((work) => work.namespaces).map((name) => `netns delete ${name}`),
+  )
   return script === '' ? '' : `failed=0\n${script}exit $failed`
 }
 
@@ -61,7 +57,7 @@ export function guestScript(works: readonly GuestWork[]): string {
  */
 export class GuestWorker {
   private readonly machine: Machine
-  private waiting: { work: GuestWork; done(): void; failed(error: Error): void }[] = []
+  private waiting: { work: GuestWork; done(): void; failed(error: unknown): void }[] = []
   private busy = false
 
   constructor(machine: Machine) {
@@ -81,28 +77,23 @@ export class GuestWorker {
 
   private async drain(): Promise<void> {
     while (this.waiting.length > 0) {
-      const batch = this.waiting
-      this.waiting = []
+      const batch = this.waiting.splice(0)
       try {
-        const script = guestScript(await Promise.all(batch.map(({ work }) => this.withoutProcess(work))))
-        if (script !== '') await this.run(script)
+        await this.run(batch.map(({ work }) => work))
         for (const { done } of batch) done()
       } catch (error) {
-        for (const { failed } of batch) failed(error instanceof Error ? error : new Error(String(error)))
+        for (const { failed } of batch) failed(error)
       }
     }
     this.busy = false
   }
 
-  /** The agent itself removes and creates folders if nothing has to be unmounted first; returns the remaining work. */
-  private async withoutProcess(work: GuestWork): Promise<GuestWork> {
-    if (work.unmount?.length) return work
-    await this.machine.remove(work.remove ?? [])
-    await this.machine.write((work.folders ?? []).map((folder) => ({ path: `${folder}/`, content: '' })))
-    return { ...work, remove: [], folders: [] }
-  }
-
-  private async run(script: string): Promise<void> {
+  private async run(works: readonly GuestWork[]): Promise<void> {
+    // The agent creates folders itself, without starting a process.
+    const folders = works.flatMap((work) => work.folders ?? [])
+    await this.machine.write(folders.map((folder) => ({ path: `${folder}/`, content: '' })))
+    const script = guestScript(works)
+    if (script === '') return
     const { exitCode, stderr } = await this.machine.script(script)
     if (exitCode !== 0) throw new Error(stderr.trim().split('\n').slice(0, 5).join('; '))
   }

@@ -8,16 +8,7 @@ import {
   nodeMounts,
   outside,
 } from './node-setup.ts'
-import {
-  AddressPool,
-  attachWork,
-  detachWork,
-  type GuestWork,
-  GuestWorker,
-  guestScript,
-  type PodLink,
-  podLink,
-} from './pod-link.ts'
+import { AddressPool, attachWork, detachWork, GuestWorker, guestScript, type PodLink, podLink } from './pod-link.ts'
 
 /** What the cluster runs on in its default state. */
 export const firstModules: readonly string[] = [
@@ -52,10 +43,10 @@ export interface Network {
   placement(node: string): Placement
   /** A link with a fresh address for a Pod that is not attached yet. Throws when the node has none left. */
   reserve(node: string, podUid: string): PodLink
-  /** Makes the Pod's namespace and joins it to its node; `more` is done by the same script. */
-  attach(link: PodLink, more?: GuestWork): Promise<void>
+  /** Makes the Pod's namespace and joins it to its node. */
+  attach(link: PodLink): Promise<void>
   /** Takes the link away and frees its address. */
-  detach(link: PodLink, more?: GuestWork): Promise<void>
+  detach(link: PodLink): Promise<void>
 }
 
 /** Resolves when a node said it is set up; rejects with what it said when it ended instead. */
@@ -79,15 +70,17 @@ function readiness(name: string, process: GuestProcess): Promise<void> {
 export async function createNetwork(machine: Machine, nodes: readonly NodePlan[]): Promise<Network> {
   const { folders, mounts } = nodeMounts(machine, nodes)
   const shared = ['/run/nodes', '/run/pods']
-  await machine.write(nodes.flatMap((node) => nodeFiles(node, nodes)))
+  await machine.write([
+    ...nodes.flatMap((node) => nodeFiles(node, nodes)),
+    ...[...shared, ...folders].map((folder) => ({ path: `${folder}/`, content: '' })),
+  ])
   // Mounts below a shared folder that go away here go away in all namespaces, too (they are made as slaves).
   const script = [
-    `mkdir -p ${shared.join(' ')} || exit 1`,
     ...(machine.ownKernel ? loadFirst : []),
     ...shared.map((folder) => `mount --bind --make-shared ${folder} ${folder} || exit 1`),
     outside.script,
     cpuinfoCommand(nodes),
-    guestScript([{ folders, mounts, links: bridgeLines(nodes) }]),
+    guestScript([{ mounts, links: bridgeLines(nodes) }]),
   ].join('\n')
   const { exitCode, stderr } = await machine.run(['sh', '-c', script])
   if (exitCode !== 0) throw new Error(`The cluster's network could not be made: ${stderr.trim()}`)
@@ -143,19 +136,12 @@ class GuestNetwork implements Network {
     return podLink(podUid, pool.take(), plan)
   }
 
-  attach(link: PodLink, more: GuestWork = {}): Promise<void> {
-    return this.worker.perform(joined(attachWork(link), more))
+  attach(link: PodLink): Promise<void> {
+    return this.worker.perform(attachWork(link))
   }
 
-  async detach(link: PodLink, more: GuestWork = {}): Promise<void> {
-    await this.worker.perform(joined(detachWork(link), more))
+  async detach(link: PodLink): Promise<void> {
+    await this.worker.perform(detachWork(link))
     this.pools.get(link.node.name)?.release(link.address)
   }
-}
-
-function joined(one: GuestWork, other: GuestWork): GuestWork {
-  const all: Record<string, unknown[]> = {}
-  for (const work of [one, other])
-    for (const [part, lines] of Object.entries(work)) all[part] = [...(all[part] ?? []), ...lines]
-  return all
 }

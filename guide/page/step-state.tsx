@@ -75,7 +75,7 @@ function WaitsFor({ lab, steps }: { lab: LabContent; steps: readonly string[] })
 }
 
 function FindingView({ finding }: { finding: Finding }) {
-  const { node, expected, actual, differences, why, hint, next, inspect } = finding
+  const { node, expected, actual, differences, why, hint, next, look } = finding
   return (
     <div class="finding">
       <dl>
@@ -96,8 +96,8 @@ function FindingView({ finding }: { finding: Finding }) {
         <p>{why}</p>
         <p>{hint}</p>
         <p class="soft">Look:</p>
-        <Fence text={inspect} run />
-        {next && next !== inspect && (
+        <Fence text={look} run />
+        {next !== look && (
           <>
             <p class="soft">Next:</p>
             <Fence text={next} run />

@@ -43,15 +43,10 @@ function stepProgress(progress: LabProgress, step: StepDefinition): StepProgress
 
 /** A finding as `make check` prints it. */
 function findingFor(lab: number, step: StepDefinition, failure: NonNullable<StepOutcome['failure']>): Finding {
-  const { node, look, expected, actual, why, hint, next, ...rest } = findingOf(step, failure)
+  const finding = findingOf(step, failure)
   return {
-    inspect: look,
-    expected,
-    actual,
-    why,
-    hint,
-    differences: differencesOf({ look, expected, actual, why, hint, ...rest }),
-    next: next ?? `make hint LAB=${lab} STEP=${step.id}`,
-    ...(node === undefined ? {} : { node }),
+    ...finding,
+    differences: differencesOf(finding),
+    next: finding.next ?? `make hint LAB=${lab} STEP=${step.id}`,
   }
 }

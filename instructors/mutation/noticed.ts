@@ -68,7 +68,7 @@ export async function noticed(good: GoodCapture, mutation: Mutation): Promise<No
 function isAbout({ verdict, reason = '', failure }: StepOutcome, { node, words }: Mutation): boolean {
   if (verdict === 'not applicable') return words.some((word) => reason.includes(word))
   if (!failure || (node !== undefined && failure.node !== node)) return false
-  const { look, expected, actual, differences } = failure
-  const said = JSON.stringify([look, expected, actual, differences])
+  const { inspect, expected, actual, differences } = failure
+  const said = JSON.stringify([inspect, expected, actual, differences])
   return words.some((word) => said.includes(word))
 }

@@ -6,7 +6,7 @@ import { listLabs } from '../../grading/lab-folders.ts'
 import type { Figure } from '../figures/canvas.ts'
 import { type Deck, DeckError, type Directive, markdown, type Slide } from './deck.ts'
 import { drawFigure } from './figure-catalogue.ts'
-import { CONTENT, GEOMETRY, ROOMY } from './geometry.ts'
+import { CONTENT, FOLD_SCALE, GEOMETRY } from './geometry.ts'
 import { readRecording } from './recording.ts'
 import { textWidth } from './text-width.ts'
 
@@ -40,7 +40,13 @@ export function resolveFence(
     throw new Error(`"${reference}" does not exist: labs/${folder}/README.md has ${fences.length} fences of "${step}"`)
   }
   const commands = lines === undefined ? fence : pick(fence, lines, reference)
-  return { commands: commands.split('\n').flatMap(foldCommand).join('\n'), reference }
+  return {
+    commands: commands
+      .split('\n')
+      .flatMap((line) => foldCommand(line))
+      .join('\n'),
+    reference,
+  }
 }
 
 function fencesOf(lab: LabText, step: string): string[] {
@@ -124,6 +130,7 @@ function rulesOf({ name, options }: Directive): string {
   const table = options.get('table') ?? 'nat'
   const chain = readRecording(recording).state.iptables.get(table)?.get(name)
   if (!chain) throw new Error(`"${recording}" has no chain "${name}" in the table ${table}`)
+  const scale = chain.rules.length > 4 ? 1 : FOLD_SCALE
   return chain.rules
     .map(({ spec }) => {
       const comment = commentOf(spec)
@@ -131,6 +138,7 @@ function rulesOf({ name, options }: Directive): string {
         .replace(` -m comment --comment "${comment}"`, '')
         .replace(` -m comment --comment ${comment}`, '')
     })
+    .flatMap((rule) => foldCommand(rule, { end: '', scale }))
     .join('\n')
 }
 
@@ -142,40 +150,61 @@ function labTable(): string {
   return ['| lab | topic | minutes |', '|---|---|---|', ...rows].join('\n')
 }
 
-/** The width for commands on a slide with enlarged text. */
-const ROOM = CONTENT.width / ROOMY - 2 * GEOMETRY.codePad
-const isTooWide = (line: string): boolean => textWidth(line, GEOMETRY.code, 'mono') > ROOM
+const widthOf = (line: string): number => textWidth(line, GEOMETRY.code, 'mono')
+
+/** A word with the blank after it, and the quote that is open at its start. */
+interface Word {
+  text: string
+  quote: string
+}
+
+/** Splits a command at the blanks where a line may end: not within single quotes, nor after $( within double quotes. */
+function splitWords(command: string): Word[] {
+  const words: Word[] = []
+  let quote = ''
+  let word: Word = { text: '', quote }
+  for (const [index, letter] of [...command].entries()) {
+    const isEscaped = command[index - 1] === '\\' && quote !== "'"
+    word.text += letter
+    if ((letter === "'" || letter === '"') && !isEscaped && (quote === '' || quote === letter))
+      quote = quote === '' ? letter : ''
+    if (letter === ' ' && quote !== "'" && !command.slice(0, index).includes('"$(')) {
+      words.push(word)
+      word = { text: '', quote }
+    }
+  }
+  return [...words, word]
+}
+
+/** How well a line can end before a word: outside of quotes, and before an option or another command, not before an option's value. */
+const breakRank = ({ text, quote }: Word, before: string): number =>
+  (quote === '' ? 2 : 0) + (/^(-|[|&])/.test(text) || before.trimEnd().endsWith(';') ? 1 : 0)
 
 /**
  * Folds a command to a slide's width, with backslashes at line ends: lines that the browser wraps cannot be copied as one
  * command. Within double quotes the shell removes backslash and newline, so no space may be added there; within single quotes
- * a line is never broken.
+ * a line is never broken. A rule is folded without them, as it is no command.
  */
-export function foldCommand(command: string): string[] {
-  if (!isTooWide(command)) return [command]
+export function foldCommand(command: string, { end, scale } = { end: ' \\', scale: FOLD_SCALE }): string[] {
+  const room = CONTENT.width / scale - 2 * GEOMETRY.codePad
   const lines: string[] = []
-  let line = ''
-  let word = ''
-  let quote = ''
-  /** The quote that is open at the start of the word. */
-  let around = ''
-  const add = () => {
-    if (line.trim() !== '' && isTooWide(`${line}${word} \\`)) {
-      lines.push(`${line.trimEnd()} \\`)
-      line = around === '' ? '  ' : ''
+  let words = splitWords(command)
+  let indent = ''
+  while (widthOf(indent + words.map(({ text }) => text).join('')) > room) {
+    let line = indent
+    let best: { count: number; rank: number } | undefined
+    for (const [count, word] of words.entries()) {
+      const before = words[count - 1]?.text ?? ''
+      if (count > 0 && widthOf(line.trimEnd() + end) > room) break
+      const rank = widthOf(line) > room / 6 ? breakRank(word, before) : 0
+      if (count > 0 && rank >= (best?.rank ?? 0)) best = { count, rank }
+      line += word.text
     }
-    line += word
-    word = ''
-    around = quote
+    if (best === undefined) break
+    const taken = words.slice(0, best.count).map(({ text }) => text)
+    lines.push(`${(indent + taken.join('')).trimEnd()}${end}`)
+    words = words.slice(best.count)
+    indent = words[0]?.quote === '' || end === '' ? '  ' : ''
   }
-  for (const [index, letter] of [...command].entries()) {
-    const isEscaped = command[index - 1] === '\\' && quote !== "'"
-    word += letter
-    if ((letter === "'" || letter === '"') && !isEscaped && (quote === '' || quote === letter))
-      quote = quote === '' ? letter : ''
-    // Within $(…) in double quotes a new quoting context begins: such a word and the rest are not broken.
-    if (letter === ' ' && quote !== "'" && !command.slice(0, index).includes('"$(')) add()
-  }
-  add()
-  return [...lines, line]
+  return [...lines, indent + words.map(({ text }) => text).join('')]
 }

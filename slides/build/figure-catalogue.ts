@@ -3,16 +3,15 @@ import { published } from '../../course/scale/table.ts'
 import { parsePacket } from '../../dataplane/trace.ts'
 import { packetPath } from '../../dataplane/view/packet-path.ts'
 import { nodePlans } from '../../host/layout.ts'
+import { type Bar, barsFigure, choiceBars, countBars, localShares, modeHistoryFigure } from '../figures/bars.ts'
 import type { Figure } from '../figures/canvas.ts'
-import { clusterFigure } from '../figures/cluster.ts'
-import { type Bar, barsFigure, choiceBars, countBars, localShares, ruleGrowthFigure } from '../figures/curves.ts'
+import { ruleGrowthFigure } from '../figures/curves.ts'
+import { clusterFigure, lookupFigure, retryFigure, symptomsFigure, verdictMapFigure } from '../figures/diagrams.ts'
+import { headersFigure, JOURNEYS } from '../figures/headers.ts'
 import { hooksFigure, legsAlong, PATHS } from '../figures/hooks.ts'
-import { lookupFigure, verdictMapFigure } from '../figures/lookup.ts'
-import { modeHistoryFigure } from '../figures/mode-history.ts'
-import { headersFigure, JOURNEYS, packetFigure } from '../figures/packets.ts'
-import { retryFigure, scheduleFigure } from '../figures/schedule.ts'
+import { packetFigure } from '../figures/packets.ts'
+import { scheduleFigure } from '../figures/schedule.ts'
 import { readServiceChains, readServiceSets, serviceChainsFigure, serviceSetsFigure } from '../figures/services.ts'
-import { symptomsFigure } from '../figures/symptoms.ts'
 import type { Directive } from './deck.ts'
 import { countsOfFlow, readRecording, serviceOf } from './recording.ts'
 
@@ -29,25 +28,23 @@ type Draw = (options: ReadonlyMap<string, string>) => Figure
 /** Every figure by its name in a deck. */
 const FIGURES: Readonly<Record<string, Draw>> = {
   cluster: () => clusterFigure(nodePlans('k8s-guide')),
-  lookup: () => lookupFigure(),
-  modes: () => modeHistoryFigure(),
-  symptoms: () => symptomsFigure(),
-  retry: () => retryFigure(),
-  maps: () => verdictMapFigure(),
+  lookup: lookupFigure,
+  modes: modeHistoryFigure,
+  symptoms: symptomsFigure,
+  retry: retryFigure,
+  maps: verdictMapFigure,
   growth: (options) => ruleGrowthFigure(Number(need(options, 'endpoints'))),
   published: () => {
     const { iptables, ipvs } = published.cpuPercent
-    const bars: Bar[] = [
+    return labelledBars('Published for 10,000 Services', [
       { name: 'iptables mode', share: iptables / 100, value: `${iptables} % of a core` },
       { name: 'IPVS mode', share: ipvs / 100, value: `${ipvs} % of a core`, tone: 'strong' },
-    ]
-    return barsFigure(bars, `Published for 10,000 Services: ${iptables} % and ${ipvs} % of a core.`, iptables / 100)
+    ])
   },
-  score: () => barsFigure(REPAIRS, `Points: ${REPAIRS.map(({ name, value }) => `${name}, ${value}`).join('; ')}.`),
+  score: () => labelledBars('Points', REPAIRS),
   hooks: (options) => {
-    const name = options.get('path') ?? 'none'
-    const path = name in PATHS ? PATHS[name as keyof typeof PATHS] : undefined
-    if (!path) throw new Error(`"${name}" is not a path; use one of ${Object.keys(PATHS).join(', ')}`)
+    const path = PATHS[(options.get('path') ?? 'none') as keyof typeof PATHS]
+    if (!path) throw new Error(`"${options.get('path')}" is not a path; use one of ${Object.keys(PATHS).join(', ')}`)
     const label =
       path.length === 0 ? "Netfilter's five hooks and the steps between them." : `The path through ${path.join(', ')}.`
     return hooksFigure({ legs: legsAlong(path), local: 'process', rows: [], label })
@@ -58,38 +55,23 @@ const FIGURES: Readonly<Record<string, Draw>> = {
     const given = { node: recording.node, mode: '', real: true, isService: false }
     return hooksFigure(packetFigure(packetPath(recording.state, packet, given), { brief: true }))
   },
-  chains: (options) => {
-    return serviceChainsFigure(
+  chains: (options) =>
+    serviceChainsFigure(
       readServiceChains(readRecording(need(options, 'recording')).state.iptables, destination(options)),
-    )
-  },
-  sets: (options) => {
-    return serviceSetsFigure(readServiceSets(readRecording(need(options, 'recording')).state, destination(options)))
-  },
+    ),
+  sets: (options) =>
+    serviceSetsFigure(readServiceSets(readRecording(need(options, 'recording')).state, destination(options))),
   probabilities: (options) => {
     const endpoints = Number(need(options, 'endpoints'))
-    return barsFigure(
-      choiceBars(endpoints),
-      `With ${endpoints} endpoints each rule matches 1/${endpoints} of all packets.`,
-    )
+    const label = `With ${endpoints} endpoints each rule matches 1/${endpoints} of all packets.`
+    return barsFigure(choiceBars(endpoints), label)
   },
-  counts: (options) => {
-    const counts = countsOfFlow(need(options, 'recording'), need(options, 'from'), destination(options))
-    const bars = countBars(counts)
-    return barsFigure(
-      bars,
-      `Who answered: ${bars.map(({ name, value }) => `${name}, ${value}`).join('; ')}.`,
-      highestShare(bars),
-    )
-  },
-  local: (options) => {
-    const bars = localShares(need(options, 'pods').split(',').map(Number))
-    return barsFigure(
-      bars,
-      `Shares under Local: ${bars.map(({ name, value }) => `${name}, ${value}`).join('; ')}.`,
-      highestShare(bars),
-    )
-  },
+  counts: (options) =>
+    labelledBars(
+      'Who answered',
+      countBars(countsOfFlow(need(options, 'recording'), need(options, 'from'), destination(options))),
+    ),
+  local: (options) => labelledBars('Shares under Local', localShares(need(options, 'pods').split(',').map(Number))),
   headers: (options) => {
     const name = need(options, 'journey')
     const rows = JOURNEYS[name]
@@ -101,6 +83,14 @@ const FIGURES: Readonly<Record<string, Draw>> = {
     return scheduleFigure(need(options, 'scheduler'), weights, Number(need(options, 'requests')))
   },
 }
+
+/** Bars whose text alternative lists them; the longest fills the width. */
+const labelledBars = (label: string, bars: readonly Bar[]): Figure =>
+  barsFigure(
+    bars,
+    `${label}: ${bars.map(({ name, value }) => `${name}, ${value}`).join('; ')}.`,
+    Math.max(...bars.map(({ share }) => share)),
+  )
 
 /**
  * Draws the figure of a directive `<!-- figure: name … -->`. Throws Error for an unknown name or option, and
@@ -124,8 +114,4 @@ function destination(options: ReadonlyMap<string, string>): string {
   if (to !== undefined) return to
   const service = serviceOf(readRecording(need(options, 'recording')), need(options, 'service'))
   return `${service.clusterIPs[0]}:${service.ports[0]?.port}`
-}
-
-function highestShare(bars: readonly { share: number }[]): number {
-  return Math.max(...bars.map(({ share }) => share))
 }

@@ -34,8 +34,9 @@ export const CONTENT = {
   height: GEOMETRY.height - GEOMETRY.padTop - GEOMETRY.padBottom,
 } as const
 
-/** The scale of the text on a slide with little text. */
-export const ROOMY = 1.2
+/** How much the text of a slide is enlarged at most, so that it fills the slide, and the width that commands are folded to. */
+export const SCALES = [1.6, 1.5, 1.4, 1.3, 1.2, 1.1, 1] as const
+export const FOLD_SCALE = 1.2
 
 /** The allowed text sizes; the smallest must be readable from the last row (24 px of 720). */
 export const TEXT_SIZES = [
@@ -50,5 +51,5 @@ export const TEXT_SIZES = [
 /** The measures as custom properties, in units of a slide's pixel. */
 export function geometryStyle(): string {
   const names = Object.entries(GEOMETRY).map(([name, value]) => `--${name}:calc(${value} * var(--u))`)
-  return `.sheet,.roomy .content{${names.join(';')}}.roomy .content{--u:calc(100cqw / 1280 * ${ROOMY})}`
+  return `.sheet,.content{--u:calc(100cqw / ${GEOMETRY.width} * var(--scale, 1));${names.join(';')}}`
 }

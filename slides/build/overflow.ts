@@ -1,7 +1,7 @@
 import type { Token } from 'markdown-it'
 import type { BuiltDeck, BuiltSlide, Content } from './content.ts'
 import { plainText } from './deck.ts'
-import { CONTENT, GEOMETRY as G, ROOMY } from './geometry.ts'
+import { CONTENT, GEOMETRY as G, SCALES } from './geometry.ts'
 import { type Face, textWidth, wrapText } from './text-width.ts'
 
 /** A slide whose content needs more px than available. */
@@ -40,12 +40,14 @@ export function slideHeight(slide: BuiltSlide, scale = 1): number {
   return title + contents
 }
 
-/** Whether a slide has so little text that it can be enlarged without breaking a line of commands. */
-export function isRoomy(slide: BuiltSlide): boolean {
+/** The largest scale at which the text of a slide fits, without a line of commands that the browser breaks. */
+export function textScale(slide: BuiltSlide): number {
+  if (slide.level === 1) return 1
   const commands = slide.contents.flatMap((content) => (content.kind === 'code' ? content.text.split('\n') : []))
-  const isBroken = (width: number) => (line: string) => textWidth(line, G.code, 'mono') > width - 2 * G.codePad
-  if (commands.some(isBroken(CONTENT.width / ROOMY)) && !commands.some(isBroken(CONTENT.width))) return false
-  return slide.level === 2 && slideHeight(slide, ROOMY) <= CONTENT.height - SPARE
+  const longest = Math.max(0, ...commands.map((line) => textWidth(line, G.code, 'mono'))) + 2 * G.codePad
+  const fits = (scale: number) =>
+    longest * scale <= CONTENT.width && slideHeight(slide, scale) <= CONTENT.height - SPARE
+  return SCALES.find(fits) ?? 1
 }
 
 const SPARE = 24

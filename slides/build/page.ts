@@ -3,7 +3,7 @@ import { type Drawing, escapeText, type Figure } from '../figures/canvas.ts'
 import type { BuiltDeck, BuiltSlide, Content } from './content.ts'
 import { markdown } from './deck.ts'
 import { geometryStyle } from './geometry.ts'
-import { isRoomy } from './overflow.ts'
+import { textScale } from './overflow.ts'
 import { paletteStyle } from './palette.ts'
 
 /** The style sheet and the script of every page. */
@@ -58,10 +58,10 @@ function slideSection(slide: BuiltSlide, index: number, deck: BuiltDeck): string
   const heading = `<h${level}>${wholeWords(markdown.renderer.render(titleTokens, markdown.options, {}))}</h${level}>`
   const notesHtml = notes.length > 0 ? markdown.renderer.render(notes, markdown.options, {}) : ''
   const foot = level === 1 ? '' : `<footer><span>${escapeText(deck.title)}</span><span>${index + 1}</span></footer>`
-  return `<section class="slide${level === 1 ? ' cover' : isRoomy(slide) ? ' roomy' : ''}" id="${index + 1}" aria-label="Slide ${index + 1} of ${deck.slides.length}">
+  return `<section class="slide${level === 1 ? ' cover' : ''}" id="${index + 1}" aria-label="Slide ${index + 1} of ${deck.slides.length}">
 <div class="sheet">
 ${heading}
-<div class="content">
+<div class="content" style="--scale:${textScale(slide)}">
 ${contents.map(render).join('\n')}
 </div>
 ${foot}
@@ -71,7 +71,7 @@ ${notesHtml === '' ? '' : `<details class="notes"><summary>Speaker notes</summar
 }
 
 function render(content: Content): string {
-  if (content.kind === 'text') return markdown.renderer.render(content.tokens, markdown.options, {})
+  if (content.kind === 'text') return wholeWords(markdown.renderer.render(content.tokens, markdown.options, {}))
   if (content.kind === 'code') {
     return `<pre aria-label="${escapeText(content.label)}"><code>${wholeWords(escapeText(content.text))}</code></pre>`
   }

@@ -17,8 +17,18 @@ export interface Figure {
 }
 
 /** Widths of the two kinds of drawing. */
-export const WIDE = 1152
-export const TALL = 480
+const WIDE = 1152
+const TALL = 480
+
+/** Draws a figure in both widths. Throws Error for text or boxes that do not fit. */
+export function figure(label: string, draw: (canvas: Canvas, isWide: boolean) => void): Figure {
+  const drawn = (width: number): Drawing => {
+    const canvas = new Canvas(width)
+    draw(canvas, width === WIDE)
+    return canvas.finish()
+  }
+  return { wide: drawn(WIDE), tall: drawn(TALL), label }
+}
 
 /** The text size of all figures: readable from the last row at 1280×720. */
 export const TEXT = 28
@@ -39,17 +49,16 @@ const LINE = 34
 
 /** A drawing surface. Throws Error for text that does not fit into its box. */
 export class Canvas {
-  readonly #width: number
+  readonly width: number
   readonly #parts: string[] = []
   #bottom = 0
 
   constructor(width: number) {
-    this.#width = width
+    this.width = width
   }
 
   /** A box with lines of text in its middle. */
-  box(box: Box, lines: readonly string[], options: { tone?: Tone; face?: Face } = {}): Box {
-    const { tone = 'plain', face = 'mono' } = options
+  box(box: Box, lines: readonly string[], tone: Tone = 'plain', face: Face = 'sans'): Box {
     this.#reach(box)
     this.#parts.push(
       `<rect class="box ${tone}" x="${box.x}" y="${box.y}" width="${box.width}" height="${box.height}" rx="8"/>`,
@@ -74,8 +83,8 @@ export class Canvas {
     const { anchor = 'start', face = 'sans', tone = 'plain' } = options
     const width = textWidth(line, TEXT, face)
     const left = anchor === 'start' ? x : anchor === 'middle' ? x - width / 2 : x - width
-    if (left < -1 || left + width > this.#width + 1) {
-      throw new Error(`the text "${line}" does not fit into a figure ${this.#width} wide`)
+    if (left < -1 || left + width > this.width + 1) {
+      throw new Error(`the text "${line}" does not fit into a figure ${this.width} wide`)
     }
     this.#bottom = Math.max(this.#bottom, y + 8)
     this.#put(line, x, y, anchor, face, `beside ${tone}`)
@@ -106,7 +115,7 @@ export class Canvas {
   }
 
   finish(): Drawing {
-    return { width: this.#width, height: Math.ceil(this.#bottom + 2), body: this.#parts.join('\n') }
+    return { width: this.width, height: Math.ceil(this.#bottom + 2), body: this.#parts.join('\n') }
   }
 
   #put(line: string, x: number, y: number, anchor: string, face: Face, tone: string): void {
@@ -116,8 +125,8 @@ export class Canvas {
   }
 
   #reach({ x, y, width, height }: Box): void {
-    if (x < 0 || y < 0 || x + width > this.#width) {
-      throw new Error(`a box at ${x},${y} is outside the figure, which is ${this.#width} wide`)
+    if (x < 0 || y < 0 || x + width > this.width) {
+      throw new Error(`a box at ${x},${y} is outside the figure, which is ${this.width} wide`)
     }
     this.#bottom = Math.max(this.#bottom, y + height)
   }

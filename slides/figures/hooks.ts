@@ -1,6 +1,6 @@
 import type { Place } from '../../dataplane/view/packet-path.ts'
 import { wrapText } from '../build/text-width.ts'
-import { type Box, Canvas, type Drawing, type Figure, type Side, TALL, TEXT, type Tone, WIDE } from './canvas.ts'
+import { type Box, type Canvas, type Figure, figure, type Side, TEXT, type Tone } from './canvas.ts'
 
 /** Where a packet goes, and a row for each hook that it passes. */
 export interface HookFigure {
@@ -88,34 +88,30 @@ export const legsAlong = (path: readonly Place[]): [Place, Place][] =>
   path.slice(1).map((place, index) => [path[index] as Place, place])
 
 /** Netfilter's five hooks with the path of one packet, and a row for each hook with what happens there. */
-export function hooksFigure(figure: HookFigure): Figure {
-  return {
-    wide: draw(figure, WIDE, WIDE_LAYOUT, WIDE_EDGES),
-    tall: draw(figure, TALL, TALL_LAYOUT, TALL_EDGES),
-    label: figure.label,
-  }
+export function hooksFigure(packet: HookFigure): Figure {
+  return figure(packet.label, (canvas, isWide) => {
+    const layout = isWide ? WIDE_LAYOUT : TALL_LAYOUT
+    drawHooks(canvas, packet, layout, isWide ? WIDE_EDGES : TALL_EDGES)
+    const bottom = Math.max(...Object.values(layout).map(({ y, height }) => y + height))
+    drawRows(canvas, packet, bottom + 44, isWide)
+  })
 }
 
-function draw(figure: HookFigure, width: number, layout: Layout, edges: readonly Edge[]): Drawing {
-  const { legs, stop, local } = figure
-  const canvas = new Canvas(width)
-  const taken = new Set(legs.map(([from, to]) => `${from} ${to}`))
-  const passed = new Set(legs.flat())
-  const whole = legs.length === 0
-  for (const [from, out, to, into] of edges) {
-    if (!taken.has(`${from} ${to}`)) canvas.connect(layout[from], out, layout[to], into, whole ? 'plain' : 'faint')
-  }
-  for (const [from, out, to, into] of edges) {
-    if (taken.has(`${from} ${to}`)) canvas.connect(layout[from], out, layout[to], into, 'path')
+function drawHooks(canvas: Canvas, { legs, stop, local }: HookFigure, layout: Layout, edges: readonly Edge[]): void {
+  const passed = new Set<Place>(legs.flat())
+  const isWhole = legs.length === 0
+  const isTaken = ([from, , to]: Edge) => legs.some((leg) => leg[0] === from && leg[1] === to)
+  // The path is drawn last, over the lines that it crosses.
+  for (const edge of [...edges.filter((one) => !isTaken(one)), ...edges.filter(isTaken)]) {
+    const [from, out, to, into] = edge
+    canvas.connect(layout[from], out, layout[to], into, isTaken(edge) ? 'path' : isWhole ? 'plain' : 'faint')
   }
   for (const [place, box] of Object.entries(layout) as [Place, Box][]) {
-    const hook = place === place.toUpperCase()
-    const tone = !whole && !passed.has(place) ? 'faint' : !hook ? 'plain' : place === stop ? 'bad' : 'path'
-    canvas.box(box, [place === 'process' ? local : place], { tone, face: hook ? 'mono' : 'sans' })
+    const isHook = place === place.toUpperCase()
+    const tone = !isWhole && !passed.has(place) ? 'faint' : !isHook ? 'plain' : place === stop ? 'bad' : 'path'
+    canvas.box(box, [place === 'process' ? local : place], tone, isHook ? 'mono' : 'sans')
     if (place === stop) canvas.text('✗', box.x + box.width + 2, box.y + 16, { face: 'bold', tone: 'bad' })
   }
-  writeRows(canvas, figure, width, Math.max(...Object.values(layout).map(({ y, height }) => y + height)) + 40)
-  return canvas.finish()
 }
 
 const TITLE_WIDTH = 206
@@ -123,30 +119,30 @@ const TITLE_HEIGHT = 46
 const LINE = 34
 
 /** Rows from the top down, an arrow from each title to the next: in a wide figure the lines are beside their title, else below. */
-function writeRows(canvas: Canvas, { rows, brief = false }: HookFigure, width: number, top: number): void {
-  const beside = width >= WIDE
-  const left = beside ? TITLE_WIDTH + (brief ? 14 : 26) : brief ? 0 : 30
-  const [height, gap] = brief ? [LINE, 0] : [TITLE_HEIGHT, 24]
+function drawRows(canvas: Canvas, { rows, brief = false }: HookFigure, top: number, isWide: boolean): void {
+  const left = isWide ? TITLE_WIDTH + (brief ? 14 : 26) : brief ? 0 : 30
+  const height = brief ? LINE : TITLE_HEIGHT
   let y = top
   for (const [index, { title, tone, lines }] of rows.entries()) {
     if (brief) canvas.text(title, 0, y, { face: 'mono', tone })
-    else canvas.box({ x: 0, y, width: TITLE_WIDTH, height }, [title], { tone })
-    let line = y + (brief ? 0 : 32) + (beside ? 0 : height)
-    for (const { text, tone: colour } of lines)
-      for (const part of wrapText(text, width - left - 8, TEXT)) {
-        canvas.text(part, left, line, colour === undefined ? {} : { tone: colour })
+    else canvas.box({ x: 0, y, width: TITLE_WIDTH, height }, [title], tone, 'mono')
+    let line = y + (brief ? 0 : 32) + (isWide ? 0 : height)
+    for (const { text, tone: colour = 'plain' } of lines)
+      for (const part of wrapText(text, canvas.width - left - 8, TEXT)) {
+        canvas.text(part, left, line, { tone: colour })
         line += LINE
       }
-    const below = Math.max(y + height, line - (brief ? 0 : LINE - 14)) + gap
-    const middle = beside ? TITLE_WIDTH / 2 : 12
+    const bottom = Math.max(y + height, line - (brief ? 0 : LINE - 14))
+    const next = bottom + (brief ? 0 : 24)
+    const middle = isWide ? TITLE_WIDTH / 2 : 12
     if (!brief && index < rows.length - 1)
       canvas.arrow(
         [
           [middle, y + height],
-          [middle, below],
+          [middle, next],
         ],
         'path',
       )
-    y = below
+    y = next
   }
 }

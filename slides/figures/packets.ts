@@ -1,84 +1,6 @@
 import type { PacketPath, PathAction, PathEnd } from '../../dataplane/view/packet-path.ts'
-import { Canvas, type Drawing, type Figure, TALL, type Tone, WIDE } from './canvas.ts'
+import type { Drawing, Tone } from './canvas.ts'
 import { type HookFigure, type HookRow, hooksFigure } from './hooks.ts'
-
-/** The header of a packet at one place of its path; `changed` names the replaced addresses. */
-interface HeaderRow {
-  at: string
-  source: string
-  destination: string
-  changed?: 'source' | 'destination' | 'both'
-}
-
-/** The addresses of a packet and its reply, by forwarding method. */
-export const JOURNEYS: Readonly<Record<string, readonly HeaderRow[]>> = {
-  nat: [
-    { at: 'client sends', source: 'client', destination: 'VIP' },
-    { at: 'behind the director', source: 'director', destination: 'real server', changed: 'both' },
-    { at: 'the server answers', source: 'real server', destination: 'director' },
-    { at: 'back at the director', source: 'VIP', destination: 'client', changed: 'both' },
-  ],
-  tunnel: [
-    { at: 'client sends', source: 'client', destination: 'VIP' },
-    { at: 'outer header (IPIP)', source: 'director', destination: 'real server', changed: 'both' },
-    { at: 'inner header', source: 'client', destination: 'VIP' },
-    { at: 'the server answers', source: 'VIP', destination: 'client' },
-  ],
-  route: [
-    { at: 'client sends', source: 'client', destination: 'VIP' },
-    { at: 'behind the director', source: 'client', destination: 'VIP' },
-    { at: 'the server answers', source: 'VIP', destination: 'client' },
-  ],
-  service: [
-    { at: 'Pod sends', source: 'client Pod', destination: 'ClusterIP' },
-    { at: 'translated', source: 'client Pod', destination: 'backend Pod', changed: 'destination' },
-    { at: 'backend answers', source: 'backend Pod', destination: 'client Pod' },
-    { at: 'conntrack', source: 'ClusterIP', destination: 'client Pod', changed: 'source' },
-  ],
-  hairpin: [
-    { at: 'Pod sends', source: 'Pod', destination: 'ClusterIP' },
-    { at: 'its own rule', source: 'Pod', destination: 'Pod', changed: 'destination' },
-    { at: 'masqueraded', source: 'node', destination: 'Pod', changed: 'source' },
-  ],
-  external: [
-    { at: 'client sends', source: 'client', destination: 'node:port' },
-    { at: 'policy Cluster', source: 'node', destination: 'Pod', changed: 'both' },
-    { at: 'policy Local', source: 'client', destination: 'Pod', changed: 'destination' },
-  ],
-}
-
-/** The header of a packet at each place, source and destination; replaced addresses are highlighted. */
-export function headersFigure(rows: readonly HeaderRow[], label: string): Figure {
-  return {
-    wide: draw(rows, WIDE),
-    tall: draw(rows, TALL),
-    label: `${label}: ${rows.map((row) => `${row.at}, from ${row.source} to ${row.destination}`).join('; ')}.`,
-  }
-}
-
-const HEIGHT = 72
-
-function draw(rows: readonly HeaderRow[], width: number): Drawing {
-  const canvas = new Canvas(width)
-  const wide = width === WIDE
-  const [left, box] = wide ? [330, 330] : [0, 210]
-  for (const [index, { at, source, destination, changed }] of rows.entries()) {
-    const y = index * (wide ? HEIGHT + 32 : HEIGHT + 64)
-    const top = wide ? y : y + 38
-    canvas.text(at, 0, wide ? y + 46 : y + 28)
-    const tone = (end: 'source' | 'destination') => (changed === end || changed === 'both' ? 'path' : 'plain')
-    const from = canvas.box({ x: left, y: top, width: box, height: HEIGHT }, [source], {
-      tone: tone('source'),
-      face: 'sans',
-    })
-    const to = canvas.box({ x: width - box, y: top, width: box, height: HEIGHT }, [destination], {
-      tone: tone('destination'),
-      face: 'sans',
-    })
-    canvas.connect(from, 'e', to, 'w')
-  }
-  return canvas.finish()
-}
 
 /** Rows that the parts of the connections, or the ends, get at most. */
 const ROWS = 4
@@ -87,13 +9,13 @@ const LONGEST = 300
 
 /**
  * The path of a packet through a node's hooks: what the tables, chains and virtual servers did at each, and where it ends.
- * @param brief a row for each hook and no more, for a slide
+ * @param brief a row for each hook, with what changed there, and no more: for a slide
  */
 export function packetFigure(path: PacketPath, { brief = false } = {}): HookFigure {
   const { legs, local, stop, hooks, ends, conntrack } = path
   const rows = hooks.map(({ hook, actions }): HookRow => {
     const isStop = hook === stop?.hook
-    const lines = brief ? [{ text: briefly(actions) }] : actionLines(actions)
+    const lines = brief ? briefLines(actions) : actionLines(actions)
     if (isStop && stop.rule === '') lines.push({ text: `✗ ${stop.words}`, tone: 'bad' })
     return { title: hook, tone: isStop ? 'bad' : 'path', lines: lines.length > 0 ? lines : [{ text: NOTHING }] }
   })
@@ -136,17 +58,23 @@ function placeOf({ table, chains }: PathAction): string {
   return `${table}: ${(chains.length > 1 ? chains.slice(1) : chains).map(shortName).join(' → ')}`
 }
 
-/** All actions of a hook in one text: `nat: KUBE-SERVICES → KUBE-SVC-LOLE…: DNAT to 10.244.1.6:80 or 10.244.2.4:80`. */
-function briefly(actions: readonly PathAction[]): string {
-  let table = ''
-  const parts = joined(actions).map((group) => {
+/**
+ * A line for the actions of each place: `nat: KUBE-SERVICES → KUBE-SVC-LOLE…: DNAT to 10.244.1.6:80 or 10.244.2.4:80`; the chains
+ * that it has in common with the line before are left out.
+ */
+function briefLines(actions: readonly PathAction[]): HookRow['lines'][number][] {
+  let before: PathAction | undefined
+  return joined(actions).map((group) => {
     const [first] = group as [PathAction]
-    const place = first.table === table ? placeOf(first).replace(/^\w+: /, '') : placeOf(first)
-    table = first.table
-    const [did = '', ...others] = group.map(({ text }) => text.replace(/^MARK |(?<=^REJECT|^DROP): .*/g, ''))
-    return `${place}: ${[did, ...others.map((text) => text.replace(/^.* (to|becomes) /, ''))].join(' or ')}`
+    const own = first.chains.findIndex((chain, index) => chain !== before?.chains[index])
+    const isShortened = first.table === before?.table && own > 1
+    const place = isShortened ? `… → ${first.chains.slice(own).map(shortName).join(' → ')}` : placeOf(first)
+    before = first
+    const [action = '', ...others] = group.map(({ text }) => text.replace(/^MARK |(?<=^REJECT|^DROP): .*/g, ''))
+    return {
+      text: `${place}: ${[action, ...others.map((text) => text.replace(/^.* (to|becomes) /, ''))].join(' or ')}`,
+    }
   })
-  return parts.join('; ') || NOTHING
 }
 
 function actionLines(actions: readonly PathAction[]): { text: string; tone?: Tone }[] {
@@ -184,5 +112,5 @@ function endRow(ends: readonly PathEnd[]): HookRow {
 const percent = (probability: number): string => `${Number((probability * 100).toFixed(1))} %`
 
 /** The first four characters of the hash are enough to distinguish chains in a drawing. */
-const shortName = (chain: string): string =>
+export const shortName = (chain: string): string =>
   chain.replace(/^(KUBE-(?:SVC|SVL|XLB|EXT|FW|SEP)-[A-Z0-9]{4})[A-Z0-9]{12}$/, '$1…')

@@ -1,7 +1,8 @@
 import type { Ruleset } from '../../dataplane/iptables-save.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
 import { type ParsedRule, parseRule } from '../../dataplane/rule.ts'
-import { type Box, Canvas, type Drawing, type Figure, TALL, WIDE } from './canvas.ts'
+import { type Box, type Canvas, type Figure, figure } from './canvas.ts'
+import { shortName } from './packets.ts'
 
 /** A Service port in the rules of a node in iptables mode. */
 interface ServiceChains {
@@ -42,52 +43,39 @@ export function readServiceChains(iptables: Ruleset, address: string): ServiceCh
  * The figure of a Service port's chains: KUBE-SERVICES, the random choice, the endpoints. Throws Error for more than four
  * endpoints.
  */
-export function serviceChainsFigure(service: ServiceChains): Figure {
-  if (service.endpoints.length > 4) throw new Error(`${service.endpoints.length} endpoints are too many for one slide`)
-  const to = service.endpoints.map(({ chain, chance, backend }) => `${chain} (${chance}) to ${backend}`)
-  return {
-    wide: drawWide(service),
-    tall: drawTall(service),
-    label: `KUBE-SERVICES entry ${service.entry} of ${service.entries} for ${service.address} leads to ${service.chain}, and that to ${to.join(', ')}.`,
-  }
-}
-
-function drawWide({ entry, entries, address, chain, endpoints }: ServiceChains): Drawing {
-  const canvas = new Canvas(WIDE)
-  const row = 140
-  const height = 120
-  const middle = Math.max(0, ((endpoints.length - 1) * row) / 2)
-  const list = canvas.box(
-    { x: 0, y: middle, width: 284, height },
-    ['KUBE-SERVICES', `entry ${entry} of ${entries}`, address],
-    { tone: 'path' },
-  )
-  const draw = canvas.box({ x: 308, y: middle, width: 284, height }, [...split(chain), 'random choice'])
-  canvas.connect(list, 'e', draw, 'w', 'path')
-  for (const [index, endpoint] of endpoints.entries()) {
-    const y = index * row
-    const sep = canvas.box({ x: 616, y, width: 284, height }, [...split(endpoint.chain), endpoint.chance])
-    const pod = canvas.box({ x: 922, y: y + 20, width: 230, height: 80 }, [endpoint.backend], { tone: 'strong' })
-    canvas.connect(draw, 'e', sep, 'w')
-    canvas.connect(sep, 'e', pod, 'w', 'strong')
-  }
-  return canvas.finish()
-}
-
-function drawTall({ entry, entries, address, chain, endpoints }: ServiceChains): Drawing {
-  const canvas = new Canvas(TALL)
-  const box = (y: number, height: number) => ({ x: 20, y, width: 440, height })
-  const list = canvas.box(box(0, 112), ['KUBE-SERVICES', `entry ${entry} of ${entries}`, address], { tone: 'path' })
-  const draw = canvas.box(box(150, 80), [chain, 'random choice'])
-  canvas.connect(list, 's', draw, 'n', 'path')
-  for (const [index, endpoint] of endpoints.entries()) {
-    const y = 266 + index * 186
-    const sep = canvas.box(box(y, 80), [endpoint.chain, endpoint.chance])
-    const pod = canvas.box({ x: 120, y: y + 108, width: 240, height: 50 }, [endpoint.backend], { tone: 'strong' })
-    if (index === 0) canvas.connect(draw, 's', sep, 'n')
-    canvas.connect(sep, 's', pod, 'n', 'strong')
-  }
-  return canvas.finish()
+export function serviceChainsFigure({ entry, entries, address, chain, endpoints }: ServiceChains): Figure {
+  if (endpoints.length > 4) throw new Error(`${endpoints.length} endpoints are too many for one slide`)
+  const to = endpoints.map((one) => `${one.chain} (${one.chance}) to ${one.backend}`)
+  const label = `KUBE-SERVICES entry ${entry} of ${entries} for ${address} leads to ${chain}, and that to ${to.join(', ')}.`
+  return figure(label, (canvas, isWide) => {
+    const [out, into] = isWide ? (['e', 'w'] as const) : (['s', 'n'] as const)
+    const middle = Math.max(0, ((endpoints.length - 1) * 132) / 2)
+    const place = (wide: [number, number, number, number], tall: [number, number, number, number]): Box => {
+      const [x, y, width, height] = isWide ? wide : tall
+      return { x, y, width, height }
+    }
+    const list = canvas.box(
+      place([0, middle, 284, 112], [20, 0, 440, 112]),
+      ['KUBE-SERVICES', `entry ${entry} of ${entries}`, address],
+      'path',
+      'mono',
+    )
+    const choice = canvas.box(
+      place([326, middle, 254, 112], [20, 150, 440, 80]),
+      [shortName(chain), 'random choice'],
+      'plain',
+      'mono',
+    )
+    canvas.connect(list, out, choice, into, 'path')
+    for (const [index, endpoint] of endpoints.entries()) {
+      const [y, below] = [index * 132, 266 + index * 186]
+      const lines = [shortName(endpoint.chain), endpoint.chance]
+      const chosen = canvas.box(place([622, y, 254, 112], [20, below, 440, 80]), lines, 'plain', 'mono')
+      const pod = place([918, y + 16, 234, 80], [120, below + 108, 240, 50])
+      if (isWide || index === 0) canvas.connect(choice, out, chosen, into)
+      canvas.connect(chosen, out, canvas.box(pod, [endpoint.backend], 'strong', 'mono'), into, 'strong')
+    }
+  })
 }
 
 /** A probability such as `0.33333333349` as a fraction. */
@@ -95,11 +83,6 @@ function fraction(probability: string | undefined): string {
   if (probability === undefined) return 'all others'
   const whole = Math.round(1 / Number(probability))
   return Math.abs(1 / whole - Number(probability)) < 1e-6 ? `chance 1/${whole}` : `chance ${Number(probability)}`
-}
-
-function split(chain: string): string[] {
-  const end = chain.lastIndexOf('-') + 1
-  return [chain.slice(0, end), chain.slice(end)]
 }
 
 function rulesOf(iptables: Ruleset, chain: string): ParsedRule[] {
@@ -151,68 +134,51 @@ export function readServiceSets(state: NodeState, address: string): ServiceSets 
 
 /** The figure of a Service port in IPVS mode: a member of a set, an address of kube-ipvs0, a virtual server. */
 export function serviceSetsFigure(service: ServiceSets): Figure {
-  const { member, address, server, scheduler, realServers } = service
-  return {
-    wide: draw(service, WIDE),
-    tall: draw(service, TALL),
-    label: `${member} is in the set KUBE-CLUSTER-IP, ${address} is an address of kube-ipvs0, and the virtual server ${server} (${scheduler}) has ${realServers.join(' and ')}.`,
-  }
+  const { members, addresses, member, address, server, scheduler, realServers } = service
+  const label = `${member} is in the set KUBE-CLUSTER-IP, ${address} is an address of kube-ipvs0, and the virtual server ${server} (${scheduler}) has ${realServers.join(' and ')}.`
+  return figure(label, (canvas, isWide) => {
+    const columns = [
+      { x: 0, width: 370, heading: 'set KUBE-CLUSTER-IP', entries: members, own: member },
+      { x: 459, width: 256, heading: 'device kube-ipvs0', entries: addresses, own: address },
+      { x: 804, width: 348, heading: 'IPVS', entries: [], own: `${server} ${scheduler}` },
+    ]
+    let before: { own: Box; last: Box } | undefined
+    for (const { x, width, heading, entries, own } of columns) {
+      const y = before && !isWide ? before.last.y + before.last.height + 76 : 0
+      const place = isWide ? { x, y, width } : { x: 60, y, width: 370 }
+      const drawn = drawColumn(canvas, place, heading, entries, own)
+      if (before && isWide) canvas.connect(before.own, 'e', drawn.own, 'w', 'path')
+      if (before && !isWide) canvas.connect(before.last, 's', { ...place, y: y - 10, height: 0 }, 'n', 'path')
+      before = drawn
+    }
+    let above = before?.last
+    for (const [index, real] of realServers.entries()) {
+      if (!above) break
+      const next = canvas.box({ ...above, y: above.y + above.height + 34 }, [real], 'strong', 'mono')
+      if (index === 0) canvas.connect(above, 's', next, 'n', 'strong')
+      above = next
+    }
+  })
 }
 
-const ROW = 56
+const ROW = 60
 const SHOWN = 5
 
-function draw(service: ServiceSets, width: number): Drawing {
-  const canvas = new Canvas(width)
-  const wide = width === WIDE
-  const { members, addresses, server, scheduler, realServers, member, address } = service
-  const set = column(canvas, wide ? [0, 0, 370] : [60, 0, 370], 'set KUBE-CLUSTER-IP', members, member)
-  const below = (box: Box) => box.y + box.height + 76
-  const device = column(
-    canvas,
-    wide ? [459, 0, 256] : [60, below(set.last), 370],
-    'device kube-ipvs0',
-    addresses,
-    address,
-  )
-  const ipvs = column(
-    canvas,
-    wide ? [804, 0, 348] : [60, below(device.last), 370],
-    'IPVS',
-    [`${server} ${scheduler}`],
-    `${server} ${scheduler}`,
-  )
-  let above = ipvs.last
-  for (const real of realServers) {
-    const next = canvas.box({ ...above, y: above.y + above.height + 34, height: ROW }, [real], { tone: 'strong' })
-    if (above === ipvs.last) canvas.connect(above, 's', next, 'n', 'strong')
-    above = next
-  }
-  if (wide) {
-    canvas.connect(set.marked, 'e', device.marked, 'w', 'path')
-    canvas.connect(device.marked, 'e', ipvs.marked, 'w', 'path')
-  } else {
-    canvas.connect(set.last, 's', { ...device.last, y: below(set.last) - 10, height: 0 }, 'n', 'path')
-    canvas.connect(device.last, 's', { ...ipvs.last, y: below(device.last) - 10, height: 0 }, 'n', 'path')
-  }
-  return canvas.finish()
-}
-
 /** A heading with a box for each entry below it; the Service's own entry is first, so that it is always visible. */
-function column(
+function drawColumn(
   canvas: Canvas,
-  [x, y, width]: [number, number, number],
+  { x, y, width }: Omit<Box, 'height'>,
   heading: string,
   entries: readonly string[],
   own: string,
-) {
+): { own: Box; last: Box } {
   canvas.text(heading, x, y + 26)
   const others = entries.filter((entry) => entry !== own)
-  const shown = [own, ...others.slice(0, SHOWN - 1)]
-  if (others.length > SHOWN - 1) shown.push(`… ${others.length - SHOWN + 1} more`)
+  const more = others.length - SHOWN + 1
+  const shown = [own, ...others.slice(0, SHOWN - 1), ...(more > 0 ? [`… ${more} more`] : [])]
   const boxes = shown.map((entry, index) => {
-    const box = { x, y: y + 42 + index * (ROW + 6), width, height: ROW }
-    return canvas.box(box, [entry], { tone: entry === own ? 'path' : 'plain' })
+    const box = { x, y: y + 42 + index * (ROW + 8), width, height: ROW }
+    return canvas.box(box, [entry], entry === own ? 'path' : 'plain', 'mono')
   })
-  return { marked: boxes[0] as Box, last: boxes.at(-1) as Box }
+  return { own: boxes[0] as Box, last: boxes.at(-1) as Box }
 }

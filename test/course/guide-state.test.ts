@@ -29,7 +29,7 @@ const passed = (id: string): StepOutcome => ({ id, verdict: 'passed' })
 const failed = (id: string, actual = 'none'): StepOutcome => ({
   id,
   verdict: 'failed',
-  failure: { node: 'worker', look: 'look', expected: 'two', actual },
+  failure: { node: 'worker', inspect: 'look', expected: 'two', actual },
 })
 const unsent = (id: string): StepOutcome => ({ id, verdict: 'not yet', unsent: true, reason: 'not sent' })
 const observed = (...outcomes: StepOutcome[]): GuideEvent => ({ type: 'observed', outcomes })

@@ -99,7 +99,7 @@ describe('nft -j list', () => {
   it.each([
     ['', /not JSON/],
     ['table ip kube-proxy {', /not JSON/],
-    ['[]', /the listing is not output of nft/],
+    ['[]', /the text is not output of nft/],
     [item({ chain: { family: 'ip', table: 'kube-proxy' } }), /nftables\.1\.chain\.name/],
     [item({ table: { family: 'ip', name: 'x'.repeat(300) } }), /nftables\.1\.table\.name/],
     [rule(JSON.parse(`${'{"&":['.repeat(60)}1${']}'.repeat(60)}`)), /nested too deeply|\{/],

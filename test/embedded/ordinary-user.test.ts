@@ -45,7 +45,11 @@ afterAll(() => {
 })
 
 function run(script: string, env: Record<string, string> = {}, ...words: string[]) {
-  const own = { CLUSTER: 'embedded', KERNEL: 'host', NAME: `ordinary-${process.pid}`, HOME: checkout }
+  const own = {
+    // The PATH of Debian's ordinary users (/etc/profile).
+    PATH: '/usr/local/bin:/usr/bin:/bin:/usr/local/games:/usr/games',
+    ...{ CLUSTER: 'embedded', KERNEL: 'host', NAME: `ordinary-${process.pid}`, HOME: checkout },
+  }
   const { status, stdout, stderr } = spawnSync(...asUser([process.execPath, 'scripts/start.mjs', script, ...words]), {
     ...{ cwd: checkout, env: { ...process.env, ...own, ...env }, encoding: 'utf8', timeout: 200_000 },
   })

@@ -45,7 +45,7 @@ describe('what must be so on nodes', () => {
     )
     expect(failure).toMatchObject({
       node: NODE,
-      look: `make exec NODE=${NODE} CMD='ipset list KUBE-CLUSTER-IP'`,
+      inspect: `make exec NODE=${NODE} CMD='ipset list KUBE-CLUSTER-IP'`,
       expected: 'all ClusterIPs',
       differences: [{ kind: 'missing', expected: expect.stringContaining('10.96.0.1,tcp:443') }],
     })
@@ -56,7 +56,7 @@ describe('what must be so on nodes', () => {
     const ports = expectNodes(nodes).sets('KUBE-NODE-PORT-TCP')
     expect(failureOf(() => ports.equalPrediction('ipvs', 'the node ports'))).toBeUndefined()
     expect(
-      failureOf(() => ports.and(expectNodes(nodes).sets('KUBE-CLUSTER-IP')).equalPrediction('ipvs', 'both'))?.look,
+      failureOf(() => ports.and(expectNodes(nodes).sets('KUBE-CLUSTER-IP')).equalPrediction('ipvs', 'both'))?.inspect,
     ).toBe(`make exec NODE=${NODE} CMD='ipset list KUBE-NODE-PORT-TCP; ipset list KUBE-CLUSTER-IP'`)
     const excepted = expectNodes(nodes).setsExcept(['KUBE-CLUSTER-IP'], 'KUBE-LOOP-BACK')
     expect(failureOf(() => excepted.equalPrediction('ipvs', 'the others'))).toBeUndefined()
@@ -71,7 +71,7 @@ describe('what must be so on nodes', () => {
       ),
     ).toMatchObject({
       node: NODE,
-      look: `make exec NODE=${NODE} CMD='iptables -t nat -S KUBE-SERVICES'`,
+      inspect: `make exec NODE=${NODE} CMD='iptables -t nat -S KUBE-SERVICES'`,
       actual: 'no rule with --match-set KUBE-CLUSTER-IP dst,dst',
       differences: [{ kind: 'missing', text: said.missing, expected: expect.stringContaining('-A KUBE-SERVICES … ') }],
     })
@@ -134,7 +134,7 @@ describe('what must be so on nodes', () => {
     expect(answered(200, 200)).toBeUndefined()
     expect(answered(200, 503)).toMatchObject({
       node: NODE,
-      look: `make exec NODE=${NODE} CMD='curl -sS --max-time 5 10.96.0.1:443'`,
+      inspect: `make exec NODE=${NODE} CMD='curl -sS --max-time 5 10.96.0.1:443'`,
       actual: 'answers with status 200, 503',
       differences: [{ kind: 'wrong', text: expect.stringContaining('10.96.0.1') }],
       next: `make trace FROM=host TO=10.96.0.1:443 NODE=${NODE}`,
@@ -152,7 +152,7 @@ describe('what must be so on nodes', () => {
     const inIptables = { nodes: nodesOf(readCaptureFolder(kindCapture('ipvs-kernel-1-iptables'))), live: undefined }
     expect(() => expectMode(inIptables, 'ipvs')).toThrow(NotApplicable)
     expect(failureOf(() => expectNodes(inIptables.nodes).runMode('ipvs', { hint: 'make ipvs' }))).toMatchObject({
-      look: expect.stringContaining('/proxyMode'),
+      inspect: expect.stringContaining('/proxyMode'),
       expected: 'kube-proxy in ipvs mode',
       actual: 'iptables',
       hint: 'make ipvs',

@@ -9,7 +9,7 @@ import { Snapshot } from '../../grading/snapshot.ts'
 import { breakFile, flushedCapture } from './solved-capture.ts'
 
 const NODE = 'k8s-guide-worker'
-const told = { look: 'kubectl get pods', expected: 'a Pod' }
+const told = { inspect: 'kubectl get pods', expected: 'a Pod' }
 
 async function failureOf(assertion: () => unknown): Promise<FailureDetail | undefined> {
   try {
@@ -35,7 +35,7 @@ describe('what a check says of objects of the API', () => {
     const field = (holds: boolean) => expectField('service web', 'nodePort', { holds, expected: '30000', actual: '80' })
     expect(await failureOf(() => field(true))).toBeUndefined()
     expect(await failureOf(() => field(false))).toMatchObject({
-      look: 'kubectl get service web -o yaml | grep -A 2 nodePort',
+      inspect: 'kubectl get service web -o yaml | grep -A 2 nodePort',
       actual: '80',
     })
   })
@@ -69,7 +69,7 @@ describe('what a check says of traffic', () => {
     const tell = ({ client }: { client: string }) => ({ expected: 'the Pod', actual: client })
     expect(await failureOf(() => expectLogged(logged, () => true, tell))).toBeUndefined()
     const wrong = await failureOf(() => expectLogged(logged, ({ client }) => client === '10.244.1.2', tell))
-    expect(wrong).toMatchObject({ actual: '10.244.2.1', look: expect.stringContaining('kubectl logs') })
+    expect(wrong).toMatchObject({ actual: '10.244.2.1', inspect: expect.stringContaining('kubectl logs') })
   })
 
   test('a listener must be there, on the right addresses', async () => {
@@ -126,7 +126,7 @@ describe('what a check says of rules', () => {
   test('no rule of a kind may be there', async () => {
     const none = (rules: readonly string[]) =>
       expectNode(nodeWith(rules)).noRuleWhere(({ spec }) => spec.includes('comment probe'), {
-        look: 'iptables-save',
+        inspect: 'iptables-save',
         expected: 'none',
       })
     expect(await failureOf(() => none([]))).toBeUndefined()

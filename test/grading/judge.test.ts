@@ -7,7 +7,7 @@ import { reportSchema } from '../../grading/report-schema.ts'
 import { emptySnapshot, type FakeStep, fakeLab } from './fake-lab.ts'
 
 const passes = () => undefined
-const fails = () => fail({ look: 'cat it', expected: 'this', actual: 'that' })
+const fails = () => fail({ inspect: 'cat it', expected: 'this', actual: 'that' })
 const request = { lab: 99, source: { kind: 'capture', folder: 'x' } } as const
 
 async function reportFor(steps: Record<string, FakeStep>, only?: string) {
@@ -55,7 +55,7 @@ describe('verdicts', () => {
     expect(report.steps.find(({ id }) => id === 'broken')?.reason).toContain('x is not a function')
   })
 
-  test('a failure carries look, expected, actual, why and a hint', async () => {
+  test('a failure carries inspect, expected, actual, why and a hint', async () => {
     const { steps } = await reportFor({ failed: { check: fails } })
     expect(steps[0]?.finding).toEqual({
       look: 'cat it',

@@ -25,8 +25,10 @@ function asking(): LabSpec {
   if (!definition) throw new Error('the fake lab has no step')
   const check = questionCheck(99, definition, ({ snapshot }) => {
     const colour = snapshot.find('Colour', '', 'it')?.data?.is
-    const look = 'kubectl get colour it'
-    return colour === undefined ? fail({ look, expected: 'a colour', actual: 'none' }) : { accepts: [colour], look }
+    const inspect = 'kubectl get colour it'
+    return colour === undefined
+      ? fail({ inspect, expected: 'a colour', actual: 'none' })
+      : { accepts: [colour], inspect }
   })
   return { ...spec, checks: new Map([['colour', { definition, check, needsCluster: false }]]) }
 }
@@ -56,7 +58,7 @@ describe('a question', () => {
     for (const notes of [{}, { 'answer.colour': note('red') }, { 'answer.other': note('teal') }]) {
       const outcome = await judged(cluster('teal', notes), liveCluster().live)
       expect(outcome?.verdict).toBe('failed')
-      expect(outcome?.failure?.look).toBe('kubectl get colour it')
+      expect(outcome?.failure?.inspect).toBe('kubectl get colour it')
       expect(JSON.stringify(outcome)).not.toContain('teal')
     }
   })

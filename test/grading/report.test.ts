@@ -25,7 +25,7 @@ async function failingReport(differences = 12): Promise<Report> {
       check: () =>
         fail({
           node: 'worker',
-          look: 'iptables-save',
+          inspect: 'iptables-save',
           expected: 'nothing odd',
           actual: `a comment with ${ESCAPE} in it`,
           differences: lines.map((line) => ({ kind: 'stale', text: line, actual: line })),

@@ -55,8 +55,7 @@ const apt = (get: string) => {
   program('apt-get', get)
 }
 
-const download = (signal?: AbortSignal) =>
-  aptDownload({ cache: folder, name: 'archives', packages: ['kernel'], signal }, progress)
+const download = () => aptDownload({ cache: folder, name: 'archives', packages: ['kernel'] }, progress)
 const isLive = (pid: number) =>
   existsSync(`/proc/${pid}/status`) && !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'))
 const allEnded = () => waitFor('every child to end', 5000 / 0.04, async () => !pids().some(isLive))
@@ -104,18 +103,6 @@ test.each(['update', 'download'])(
 test('what fails says so in the last words of apt', async () => {
   apt(`case "$*" in *update*) exit 0;; esac; echo 'E: Failed to fetch kernel.deb  404  Not Found' >&2; exit 100`)
   await expect(download()).rejects.toThrow('could not be fetched (Failed to fetch kernel.deb  404  Not Found); run')
-})
-
-test('one that is given up ends at once with its children', async () => {
-  vi.stubEnv('FOLDER', folder)
-  vi.stubEnv('LAB_TIMEOUT_SCALE', '1')
-  apt(`${CHILD}\nexec sleep 600`)
-  const abort = new AbortController()
-  const failed = expect(download(abort.signal)).rejects.toThrow(/aborted/)
-  await expect.poll(() => existsSync(join(folder, 'pids')) && pids().length).toBeGreaterThan(1)
-  abort.abort()
-  await failed
-  await allEnded()
 })
 
 test('apt ends with the command that started it, though that was killed', async () => {

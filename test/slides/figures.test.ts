@@ -3,8 +3,8 @@ import { parsePacket } from '../../dataplane/trace.ts'
 import { packetPath } from '../../dataplane/view/packet-path.ts'
 import { quoteWord } from '../../dataplane/words.ts'
 import { countsOfFlow, readRecording } from '../../slides/build/recording.ts'
+import { choiceBars, countBars, localShares } from '../../slides/figures/bars.ts'
 import { Canvas } from '../../slides/figures/canvas.ts'
-import { choiceBars, countBars, localShares } from '../../slides/figures/curves.ts'
 import { hooksFigure, legsAlong, PATHS } from '../../slides/figures/hooks.ts'
 import { drawPath, packetFigure } from '../../slides/figures/packets.ts'
 import { SCHEDULES } from '../../slides/figures/schedule.ts'
@@ -31,7 +31,7 @@ test('a Pod’s packet is forwarded in iptables mode and goes in and out again i
 test('the rows report what the rules of the recording do', () => {
   const rows = linesOf('v1.30.3/ipvs/web-clusterip', 'host', WEB)
   expect(rows.get('OUTPUT')).toMatch(
-    /nat: KUBE-SERVICES → KUBE-MARK-MASQ: mark becomes 0x4000; .*IPVS: TCP 10\.96\.119\.228:80: DNAT to 10\.244\.1\.6:80 or 10\.244\.2\.4:80/,
+    /nat: KUBE-SERVICES → KUBE-MARK-MASQ: mark becomes 0x4000\n[\s\S]*IPVS: TCP 10\.96\.119\.228:80: DNAT to 10\.244\.1\.6:80 or 10\.244\.2\.4:80/,
   )
   expect(rows.get('POSTROUTING')).toMatch(/KUBE-POSTROUTING: MASQUERADE source becomes /)
   const details = linesOf('v1.30.3/iptables/web-three-endpoints', POD, WEB, false)

@@ -14,7 +14,12 @@ function understood(commands: readonly string[]): string {
 
 test('commands of the labs, folded to the width of a slide, stay the same for a shell', () => {
   const fences = listLabs().flatMap(({ folder }) => readLabText(folder).fences.map(({ commands }) => commands))
-  const folded = fences.map((commands) => commands.split('\n').flatMap(foldCommand).join('\n'))
+  const folded = fences.map((commands) =>
+    commands
+      .split('\n')
+      .flatMap((line) => foldCommand(line))
+      .join('\n'),
+  )
   expect(folded.filter((commands, index) => commands !== fences[index]).length).toBeGreaterThan(10)
   expect(understood(folded)).toBe(understood(fences))
 })
@@ -22,4 +27,11 @@ test('commands of the labs, folded to the width of a slide, stay the same for a 
 test('a line that fits is unchanged, others end in a backslash', () => {
   expect(foldCommand('make ipvs')).toEqual(['make ipvs'])
   expect(foldCommand(`echo ${'long '.repeat(30)}`).map((line) => line.endsWith(' \\'))).toEqual([true, true, false])
+})
+
+test('a line ends before an option or another command, not between an option and its value', () => {
+  const words = ['kubectl get service a-service-with-a-long-name', '-o jsonpath={.metadata.namespace}', '| sort']
+  expect(foldCommand(words.join(' '))).toEqual([`${words[0]} \\`, `  ${words[1]} ${words[2]}`])
+  const quoted = 'curl -s --max-time 3 http://10.0.0.1:10256/healthz'
+  expect(foldCommand(`make exec NODE=$NODE CMD="${quoted}"`)).toEqual(['make exec NODE=$NODE \\', `  CMD="${quoted}"`])
 })

@@ -1,9 +1,17 @@
-import { hostLength, printEndpoint } from '../../ip-address.ts'
+import { addressBits, printEndpoint } from '../../ip-address.ts'
 import type { TrackedEndpoint } from '../endpoints.ts'
 import type { Proxier } from '../proxier.ts'
 import { commented, endpointChain, probability, recent, toPort } from '../rule-text.ts'
 import type { TableBuilder } from '../ruleset-builder.ts'
 import type { ServicePort } from '../service-ports.ts'
+
+/** One Service port, and the tables that its rules are written to. */
+export interface PortRules {
+  nat: TableBuilder
+  filter: TableBuilder
+  proxier: Proxier
+  port: ServicePort
+}
 
 /** An endpoint with the name of its chain, so that the hash is computed once. */
 export interface ChainedEndpoint {
@@ -17,18 +25,13 @@ export const chained = (port: ServicePort, endpoints: readonly TrackedEndpoint[]
 /**
  * KUBE-SEP-: marks a packet whose source is the endpoint itself for masquerading, then rewrites the destination.
  */
-export function writeEndpointChains(
-  nat: TableBuilder,
-  proxier: Proxier,
-  port: ServicePort,
-  endpoints: readonly ChainedEndpoint[],
-): void {
+export function writeEndpointChains({ nat, proxier, port }: PortRules, endpoints: readonly ChainedEndpoint[]): void {
   const { family } = proxier
   const { protocol } = port
   const comment = proxier.isLarge ? '' : commented(port.name)
   // The parts that all endpoints share are concatenated once: V8 stores every concatenation, for up to a hundred
   // thousand endpoints.
-  const mark = `${hostLength(family)} ${comment}-j KUBE-MARK-MASQ`
+  const mark = `/${addressBits(family)} ${comment}-j KUBE-MARK-MASQ`
   const head = `-p ${protocol} ${comment}`
   const dnat = `-m ${protocol} -j DNAT --to-destination `
   const plain = `${head}${dnat}`
@@ -54,9 +57,7 @@ function tail(left: number): string {
  * @param commentOf the comment for one endpoint (by position) of a kind of rule; empty for none
  */
 export function writeBalancing(
-  nat: TableBuilder,
-  proxier: Proxier,
-  port: ServicePort,
+  { nat, proxier, port }: PortRules,
   from: string,
   endpoints: readonly ChainedEndpoint[],
   commentOf: (endpoint: TrackedEndpoint, index: number, kind: 'affinity' | 'balance') => string,
@@ -73,7 +74,7 @@ export function writeBalancing(
 }
 
 /** filter KUBE-NODEPORTS accepts health checks of load balancers, with or without endpoints. */
-export function writeHealthCheck(filter: TableBuilder, port: ServicePort): void {
+export function writeHealthCheck({ filter, port }: PortRules): void {
   if (port.healthCheckNodePort === 0) return
   const match = toPort('tcp', `${port.name} health check node port`, port.healthCheckNodePort)
   filter.add('KUBE-NODEPORTS', `${match}-j ACCEPT`)

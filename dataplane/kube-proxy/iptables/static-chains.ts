@@ -1,41 +1,27 @@
-import { hostLength, isLoopback, loopbackRange } from '../../ip-address.ts'
+import { asHost, isLoopback, loopbackRange } from '../../ip-address.ts'
 import type { Ruleset } from '../../iptables-save.ts'
 import type { Proxier } from '../proxier.ts'
-import { masqueradeMark } from '../rule-text.ts'
-import { type Jump, prependJumps, ruleset, TableBuilder } from '../ruleset-builder.ts'
+import { commented, masqueradeMark } from '../rule-text.ts'
+import { ruleset, TableBuilder } from '../ruleset-builder.ts'
 import { writeExternalServicePort } from './external-chains.ts'
 import { writeXlbServicePort } from './xlb-chains.ts'
 
-const NEW = '-m conntrack --ctstate NEW '
-
 /** The jumps of iptables mode in the order in which kube-proxy creates them. */
-function iptablesJumps({ features }: Pick<Proxier, 'features'>): Jump[] {
-  const jump = (table: 'nat' | 'filter', from: string, to: string, matches: string, comment: string): Jump => ({
-    table,
-    from,
-    to,
-    spec: `${matches}${comment === '' ? '' : `-m comment --comment "${comment}" `}-j ${to}`,
-  })
+function writeJumps(nat: TableBuilder, filter: TableBuilder, { features }: Proxier): void {
   const external = 'kubernetes externally-visible service portals'
   const portals = 'kubernetes service portals'
-  const firewall = 'kubernetes load balancer firewall'
-  return [
-    jump('filter', 'INPUT', 'KUBE-EXTERNAL-SERVICES', NEW, external),
-    jump('filter', 'FORWARD', 'KUBE-EXTERNAL-SERVICES', NEW, external),
-    ...(features.healthCheckRules
-      ? [jump('filter', 'INPUT', 'KUBE-NODEPORTS', '', 'kubernetes health check service ports')]
-      : []),
-    jump('filter', 'FORWARD', 'KUBE-SERVICES', NEW, portals),
-    jump('filter', 'OUTPUT', 'KUBE-SERVICES', NEW, portals),
-    jump('filter', 'FORWARD', 'KUBE-FORWARD', '', 'kubernetes forwarding rules'),
-    ...(features.dropsIn === 'filter'
-      ? ['INPUT', 'OUTPUT', 'FORWARD'].map((from) => jump('filter', from, 'KUBE-PROXY-FIREWALL', NEW, firewall))
-      : []),
-    jump('nat', 'OUTPUT', 'KUBE-SERVICES', '', portals),
-    jump('nat', 'PREROUTING', 'KUBE-SERVICES', '', portals),
-    jump('nat', 'POSTROUTING', 'KUBE-POSTROUTING', '', 'kubernetes postrouting rules'),
-    ...(features.kubeFirewall ? ['INPUT', 'OUTPUT'].map((from) => jump('filter', from, 'KUBE-FIREWALL', '', '')) : []),
-  ]
+  const toNew = (from: string, to: string, comment: string) =>
+    filter.jump(from, to, comment, '-m conntrack --ctstate NEW ')
+  for (const from of ['INPUT', 'FORWARD']) toNew(from, 'KUBE-EXTERNAL-SERVICES', external)
+  if (features.healthCheckRules) filter.jump('INPUT', 'KUBE-NODEPORTS', 'kubernetes health check service ports')
+  for (const from of ['FORWARD', 'OUTPUT']) toNew(from, 'KUBE-SERVICES', portals)
+  filter.jump('FORWARD', 'KUBE-FORWARD', 'kubernetes forwarding rules')
+  if (features.dropsIn === 'filter')
+    for (const from of ['INPUT', 'OUTPUT', 'FORWARD'])
+      toNew(from, 'KUBE-PROXY-FIREWALL', 'kubernetes load balancer firewall')
+  for (const from of ['OUTPUT', 'PREROUTING']) nat.jump(from, 'KUBE-SERVICES', portals)
+  nat.jump('POSTROUTING', 'KUBE-POSTROUTING', 'kubernetes postrouting rules')
+  if (features.kubeFirewall) for (const from of ['INPUT', 'OUTPUT']) filter.jump(from, 'KUBE-FIREWALL')
 }
 
 /** KUBE-MARK-MASQ and KUBE-POSTROUTING, the same in iptables and ipvs mode. */
@@ -43,10 +29,8 @@ export function writeMasquerade(nat: TableBuilder, { config }: Pick<Proxier, 'co
   const { hex, mark } = masqueradeMark(config)
   nat.add('KUBE-POSTROUTING', `-m mark ! --mark ${mark} -j RETURN`)
   nat.add('KUBE-POSTROUTING', `-j MARK --set-xmark ${hex}/0x0`)
-  nat.add(
-    'KUBE-POSTROUTING',
-    '-m comment --comment "kubernetes service traffic requiring SNAT" -j MASQUERADE --random-fully',
-  )
+  const snat = commented('kubernetes service traffic requiring SNAT')
+  nat.add('KUBE-POSTROUTING', `${snat}-j MASQUERADE --random-fully`)
   nat.add('KUBE-MARK-MASQ', `-j MARK --set-xmark ${mark}`)
 }
 
@@ -57,11 +41,11 @@ export function writeForwardAccepts(
 ): void {
   const established = '-m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT'
   const { mark } = masqueradeMark(config)
-  filter.add('KUBE-FORWARD', `-m comment --comment "kubernetes forwarding rules" -m mark --mark ${mark} -j ACCEPT`)
+  filter.add('KUBE-FORWARD', `${commented('kubernetes forwarding rules')}-m mark --mark ${mark} -j ACCEPT`)
   const comments = features.singleConntrackRule
     ? ['kubernetes forwarding conntrack rule']
     : ['kubernetes forwarding conntrack pod source rule', 'kubernetes forwarding conntrack pod destination rule']
-  for (const comment of comments) filter.add('KUBE-FORWARD', `-m comment --comment "${comment}" ${established}`)
+  for (const comment of comments) filter.add('KUBE-FORWARD', `${commented(comment)}${established}`)
 }
 
 /** The rules of the chains that exist once per node, without the rules of single Services. */
@@ -87,7 +71,7 @@ function writeStaticChains(nat: TableBuilder, filter: TableBuilder, proxier: Pro
 function writeNodePortsTail(nat: TableBuilder, proxier: Proxier): void {
   const { features, family, nodePortAddresses } = proxier
   const noLoopback = features.localhostNodePorts && !proxier.localhostNodePorts
-  const comment = '-m comment --comment "kubernetes service nodeports; NOTE: this must be the last rule in this chain" '
+  const comment = commented('kubernetes service nodeports; NOTE: this must be the last rule in this chain')
   if (nodePortAddresses.all) {
     const except = noLoopback ? `! -d ${loopbackRange(family)} ` : ''
     nat.add('KUBE-SERVICES', `${except}${comment}-m addrtype --dst-type LOCAL -j KUBE-NODEPORTS`)
@@ -95,7 +79,7 @@ function writeNodePortsTail(nat: TableBuilder, proxier: Proxier): void {
   }
   for (const address of nodePortAddresses.addresses) {
     if (isLoopback(address) && noLoopback) continue
-    nat.add('KUBE-SERVICES', `-d ${address}${hostLength(family)} ${comment}-j KUBE-NODEPORTS`)
+    nat.add('KUBE-SERVICES', `-d ${asHost(address)} ${comment}-j KUBE-NODEPORTS`)
   }
 }
 
@@ -106,10 +90,10 @@ export function iptablesRuleset(proxier: Proxier): Ruleset {
   const nat = new TableBuilder('nat')
   // kube-proxy detects that the tables were flushed if one of these three empty chains is missing.
   for (const table of [filter, mangle, nat]) table.chain('KUBE-PROXY-CANARY')
-  prependJumps({ filter, nat }, iptablesJumps(proxier))
+  writeJumps(nat, filter, proxier)
   writeStaticChains(nat, filter, proxier)
   const writePort = proxier.features.serviceChains === 'external' ? writeExternalServicePort : writeXlbServicePort
-  for (const port of proxier.ports) writePort(nat, filter, proxier, port)
+  for (const port of proxier.ports) writePort({ nat, filter, proxier, port })
   writeNodePortsTail(nat, proxier)
   return ruleset({ filter, mangle, nat })
 }

@@ -1,48 +1,36 @@
-import { contains, hostLength, loopbackRange } from '../../ip-address.ts'
+import { asHost, contains, loopbackRange } from '../../ip-address.ts'
 import { readyEndpoints } from '../endpoint-categories.ts'
 import { servesNodePorts } from '../node-addresses.ts'
-import type { Proxier } from '../proxier.ts'
-import { commented, rejectTarget, toAddress, toPort } from '../rule-text.ts'
-import type { TableBuilder } from '../ruleset-builder.ts'
-import type { ServicePort } from '../service-ports.ts'
+import { ANY_SENDER, commented, fromRange, localSender, rejectTarget, toAddress, toPort } from '../rule-text.ts'
 import {
   type ChainedEndpoint,
   chained,
+  type PortRules,
   writeBalancing,
   writeEndpointChains,
   writeHealthCheck,
 } from './endpoint-rules.ts'
 
-interface Context {
-  nat: TableBuilder
-  filter: TableBuilder
-  proxier: Proxier
-  port: ServicePort
+interface Context extends PortRules {
   service: string
   xlb: string
   /** The masquerade rules precede the jump (1.20) or are the first rules of the Service's chain (1.23). */
   masqueradeFirst: boolean
 }
 
-/** `-d … ` with a source or interface match around it. */
-const around = (match: string, source: string, incoming: string): string => {
-  const end = match.indexOf(' -p ') + 1
-  return `${source}${match.slice(0, end)}${incoming}${match.slice(end)}`
-}
-
 function writeClusterIP({ nat, proxier, port, service, masqueradeFirst }: Context): void {
-  const { config, detector, family } = proxier
-  const match = toAddress(family, port.clusterIP, port.protocol, `${port.name} cluster IP`, port.port)
+  const { config, detector } = proxier
+  const match = (sender = ANY_SENDER) => toAddress(port.clusterIP, port, `${port.name} cluster IP`, sender)
   const chain = masqueradeFirst ? 'KUBE-SERVICES' : service
-  if (config.masqueradeAll) nat.add(chain, `${match}-j KUBE-MARK-MASQ`)
-  else if (detector)
-    nat.add(chain, `${around(match, detector.notLocal.source, detector.notLocal.interface)}-j KUBE-MARK-MASQ`)
-  nat.add('KUBE-SERVICES', `${match}-j ${service}`)
+  if (config.masqueradeAll) nat.add(chain, `${match()}-j KUBE-MARK-MASQ`)
+  else if (detector) nat.add(chain, `${match(localSender(detector, '! '))}-j KUBE-MARK-MASQ`)
+  nat.add('KUBE-SERVICES', `${match()}-j ${service}`)
 }
 
 function writeExternalIP({ nat, proxier, port, service, xlb, masqueradeFirst }: Context, address: string): void {
-  const { detector, family } = proxier
-  const match = toAddress(family, address, port.protocol, `${port.name} external IP`, port.port)
+  const { detector } = proxier
+  const comment = `${port.name} external IP`
+  const match = toAddress(address, port, comment)
   const chain = port.externalLocal ? xlb : service
   if (masqueradeFirst) {
     if (!port.externalLocal) nat.add('KUBE-SERVICES', `${match}-j KUBE-MARK-MASQ`)
@@ -51,7 +39,7 @@ function writeExternalIP({ nat, proxier, port, service, xlb, masqueradeFirst }: 
     return
   }
   if (!port.externalLocal) {
-    const notLocal = detector ? around(match, detector.notLocal.source, detector.notLocal.interface) : match
+    const notLocal = detector ? toAddress(address, port, comment, localSender(detector, '! ')) : match
     nat.add(service, `${notLocal}-j KUBE-MARK-MASQ`)
   }
   nat.add('KUBE-SERVICES', `${match}-j ${chain}`)
@@ -59,19 +47,16 @@ function writeExternalIP({ nat, proxier, port, service, xlb, masqueradeFirst }: 
 
 /** Each address of the load balancer adds its rules to the one KUBE-FW- chain of the Service port. */
 function writeLoadBalancerIP({ nat, proxier, port, service, xlb }: Context, address: string): void {
-  const { family, nodeIP } = proxier
   const firewall = `KUBE-FW-${port.hash}`
   const what = `${port.name} loadbalancer IP`
-  nat.add('KUBE-SERVICES', `${toAddress(family, address, port.protocol, what, port.port)}-j ${firewall}`)
-  const comment = commented(what)
+  nat.add('KUBE-SERVICES', `${toAddress(address, port, what)}-j ${firewall}`)
+  const add = (source: string, target: string) => nat.add(firewall, `${source}${commented(what)}-j ${target}`)
   const chain = port.externalLocal ? xlb : service
-  if (!port.externalLocal) nat.add(firewall, `${comment}-j KUBE-MARK-MASQ`)
-  if (port.sourceRanges.length === 0) nat.add(firewall, `${comment}-j ${chain}`)
-  for (const range of port.sourceRanges)
-    nat.add(firewall, `${range.endsWith('/0') ? '' : `-s ${range} `}${comment}-j ${chain}`)
-  if (port.sourceRanges.some((range) => contains(range, nodeIP)))
-    nat.add(firewall, `-s ${address}${hostLength(family)} ${comment}-j ${chain}`)
-  nat.add(firewall, `${comment}-j KUBE-MARK-DROP`)
+  if (!port.externalLocal) add('', 'KUBE-MARK-MASQ')
+  if (port.sourceRanges.length === 0) add('', chain)
+  for (const range of port.sourceRanges) add(fromRange(range), chain)
+  if (port.sourceRanges.some((range) => contains(range, proxier.nodeIP))) add(`-s ${asHost(address)} `, chain)
+  add('', 'KUBE-MARK-DROP')
 }
 
 function writeNodePort({ nat, proxier, port, service, xlb, masqueradeFirst }: Context): void {
@@ -87,28 +72,25 @@ function writeNodePort({ nat, proxier, port, service, xlb, masqueradeFirst }: Co
 
 /** For a Service without endpoints: a rule in the filter table rejects packets, and nat has no rule. */
 function writeRefusals({ filter, proxier, port }: Context): void {
-  const { family } = proxier
   const comment = `${port.name} has no endpoints`
-  const to = (address: string) =>
-    `${toAddress(family, address, port.protocol, comment, port.port)}-j ${rejectTarget(family)}`
-  filter.add('KUBE-SERVICES', to(port.clusterIP))
+  const reject = `-j ${rejectTarget(proxier.family)}`
+  filter.add('KUBE-SERVICES', toAddress(port.clusterIP, port, comment) + reject)
   for (const address of [...port.externalIPs, ...port.loadBalancerIPs])
-    filter.add('KUBE-EXTERNAL-SERVICES', to(address))
+    filter.add('KUBE-EXTERNAL-SERVICES', toAddress(address, port, comment) + reject)
   if (port.nodePort === 0 || !servesNodePorts(proxier.nodePortAddresses, proxier.features)) return
   const match = toPort(port.protocol, comment, port.nodePort, '-m addrtype --dst-type LOCAL ')
-  filter.add('KUBE-EXTERNAL-SERVICES', `${match}-j ${rejectTarget(family)}`)
+  filter.add('KUBE-EXTERNAL-SERVICES', match + reject)
 }
 
 /** KUBE-XLB-: Pods and the node itself use all endpoints, other clients only those of this node. */
-function writeLocalChain(
-  { nat, proxier, port, service, xlb, masqueradeFirst }: Context,
-  local: readonly ChainedEndpoint[],
-): void {
+function writeLocalChain(context: Context, local: readonly ChainedEndpoint[]): void {
+  const { nat, proxier, port, service, xlb, masqueradeFirst } = context
   const { detector } = proxier
   const fromNode = '-m addrtype --src-type LOCAL '
   if (detector) {
     const redirect = commented('Redirect pods trying to reach external loadbalancer VIP to clusterIP')
-    nat.add(xlb, `${detector.local.source}${detector.local.interface}${redirect}-j ${service}`)
+    const { source, incoming } = localSender(detector)
+    nat.add(xlb, `${source}${incoming}${redirect}-j ${service}`)
   }
   nat.add(xlb, `${commented(`masquerade LOCAL traffic for ${port.name} LB IP`)}${fromNode}-j KUBE-MARK-MASQ`)
   nat.add(xlb, `${commented(`route LOCAL traffic for ${port.name} LB IP to service chain`)}${fromNode}-j ${service}`)
@@ -116,7 +98,7 @@ function writeLocalChain(
     nat.add(xlb, `${commented(`${port.name} has no local endpoints`)}-j KUBE-MARK-DROP`)
     return
   }
-  writeBalancing(nat, proxier, port, xlb, local, (_endpoint, index, kind) => {
+  writeBalancing(context, xlb, local, (_endpoint, index, kind) => {
     if (!masqueradeFirst) return proxier.isLarge ? '' : commented(port.name)
     return commented(kind === 'affinity' ? port.name : `Balancing rule ${index} for ${port.name}`)
   })
@@ -126,16 +108,12 @@ function writeLocalChain(
  * The rules of one Service port in kube-proxy 1.20 and 1.23: KUBE-SVC- for all endpoints, KUBE-XLB- for
  * externalTrafficPolicy Local, KUBE-FW- for every load balancer address.
  */
-export function writeXlbServicePort(
-  nat: TableBuilder,
-  filter: TableBuilder,
-  proxier: Proxier,
-  port: ServicePort,
-): void {
+export function writeXlbServicePort(rules: PortRules): void {
+  const { nat, proxier, port } = rules
   const masqueradeFirst = proxier.features.serviceChains === 'masquerade-first'
   const service = `KUBE-SVC-${port.hash}`
   const xlb = `KUBE-XLB-${port.hash}`
-  const context: Context = { nat, filter, proxier, port, service, xlb, masqueradeFirst }
+  const context: Context = { ...rules, service, xlb, masqueradeFirst }
   const endpoints = chained(port, readyEndpoints(port))
   // The chain is declared before kube-proxy checks for endpoints.
   if (port.externalLocal) nat.chain(xlb)
@@ -144,7 +122,7 @@ export function writeXlbServicePort(
   const isLeft = masqueradeFirst && port.nodePort !== 0 && !hasNodePort
   if (endpoints.length === 0) {
     writeRefusals(context)
-    if (proxier.features.healthCheckRules && !isLeft) writeHealthCheck(filter, port)
+    if (proxier.features.healthCheckRules && !isLeft) writeHealthCheck(rules)
     return
   }
   nat.chain(service)
@@ -153,12 +131,12 @@ export function writeXlbServicePort(
   for (const address of port.loadBalancerIPs) writeLoadBalancerIP(context, address)
   if (isLeft) return
   if (hasNodePort) writeNodePort(context)
-  if (proxier.features.healthCheckRules) writeHealthCheck(filter, port)
-  writeBalancing(nat, proxier, port, service, endpoints, () => (proxier.isLarge ? '' : commented(port.name)))
+  if (proxier.features.healthCheckRules) writeHealthCheck(rules)
+  writeBalancing(rules, service, endpoints, () => (proxier.isLarge ? '' : commented(port.name)))
   if (port.externalLocal)
     writeLocalChain(
       context,
       endpoints.filter(({ endpoint }) => endpoint.isLocal),
     )
-  writeEndpointChains(nat, proxier, port, endpoints)
+  writeEndpointChains(rules, endpoints)
 }

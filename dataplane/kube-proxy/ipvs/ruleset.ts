@@ -1,36 +1,24 @@
-import { hostLength, loopbackRange } from '../../ip-address.ts'
+import { asHost, loopbackRange } from '../../ip-address.ts'
 import type { Ruleset } from '../../iptables-save.ts'
 import { writeForwardAccepts, writeMasquerade } from '../iptables/static-chains.ts'
 import type { Proxier } from '../proxier.ts'
-import { rejectTarget } from '../rule-text.ts'
-import { type Jump, prependJumps, ruleset, TableBuilder } from '../ruleset-builder.ts'
+import { commented, localSender, rejectTarget } from '../rule-text.ts'
+import { ruleset, TableBuilder } from '../ruleset-builder.ts'
 import { type SetName, setComment, setName } from './sets.ts'
 import type { IpvsState } from './state.ts'
 
 const PROTOCOL_NUMBER = { tcp: 6, udp: 17, sctp: 132 } as const
 
 /** The jumps of ipvs mode in the order in which kube-proxy creates them. */
-function ipvsJumps({ features }: Pick<Proxier, 'features'>): Jump[] {
-  const jump = (table: 'nat' | 'filter', from: string, to: string, comment: string): Jump => ({
-    table,
-    from,
-    to,
-    spec: `-m comment --comment "${comment}" -j ${to}`,
-  })
-  const access = 'kubernetes ipvs access filter'
-  const jumps = [
-    jump('nat', 'OUTPUT', 'KUBE-SERVICES', 'kubernetes service portals'),
-    jump('nat', 'PREROUTING', 'KUBE-SERVICES', 'kubernetes service portals'),
-    jump('nat', 'POSTROUTING', 'KUBE-POSTROUTING', 'kubernetes postrouting rules'),
-    jump('filter', 'FORWARD', 'KUBE-FORWARD', 'kubernetes forwarding rules'),
-  ]
-  if (features.ipvsHealthCheck) jumps.push(jump('filter', 'INPUT', 'KUBE-NODE-PORT', 'kubernetes health check rules'))
+function writeJumps({ nat, filter, proxier: { features } }: SetRules): void {
+  for (const from of ['OUTPUT', 'PREROUTING']) nat.jump(from, 'KUBE-SERVICES', 'kubernetes service portals')
+  nat.jump('POSTROUTING', 'KUBE-POSTROUTING', 'kubernetes postrouting rules')
+  filter.jump('FORWARD', 'KUBE-FORWARD', 'kubernetes forwarding rules')
+  if (features.ipvsHealthCheck) filter.jump('INPUT', 'KUBE-NODE-PORT', 'kubernetes health check rules')
   if (features.dropsIn === 'filter')
-    for (const from of ['INPUT', 'FORWARD'])
-      jumps.push(jump('filter', from, 'KUBE-PROXY-FIREWALL', 'kube-proxy firewall rules'))
-  if (features.ipvsFilter) jumps.push(jump('filter', 'INPUT', 'KUBE-IPVS-FILTER', access))
-  if (features.ipvsOutFilter) jumps.push(jump('filter', 'OUTPUT', 'KUBE-IPVS-OUT-FILTER', access))
-  return jumps
+    for (const from of ['INPUT', 'FORWARD']) filter.jump(from, 'KUBE-PROXY-FIREWALL', 'kube-proxy firewall rules')
+  if (features.ipvsFilter) filter.jump('INPUT', 'KUBE-IPVS-FILTER', 'kubernetes ipvs access filter')
+  if (features.ipvsOutFilter) filter.jump('OUTPUT', 'KUBE-IPVS-OUT-FILTER', 'kubernetes ipvs access filter')
 }
 
 /** Writes rules that match sets, in the tables of one family. */
@@ -50,7 +38,7 @@ class SetRules {
   }
 
   commented(set: SetName, direction: string): string {
-    return `-m comment --comment "${setComment(set)}" ${this.match(set, direction)}`
+    return `${commented(setComment(set))}${this.match(set, direction)}`
   }
 
   /** Adds a rule that exists only while its set has members. */
@@ -74,17 +62,20 @@ function writeSourceRanges(rules: SetRules): void {
 
 function writeNodePorts(rules: SetRules): void {
   const { nat, proxier } = rules
-  const pair = (protocol: string, local: SetName, all: SetName, direction: string, swapped: boolean) => {
-    const writes = [
-      () => rules.addIfUsed(nat, 'KUBE-NODE-PORT', local, direction, 'RETURN', protocol),
-      () => rules.addIfUsed(nat, 'KUBE-NODE-PORT', all, direction, 'KUBE-MARK-MASQ', protocol),
-    ]
-    for (const write of swapped ? writes.reverse() : writes) write()
+  const add = (protocol: string, set: SetName, direction: string, target: string) =>
+    rules.addIfUsed(nat, 'KUBE-NODE-PORT', set, direction, target, protocol)
+  for (const [protocol, Protocol] of [
+    ['tcp', 'TCP'],
+    ['udp', 'UDP'],
+  ] as const) {
+    add(protocol, `KUBE-NODE-PORT-LOCAL-${Protocol}`, 'dst', 'RETURN')
+    add(protocol, `KUBE-NODE-PORT-${Protocol}`, 'dst', 'KUBE-MARK-MASQ')
   }
-  pair('tcp', 'KUBE-NODE-PORT-LOCAL-TCP', 'KUBE-NODE-PORT-TCP', 'dst', false)
-  pair('udp', 'KUBE-NODE-PORT-LOCAL-UDP', 'KUBE-NODE-PORT-UDP', 'dst', false)
   const swapped = proxier.features.ipvsSctpRulesSwapped
-  pair('sctp', 'KUBE-NODE-PORT-LOCAL-SCTP-HASH', 'KUBE-NODE-PORT-SCTP-HASH', 'dst,dst', swapped)
+  const local = () => add('sctp', 'KUBE-NODE-PORT-LOCAL-SCTP-HASH', 'dst,dst', 'RETURN')
+  if (!swapped) local()
+  add('sctp', 'KUBE-NODE-PORT-SCTP-HASH', 'dst,dst', 'KUBE-MARK-MASQ')
+  if (swapped) local()
 }
 
 function writeClusterIPMasquerade(rules: SetRules): void {
@@ -93,8 +84,10 @@ function writeClusterIPMasquerade(rules: SetRules): void {
   const { config, detector } = proxier
   const match = (direction: string) => `${rules.commented('KUBE-CLUSTER-IP', direction)}-j KUBE-MARK-MASQ`
   if (config.masqueradeAll) nat.add('KUBE-SERVICES', match('dst,dst'))
-  else if (detector)
-    nat.add('KUBE-SERVICES', `${detector.notLocal.source}${detector.notLocal.interface}${match('dst,dst')}`)
+  else if (detector) {
+    const { source, incoming } = localSender(detector, '! ')
+    nat.add('KUBE-SERVICES', `${source}${incoming}${match('dst,dst')}`)
+  }
   // A connection from the node itself has the ClusterIP as its source, because it is an address of
   // kube-ipvs0.
   else nat.add('KUBE-SERVICES', match('src,dst'))
@@ -140,7 +133,7 @@ function writeAccessFilter(rules: SetRules): void {
     for (const { address, protocol, port } of state.blocked)
       filter.add(
         'KUBE-IPVS-OUT-FILTER',
-        `-s ${address}${hostLength(family)} -m ipvs --vproto ${PROTOCOL_NUMBER[protocol]} --vaddr ${address} --vport ${port} -j DROP`,
+        `-s ${asHost(address)} -m ipvs --vproto ${PROTOCOL_NUMBER[protocol]} --vaddr ${address} --vport ${port} -j DROP`,
       )
 }
 
@@ -154,7 +147,7 @@ export function ipvsRuleset(proxier: Proxier, state: IpvsState): Ruleset {
   const { nat, filter } = rules
   for (const chain of ['KUBE-LOAD-BALANCER', 'KUBE-NODE-PORT']) nat.chain(chain)
   if (features.dropsIn === 'nat') nat.chain('KUBE-MARK-DROP')
-  prependJumps({ filter, nat }, ipvsJumps(proxier))
+  writeJumps(rules)
   rules.addIfUsed(nat, 'KUBE-POSTROUTING', 'KUBE-LOOP-BACK', 'dst,dst,src', 'MASQUERADE')
   writeSourceRanges(rules)
   rules.addIfUsed(nat, 'KUBE-LOAD-BALANCER', 'KUBE-LOAD-BALANCER-LOCAL', 'dst,dst', 'RETURN')

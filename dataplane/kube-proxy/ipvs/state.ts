@@ -3,6 +3,7 @@ import { canonicalAddress, contains, familyOf, isIPv6LinkLocal, isLoopback } fro
 import type { IpvsProtocol, VirtualServer } from '../../ipvsadm-save.ts'
 import { categorizeEndpoints, type EndpointCategories, readyEndpoints } from '../endpoint-categories.ts'
 import type { TrackedEndpoint } from '../endpoints.ts'
+import { DUMMY_LINK } from '../mode-ownership.ts'
 import { nodePortAddresses } from '../node-addresses.ts'
 import type { Proxier } from '../proxier.ts'
 import type { ServicePort } from '../service-ports.ts'
@@ -127,9 +128,6 @@ export function ipvsState(proxier: Proxier): IpvsState {
   const { sets, bound, blocked } = context
   return { sets, virtualServers: withoutDuplicates(context.virtualServers), bound, blocked }
 }
-
-/** The dummy interface that makes every Service address local to the node. */
-export const DUMMY_LINK = 'kube-ipvs0'
 
 /** kube-ipvs0 with its addresses: always down, without ARP. */
 export const dummyLink = (addresses: Iterable<string>): Link => ({

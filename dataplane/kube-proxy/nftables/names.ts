@@ -1,21 +1,13 @@
-import { createHash } from 'node:crypto'
 import type { TrackedEndpoint } from '../endpoints.ts'
+import { shortHash } from '../rule-text.ts'
 import type { ServicePort } from '../service-ports.ts'
 
-const ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'
 /** nf_tables allows names of 256 bytes; kube-proxy reserves 16 of them for its prefixes. */
 const LONGEST = 240
 
-/** The first eight letters of the base32 text (RFC 4648) of the SHA-256. */
-function shortHash(text: string): string {
-  const digest = createHash('sha256').update(text).digest()
-  const bits = digest.readUIntBE(0, 5)
-  return Array.from({ length: 8 }, (_, index) => ALPHABET[Math.floor(bits / 32 ** (7 - index)) % 32]).join('')
-}
-
 /** `HASH-text`, truncated to the maximum length of a name. */
 function hashed(text: string): string {
-  const name = `${shortHash(text)}-${text}`
+  const name = `${shortHash(text, 8)}-${text}`
   return name.length > LONGEST ? `${name.slice(0, LONGEST - 3)}...` : name
 }
 

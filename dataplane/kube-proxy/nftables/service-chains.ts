@@ -58,7 +58,7 @@ function writeExternal(builder: NftTableBuilder, proxier: Proxier, port: Service
   if (!port.externalLocal) {
     builder.rule(chains.external, masquerade, proxier.features.nftHairpinSet ? 'masquerade' : undefined)
   } else {
-    const fromPod = sourceCondition(proxier, ip, 'local')
+    const fromPod = sourceCondition(proxier, ip)
     if (fromPod !== undefined)
       builder.rule(chains.external, `${fromPod} goto ${chains.cluster}`, 'short-circuit pod traffic')
     builder.rule(chains.external, `fib saddr type local ${masquerade}`, 'masquerade local traffic')

@@ -57,17 +57,10 @@ export const markForMasquerade = (proxier: Proxier): string =>
 /**
  * The condition that a packet comes from a Pod, or does not; undefined if kube-proxy cannot distinguish them.
  */
-export function sourceCondition(
-  { detector, features }: Proxier,
-  ip: string,
-  of: 'local' | 'notLocal',
-): string | undefined {
+export function sourceCondition({ detector, features }: Proxier, ip: string, not: '' | '!= ' = ''): string | undefined {
   if (!detector) return undefined
-  const [, negated, range] = /^(! )?-s (\S+)/.exec(detector[of].source) ?? []
-  if (range !== undefined) return `${ip} saddr ${negated ? '!= ' : ''}${range}`
-  const [, not, name = ''] = /^(! )?-i (\S+)/.exec(detector[of].interface) ?? []
-  const prefix = name.endsWith('+') ? `${name.slice(0, -1)}*` : name
-  return `${features.nftInterfaceName ? 'iifname' : 'iif'} ${not ? '!= ' : ''}"${prefix}"`
+  if (detector.range !== undefined) return `${ip} saddr ${not}${detector.range}`
+  return `${features.nftInterfaceName ? 'iifname' : 'iif'} ${not}"${detector.device?.replace(/\+$/, '*')}"`
 }
 
 /**
@@ -75,7 +68,7 @@ export function sourceCondition(
  * (undefined).
  */
 export const masqueradedSenders = (proxier: Proxier, ip: string): string | undefined =>
-  proxier.config.nftables.masqueradeAll ? '' : sourceCondition(proxier, ip, 'notLocal')
+  proxier.config.nftables.masqueradeAll ? '' : sourceCondition(proxier, ip, '!= ')
 
 function writeMasquerading(builder: NftTableBuilder, proxier: Proxier): void {
   const bit = mark(2 ** proxier.config.nftables.masqueradeBit)

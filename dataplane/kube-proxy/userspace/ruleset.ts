@@ -1,7 +1,7 @@
-import { hostLength } from '../../ip-address.ts'
+import { printEndpoint } from '../../ip-address.ts'
 import type { Ruleset } from '../../iptables-save.ts'
 import type { Proxier } from '../proxier.ts'
-import { toPort } from '../rule-text.ts'
+import { commented, toAddress, toPort } from '../rule-text.ts'
 import { ruleset, TableBuilder } from '../ruleset-builder.ts'
 import type { ServicePort } from '../service-ports.ts'
 
@@ -30,16 +30,11 @@ function writePortal(
   port: ServicePort,
   proxyPort: number,
 ): void {
-  const { config, family } = proxier
-  const host = hostLength(family)
-  const join = (address: string) => (family === 'ipv4' ? `${address}:${proxyPort}` : `[${address}]:${proxyPort}`)
-  const listens = config.bindAddress
-  const toListener = isUnspecified(listens)
-    ? `-j REDIRECT --to-ports ${proxyPort}`
-    : `-j DNAT --to-destination ${join(listens)}`
-  const hostAddress = isUnspecified(listens) ? proxier.nodeIP : listens
-  const fromHost = `-j DNAT --to-destination ${join(hostAddress)}`
-  const to = (address: string) => `-d ${address}${host} ${toPort(port.protocol, port.name, port.port)}`
+  const listens = proxier.config.bindAddress
+  const translate = (address: string) => `-j DNAT --to-destination ${printEndpoint(address, proxyPort)}`
+  const toListener = isUnspecified(listens) ? `-j REDIRECT --to-ports ${proxyPort}` : translate(listens)
+  const fromHost = translate(isUnspecified(listens) ? proxier.nodeIP : listens)
+  const to = (address: string) => toAddress(address, port, port.name)
 
   // A load balancer's address is treated like a ClusterIP; only externalIPs are handled differently.
   for (const address of [port.clusterIP, ...port.loadBalancerIPs]) {
@@ -66,23 +61,18 @@ function writePortal(
 export function userspaceRuleset(proxier: Proxier): Ruleset {
   const nat = new TableBuilder('nat')
   const filter = new TableBuilder('filter')
-  const portals = '-m comment --comment "handle ClusterIPs; NOTE: this must be before the NodePort rules" '
-  const nodePorts =
-    '-m addrtype --dst-type LOCAL -m comment --comment "handle service NodePorts; NOTE: this must be the last rule in the chain" '
   for (const [from, where] of [
     ['PREROUTING', 'CONTAINER'],
     ['OUTPUT', 'HOST'],
   ] as const) {
-    nat.chain(`KUBE-PORTALS-${where}`)
-    nat.chain(`KUBE-NODEPORT-${where}`)
-    nat.add(from, `${portals}-j KUBE-PORTALS-${where}`)
-    nat.add(from, `${nodePorts}-j KUBE-NODEPORT-${where}`)
+    const [portals, nodePorts] = [`KUBE-PORTALS-${where}`, `KUBE-NODEPORT-${where}`]
+    for (const chain of [portals, nodePorts]) nat.chain(chain)
+    const first = commented('handle ClusterIPs; NOTE: this must be before the NodePort rules')
+    const last = commented('handle service NodePorts; NOTE: this must be the last rule in the chain')
+    nat.add(from, `${first}-j ${portals}`)
+    nat.add(from, `-m addrtype --dst-type LOCAL ${last}-j ${nodePorts}`)
   }
-  filter.chain('KUBE-NODEPORT-NON-LOCAL')
-  filter.add(
-    'INPUT',
-    '-m comment --comment "Ensure that non-local NodePort traffic can flow" -j KUBE-NODEPORT-NON-LOCAL',
-  )
+  filter.jump('INPUT', 'KUBE-NODEPORT-NON-LOCAL', 'Ensure that non-local NodePort traffic can flow')
   for (const { port, proxyPort } of userspaceListeners(proxier)) writePortal(nat, filter, proxier, port, proxyPort)
   return ruleset({ filter, nat })
 }

@@ -1,15 +1,7 @@
 import type { Api } from '../../apiserver/api.ts'
 import type { Machine, Placement } from '../../machine/machine.ts'
-import type { Container, GuestFile, Pod } from '../objects.ts'
-
-/** The environment of an image's container. */
-export interface ImageContext {
-  pod: Pod
-  container: Container
-  /** Name of the node. */
-  node: string
-  podIP: string
-}
+import type { ContainerContext } from '../node-context.ts'
+import type { GuestFile } from '../objects.ts'
 
 interface NamedImage {
   /** Repositories of this image, without `docker.io/`, `library/` and tag. The first is its name. */
@@ -26,7 +18,7 @@ export interface ProcessImage extends NamedImage {
   command: readonly string[]
   env?: Readonly<Record<string, string>>
   stopSignal?: string
-  files?(context: ImageContext): GuestFile[]
+  files?(context: ContainerContext): GuestFile[]
   /** Folders that are empty at the start, even if they are not in the guest. */
   emptyFolders?: readonly string[]
   /**
@@ -36,7 +28,7 @@ export interface ProcessImage extends NamedImage {
 }
 
 /** The context of a built-in container. */
-export interface BuiltinContext extends ImageContext {
+export interface BuiltinContext extends ContainerContext {
   machine: Machine
   /** The node's namespaces for Pods with hostNetwork, else the Pod's network namespace. */
   placement: Placement
@@ -52,6 +44,8 @@ export interface BuiltinContext extends ImageContext {
 export interface BuiltinContainer {
   readonly exited: Promise<number>
   stop(signal: string): void | Promise<void>
+  /** Resolves when it has no pending changes. */
+  synced?(): Promise<void>
 }
 
 /** An image whose container is TypeScript code on the host that controls the guest. */

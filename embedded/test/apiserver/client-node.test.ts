@@ -11,7 +11,6 @@ import {
   UPDATE,
   type V1Pod,
   type V1Status,
-  Watch,
 } from '@kubernetes/client-node'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { WebSocket } from 'ws'
@@ -74,25 +73,6 @@ test('an informer sees what is there, then every change', async () => {
   await until('the Pod is gone', () => seen.includes('delete early'))
   expect(seen).toEqual(['add early', 'update early', 'delete early'])
   await informer.stop()
-})
-
-test('a watch with initial events ends them with a bookmark', async () => {
-  const phases: string[] = []
-  const query = { sendInitialEvents: true, resourceVersionMatch: 'NotOlderThan', allowWatchBookmarks: true }
-  const controller = await new Watch(config).watch(
-    '/api/v1/namespaces',
-    query,
-    (phase, object: KubernetesObject) => {
-      phases.push(`${phase} ${object.metadata?.name ?? object.metadata?.annotations?.['k8s.io/initial-events-end']}`)
-    },
-    () => {},
-  )
-  await until('the bookmark is there', () => phases.includes('BOOKMARK true'))
-  expect(phases).toContain('ADDED kube-system')
-  cluster.api.create('namespaces', undefined, { metadata: { name: 'later' } })
-  await until('a later object is there', () => phases.includes('ADDED later'))
-  expect(phases.indexOf('BOOKMARK true')).toBeLessThan(phases.indexOf('ADDED later'))
-  controller.abort()
 })
 
 test('exec in a Pod: output, terminal size and status', async () => {

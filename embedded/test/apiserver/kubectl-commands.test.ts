@@ -80,7 +80,6 @@ describe('imperative commands', () => {
       /Normal\s+ScalingReplicaSet\s+deployment\/web\s+Scaled up replica set/,
     )
     expect(await cluster.ok('events --for deployment/web')).toContain('ScalingReplicaSet')
-    expect(await cluster.ok('get events.events.k8s.io -o jsonpath={.items[0].note}')).toContain('Scaled up')
     expect(await cluster.ok('get events --field-selector involvedObject.kind=Service')).toContain('No resources found')
   })
 })

@@ -1,4 +1,6 @@
+import { once } from 'node:events'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { WebSocket } from 'ws'
 import { startTestCluster, type TestCluster, until } from './test-cluster.ts'
 
 let cluster: TestCluster
@@ -77,6 +79,23 @@ describe('logs and exec', () => {
     expect(cluster.backend.execs.at(-1)?.target).toMatchObject({ name: 'pair', container: 'b' })
     const { stderr } = await cluster.kubectl(['exec', 'nobody', '--', 'true'])
     expect(stderr).toContain('pods "nobody" not found')
+  })
+
+  test('a client whose input is not read waits with one listener, however many messages were under way', async () => {
+    const warnings: Error[] = []
+    const note = (warning: Error) => warnings.push(warning)
+    process.on('warning', note)
+    const url = `${cluster.url.replace('https', 'wss')}/api/v1/namespaces/default/pods/talker/exec?command=sleep&command=1&stdin=true&stdout=true`
+    const client = new WebSocket(url, ['v5.channel.k8s.io'], {
+      ca: cluster.ca,
+      headers: { authorization: `Bearer ${cluster.token}` },
+    })
+    client.on('open', () => {
+      for (let sent = 0; sent < 4000; sent++) client.send(Buffer.alloc(200))
+    })
+    await once(client, 'close')
+    process.off('warning', note)
+    expect(warnings).toEqual([])
   })
 
   test('exec over SPDY, as older kubectl does it', async () => {

@@ -117,18 +117,6 @@ describe('a new Deployment', () => {
     await cluster.settled()
     expect(condition('Progressing')).toMatchObject({ status: 'True', reason: 'ReplicaSetUpdated' })
   })
-
-  test('waits minReadySeconds before a ready Pod counts as available', async () => {
-    cluster.kubelet.autoReady = false
-    await createWeb({ replicas: 1, spec: { minReadySeconds: 1 } })
-    const before = Date.now()
-    cluster.kubelet.setReady(cluster.pods()[0]?.metadata.name ?? '', true)
-    await cluster.settled()
-    expect(cluster.deployment('web').status?.readyReplicas).toBe(1)
-    expect(cluster.deployment('web').status?.availableReplicas).toBeUndefined()
-    await cluster.until('it is available', () => cluster.deployment('web').status?.availableReplicas === 1)
-    expect(Date.now() - before).toBeGreaterThanOrEqual(990)
-  })
 })
 
 describe('a rolling update', () => {
@@ -183,10 +171,7 @@ describe('a rolling update', () => {
     setImage('nginx')
     await cluster.settled()
     expect(active().map(({ metadata }) => metadata.name)).toEqual([first?.metadata.name])
-    expect(active()[0]?.metadata.annotations).toMatchObject({
-      [revision]: '3',
-      'deployment.kubernetes.io/revision-history': '1',
-    })
+    expect(active()[0]?.metadata.annotations?.[revision]).toBe('3')
     expect(cluster.deployment('web').metadata.annotations?.[revision]).toBe('3')
     expect(
       cluster.replicaSets('web').find(({ metadata }) => metadata.name === second)?.metadata.annotations?.[revision],

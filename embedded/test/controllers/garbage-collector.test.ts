@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { Draft, OwnerReference } from '../../apiserver/api.ts'
 import { startTestCluster, type TestCluster } from './cluster.ts'
-import { deployment, pod } from './manifests.ts'
+import { deployment } from './manifests.ts'
 
 let cluster: TestCluster
 beforeEach(async () => {
@@ -89,19 +89,4 @@ describe('an object', () => {
     await cluster.settled()
     expect(find('child')).toBeDefined()
   })
-})
-
-test('Pods of a node that is gone for good are deleted without their kubelet', async () => {
-  const { createContext } = await import('../../controllers/context.ts')
-  const { startPodGarbageCollector } = await import('../../controllers/garbage-collector.ts')
-  const { context, stop } = createContext(cluster.api, (error) => cluster.faults.push(error))
-  startPodGarbageCollector(context, 20)
-  cluster.kubelet.autoFinish = false
-  cluster.api.create('pods', 'default', pod('alone', { nodeName: 'k8s-guide-worker' }))
-  await cluster.settled()
-  cluster.api.delete('nodes', undefined, 'k8s-guide-worker')
-  await cluster.until('it is gone', () => cluster.api.get('pods', 'default', 'alone') === undefined)
-  await cluster.settled()
-  expect(cluster.pods().map(({ spec }) => spec.nodeName)).toEqual(['k8s-guide-worker2', 'k8s-guide-worker2'])
-  stop()
 })

@@ -11,7 +11,6 @@ import { createClusterApi } from '../../apiserver/cluster-api.ts'
 import type { Pod } from '../../controllers/resources.ts'
 import { KubeProxy } from '../../kube-proxy/kube-proxy.ts'
 import { kubeProxyConfigMap, kubeProxyDaemonSet } from '../../kube-proxy/manifests.ts'
-import type { KubeProxyContainer } from '../../kube-proxy/sync-loop.ts'
 import { startMachine } from '../../machine/guest-machine.ts'
 import type { Machine } from '../../machine/machine.ts'
 import { ensurePackages } from '../../machine/packages.ts'
@@ -27,7 +26,7 @@ export const silent = { start() {}, end() {}, note() {} }
 
 /** One kube-proxy with what it has written. */
 export interface Running {
-  container: KubeProxyContainer
+  container: KubeProxy
   log: string[]
 }
 
@@ -136,7 +135,9 @@ export class ThreeNodes {
       const addresses = [{ type: 'InternalIP', address: `172.18.0.${index + 2}` }]
       this.api.patch('nodes', undefined, name, { status: { addresses } }, 'status')
     })
-    this.api.create('configmaps', 'kube-system', { ...kubeProxyConfigMap() } as Draft)
+    this.api.create('configmaps', 'kube-system', {
+      ...kubeProxyConfigMap('https://k8s-guide-control-plane:6443'),
+    } as Draft)
     this.addService('web', webIP)
     this.setEndpoints('web', [worker, worker2])
   }
@@ -177,7 +178,7 @@ export class ThreeNodes {
 
   startProxy(node: NodeName, version = 'v1.34.0'): Running {
     const log: string[] = []
-    const spec = kubeProxyDaemonSet().spec?.template.spec
+    const spec = kubeProxyDaemonSet('v1.34.0', false).spec?.template.spec
     const metadata = { name: `kube-proxy-${node}`, namespace: 'kube-system', uid: `uid-${++this.pods}` }
     const pod = { metadata, spec: { ...spec, nodeName: node } } as unknown as Pod
     const { machine, api } = this

@@ -1,8 +1,9 @@
 import { expect, test } from 'vitest'
 import { parseConntrack } from '../../../dataplane/conntrack.ts'
 import type { Api } from '../../apiserver/api.ts'
-import { isStale, parseBusyRealServers } from '../../kube-proxy/guest-node.ts'
-import { ServiceObjects } from '../../kube-proxy/service-objects.ts'
+import { isStale } from '../../kube-proxy/conntrack-cleanup.ts'
+import { parseBusyRealServers } from '../../kube-proxy/ipvs-proxier.ts'
+import { usableObjects } from '../../kube-proxy/kube-proxy.ts'
 import { duration, klogLine, readSettings, StartFailure } from '../../kube-proxy/settings.ts'
 
 test('real servers with open or closing connections are found in ipvsadm -Ln', () => {
@@ -72,13 +73,9 @@ test('an object that cannot be used is left out, with the reason, and the others
     metadata: { name, namespace: 'default', uid: name },
     spec: { clusterIP, ports: [{ port: 80 }] },
   })
-  const watch = (resource: string, change: (type: string, object: object) => void) => {
-    if (resource === 'services')
-      for (const one of [service('web', '10.96.0.7'), service('odd', '10.96.0.999')]) change('ADDED', one)
-    return () => {}
-  }
-  const objects = ServiceObjects.of({ watch } as unknown as Api)
-  objects.subscribe({ watch } as unknown as Api, () => {})
-  expect(objects.current().services.map(({ name }) => name)).toEqual(['web'])
-  expect(objects.leftOut()).toEqual([expect.stringContaining('Service default/odd was left out: spec.clusterIP')])
+  const list = (resource: string) =>
+    resource === 'services' ? [service('web', '10.96.0.7'), service('odd', '10.96.0.999')] : []
+  const { objects, leftOut } = usableObjects({ list } as unknown as Api)
+  expect(objects.services.map(({ name }) => name)).toEqual(['web'])
+  expect(leftOut).toEqual([expect.stringContaining('Service default/odd was left out: spec.clusterIP')])
 })

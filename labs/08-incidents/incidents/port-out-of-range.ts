@@ -66,7 +66,7 @@ export const portOutOfRange: Incident = {
     const port = agreedPort(look)
     if (port > 0) return look.nodePortEverywhere(port)
     return {
-      look: 'kubectl get configmap shop-release -o yaml',
+      inspect: 'kubectl get configmap shop-release -o yaml',
       expected: 'a release with a node port',
       actual: 'none',
     }

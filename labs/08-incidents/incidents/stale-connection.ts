@@ -60,7 +60,7 @@ export const staleConnection: Incident = {
   async symptom({ live }) {
     const lines = (await live.log(TILL, WINDOW)).trim().split('\n')
     if (lines.at(-1)?.includes('pence')) return undefined
-    return { look: 'kubectl logs till --tail=3', expected: 'prices', actual: lines.at(-1) || 'nothing' }
+    return { inspect: 'kubectl logs till --tail=3', expected: 'prices', actual: lines.at(-1) || 'nothing' }
   },
   async causeLeft({ live, environment }) {
     const { stdout } = await live.onNode(environment.node, 'conntrack -L -p udp 2>/dev/null')

@@ -27,7 +27,7 @@ export const internalPolicy: Incident = {
     const answers = await look.fromNode(node, url, url)
     const bad = answers.find(({ status }) => status !== 200)
     const command = `make exec NODE=${node} CMD='curl -sS --max-time 2 ${url}'`
-    return bad && { look: command, expected: 'an answer from the shop', actual: 'none' }
+    return bad && { inspect: command, expected: 'an answer from the shop', actual: 'none' }
   },
   causeLeft: (look) =>
     look.service('shop')?.internalTrafficPolicy === 'Local'
@@ -109,7 +109,7 @@ export const sessionAffinity: Incident = {
     if (served >= Math.min(2, shares.size) && shares.size >= 2) return undefined
     const parts = [...shares].map(([pod, count]) => `${pod} ${count}`).join(', ')
     return {
-      look: 'kubectl logs -l app=shop --prefix --tail=20',
+      inspect: 'kubectl logs -l app=shop --prefix --tail=20',
       expected: `${REQUESTS} requests of the customer spread over the Pods of the shop`,
       actual: parts || 'no Pod of the shop is ready',
     }

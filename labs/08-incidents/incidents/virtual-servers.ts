@@ -51,7 +51,7 @@ export const leftoverVirtualServer: Incident = {
     const answers = await look.fromCustomer(url)
     if (complaint(answers, '', '') !== undefined) return undefined
     return {
-      look: `kubectl exec customer -- curl -sS --max-time 2 ${url}`,
+      inspect: `kubectl exec customer -- curl -sS --max-time 2 ${url}`,
       expected: 'no answer from the closed shop',
       actual: 'an answer',
     }

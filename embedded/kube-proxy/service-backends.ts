@@ -2,77 +2,7 @@ import { readyEndpoints } from '../../dataplane/kube-proxy/endpoint-categories.t
 import { trackEndpoints } from '../../dataplane/kube-proxy/endpoints.ts'
 import { type ServicePort, servicePorts } from '../../dataplane/kube-proxy/service-ports.ts'
 import { featuresOf } from '../../dataplane/kube-proxy/versions.ts'
-import { type ClusterObjects, leftOutObjects, readObjects } from '../../dataplane/objects.ts'
-import type { Api, KubeObject } from '../apiserver/api.ts'
-
-type Listener = (change: { resource: string; object: KubeObject }) => void
-
-const resources = ['nodes', 'services', 'endpointslices'] as const
-
-/**
- * Services, EndpointSlices and Nodes for all kube-proxies of a cluster: watched once and parsed once per change,
- * independent of the number of nodes.
- */
-export class ServiceObjects {
-  private readonly held = new Map<string, KubeObject>()
-  private readonly listeners = new Set<Listener>()
-  private read: { objects: ClusterObjects; leftOut: readonly string[] } | undefined
-  private ends: (() => void)[] = []
-
-  private static readonly byApi = new WeakMap<Api, ServiceObjects>()
-
-  static of(api: Api): ServiceObjects {
-    const known = ServiceObjects.byApi.get(api)
-    if (known) return known
-    const fresh = new ServiceObjects()
-    ServiceObjects.byApi.set(api, fresh)
-    return fresh
-  }
-
-  /**
-   * Calls the listener for every later change; the present objects are in `current()`. Returns a function that
-   * ends the subscription.
-   */
-  subscribe(api: Api, listener: Listener): () => void {
-    if (this.listeners.size === 0) this.begin(api)
-    this.listeners.add(listener)
-    return () => {
-      this.listeners.delete(listener)
-      if (this.listeners.size > 0) return
-      for (const end of this.ends.splice(0)) end()
-      this.held.clear()
-    }
-  }
-
-  /** The current valid objects. */
-  current(): ClusterObjects {
-    return this.readHeld().objects
-  }
-
-  /** One sentence for each invalid object. */
-  leftOut(): readonly string[] {
-    return this.readHeld().leftOut
-  }
-
-  private readHeld() {
-    if (this.read) return this.read
-    const { objects, faults } = readObjects({ apiVersion: 'v1', kind: 'List', items: [...this.held.values()] })
-    this.read = { objects, leftOut: leftOutObjects(faults) }
-    return this.read
-  }
-
-  private begin(api: Api): void {
-    this.ends = resources.map((resource) =>
-      api.watch(resource, (type, object) => {
-        const key = `${resource} ${object.metadata.uid}`
-        if (type === 'DELETED') this.held.delete(key)
-        else this.held.set(key, object)
-        this.read = undefined
-        for (const listener of this.listeners) listener({ resource, object })
-      }),
-    )
-  }
-}
+import type { ClusterObjects } from '../../dataplane/objects.ts'
 
 /** A Service with a health check port on this node. */
 export interface HealthCheck {

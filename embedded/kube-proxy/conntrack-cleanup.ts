@@ -1,0 +1,51 @@
+import { type Connection, parseConntrack } from '../../dataplane/conntrack.ts'
+import type { GuestNode } from './guest-node.ts'
+
+type Backends = ReadonlyMap<string, ReadonlySet<string>>
+
+const same = (one: ReadonlySet<string> | undefined, other: ReadonlySet<string>) =>
+  one !== undefined && one.size === other.size && [...other].every((address) => one.has(address))
+
+/** No program is started if the kernel tracks no connection. */
+const listUdp = `read -r flows </proc/sys/net/netfilter/nf_conntrack_count && [ "$flows" = 0 ] && exit
+conntrack -L -p udp 2>/dev/null
+`
+
+/** Deletes UDP flows that conntrack would keep sending to a deleted endpoint; TCP connections end by themselves (RST, FIN). */
+export class ConntrackCleanup {
+  private readonly node: GuestNode
+  private known: Backends = new Map()
+
+  constructor(node: GuestNode) {
+    this.node = node
+  }
+
+  /** Called after the rules of a sync are written; does nothing if no UDP Service has changed. */
+  async after(backends: Backends, localAddresses: ReadonlySet<string>): Promise<void> {
+    const changed = [...backends].some(([key, now]) => !same(this.known.get(key), now))
+    const gone = [...this.known.keys()].filter((key) => !backends.has(key))
+    const watched = new Map([...backends, ...gone.map((key): [string, ReadonlySet<string>] => [key, new Set()])])
+    if (!changed && gone.length === 0) return
+    const { stdout } = await this.node.run(listUdp)
+    const stale = parseConntrack(stdout).filter((flow) => isStale(flow, watched, localAddresses))
+    if (stale.length > 0) await this.node.run(stale.map(deletion).join(''))
+    // Recorded only after success, so that a failed cleanup is retried.
+    this.known = backends
+  }
+}
+
+/** Whether a flow to a Service address or node port leads to an address that is not an endpoint of that Service. */
+export function isStale(
+  { original, reply }: Connection,
+  backends: Backends,
+  localAddresses: ReadonlySet<string>,
+): boolean {
+  const { destination, destinationPort } = original
+  const behind =
+    backends.get(`${destination}:${destinationPort}`) ??
+    (localAddresses.has(destination) ? backends.get(`:${destinationPort}`) : undefined)
+  return behind !== undefined && !behind.has(reply.source)
+}
+
+const deletion = ({ original }: Connection) =>
+  `conntrack -D -p udp -s ${original.source} -d ${original.destination} --sport ${original.sourcePort} --dport ${original.destinationPort} >/dev/null 2>&1\n`

@@ -1,0 +1,90 @@
+import type { Link } from '../../dataplane/ip-addr.ts'
+import type { KubeProxyMode } from '../../dataplane/kube-proxy/config.ts'
+import { DUMMY_LINK } from '../../dataplane/kube-proxy/mode-ownership.ts'
+import type { NodeState } from '../../dataplane/node-state.ts'
+import type { ClusterObjects } from '../../dataplane/objects.ts'
+import { predict } from '../../dataplane/predict.ts'
+import type { GuestNode, StepsResult, Sysctl } from './guest-node.ts'
+import type { Logger, Settings } from './settings.ts'
+
+/** The input of a proxier of any mode. */
+export interface ProxierContext {
+  node: string
+  guest: GuestNode
+  settings: Settings
+  /** `v1.34.0` */
+  version: string
+  log: Logger
+  objects(): ClusterObjects
+  /** Requests an additional sync. */
+  request(): void
+}
+
+/** FullSyncPeriod of pkg/proxy/iptables and nftables. */
+export const hourMs = 3_600_000
+
+/** All addresses of a node except those of Services. */
+const ownAddresses = (links: readonly Link[]): string[] =>
+  links.filter(({ name }) => name !== DUMMY_LINK).flatMap(({ addresses }) => addresses.map(({ address }) => address))
+
+/**
+ * One mode of kube-proxy on one node. A full sync reads the node and corrects all differences: the first one, one after a failure, and
+ * periodically. Any other sync writes only the differences from what this kube-proxy has programmed, so that changes made by hand stay
+ * until the next full sync.
+ */
+export abstract class Proxier {
+  /** The maximum interval of full syncs. */
+  readonly maxIntervalMs: number
+  /** The node's addresses at the last full sync, without those of kube-ipvs0. */
+  addresses: ReadonlySet<string> = new Set()
+  protected readonly context: ProxierContext
+  protected programmed: NodeState | undefined
+  private readonly mode: KubeProxyMode
+  private fullAt = 0
+
+  constructor(context: ProxierContext, mode: KubeProxyMode, maxIntervalMs: number) {
+    this.context = context
+    this.mode = mode
+    this.maxIntervalMs = maxIntervalMs
+  }
+
+  /** Checks the kernel and returns the sysctls to set. Throws StartFailure if this mode can't run. */
+  abstract prepare(): Promise<Sysctl[]>
+  /** Reads the parts of the node that this mode writes. */
+  protected abstract read(): Promise<NodeState>
+  /** Writes the differences; `full` if `held` was read from the node. */
+  protected abstract write(wanted: NodeState, held: NodeState, full: boolean): Promise<StepsResult>
+  /** Source line and message of kube-proxy's log entry for a failed sync. */
+  protected abstract readonly failure: readonly [place: string, message: string]
+
+  /** Throws if a command failed. */
+  async sync(periodic: boolean): Promise<void> {
+    const { log, settings } = this.context
+    const present = periodic || Date.now() - this.fullAt > this.maxIntervalMs ? undefined : this.programmed
+    const held = present ?? (await this.read())
+    if (!present) this.addresses = new Set(ownAddresses(held.links))
+    const wanted = this.predict()
+    this.programmed = undefined
+    const { ok, errors } = await this.write(wanted, held, !present)
+    if (!ok) {
+      log('E', ...this.failure, { err: `exit status 1: ${errors.join('; ')}`, ipFamily: 'IPv4' })
+      throw new Error(`retryingTime=${settings.syncPeriodMs / 1000}s`)
+    }
+    this.programmed = this.remaining(wanted, held)
+    if (!present) this.fullAt = Date.now()
+  }
+
+  stop(): void | Promise<void> {}
+
+  /** What the node holds after a sync. */
+  protected remaining(wanted: NodeState, _held: NodeState): NodeState {
+    return wanted
+  }
+
+  /** The prediction for this node from the current objects. */
+  private predict(): NodeState {
+    const { node, version, settings, objects } = this.context
+    const { mode, addresses } = this
+    return predict(objects(), { node, mode, version, config: settings.config, nodeAddresses: [...addresses] })
+  }
+}

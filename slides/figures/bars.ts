@@ -1,0 +1,133 @@
+import { textWidth } from '../build/text-width.ts'
+import { type Figure, figure, TEXT, type Tone } from './canvas.ts'
+
+/** One bar: its share of the whole (0 to 1), its start, and the label at its end. */
+export interface Bar {
+  name: string
+  share: number
+  from?: number
+  value: string
+  tone?: Tone
+}
+
+/**
+ * Horizontal bars, one below the other, all on the same scale: the whole is `whole` (default 1). Throws Error for labels that
+ * leave no space.
+ */
+export function barsFigure(bars: readonly Bar[], label: string, whole = 1): Figure {
+  return figure(label, (canvas, isWide) => {
+    const widest = (key: 'name' | 'value') => Math.max(...bars.map((bar) => textWidth(bar[key], TEXT)))
+    const left = isWide ? Math.ceil(widest('name')) + 20 : 0
+    const room = canvas.width - left - Math.ceil(widest('value')) - 18
+    if (room < 120) throw new Error('the names of the bars leave no space for the bars')
+    const step = isWide ? Math.min(108, 400 / bars.length) : 108
+    const height = isWide ? step * 0.72 : 52
+    for (const [index, { name, share, from = 0, value, tone = 'path' }] of bars.entries()) {
+      const y = index * step
+      const top = isWide ? y : y + 36
+      const middle = top + height / 2
+      canvas.text(name, 0, isWide ? middle + 10 : y + 26)
+      const x = left + (from / whole) * room
+      const end = x + (share / whole) * room
+      if (from > 0) canvas.bar({ x: left, y: middle - 3, width: x - left, height: 6 }, 'faint')
+      canvas.bar({ x, y: top, width: end - x, height }, tone)
+      canvas.text(value, end + 12, middle + 10)
+    }
+  })
+}
+
+/**
+ * The probability of each rule of a KUBE-SVC- chain with n endpoints: 1/n, 1/(n-1) … of the remaining packets, so an equal
+ * share.
+ */
+export function choiceBars(endpoints: number): Bar[] {
+  return Array.from({ length: endpoints }, (_, index) => {
+    const left = endpoints - index
+    const chance = left === 1 ? 'no condition' : `chance 1/${left}`
+    return {
+      name: `rule ${index + 1}: ${chance}`,
+      share: 1 / endpoints,
+      from: index / endpoints,
+      value: `1/${endpoints} of all`,
+    }
+  })
+}
+
+/** The distribution over Pods when each node gets the same share and balances only over its own Pods. */
+export function localShares(podsOfNodes: readonly number[]): Bar[] {
+  const answering = podsOfNodes.filter((pods) => pods > 0).length
+  return podsOfNodes.flatMap((pods, node) =>
+    Array.from({ length: pods }, (_, pod) => {
+      const share = 1 / answering / pods
+      return {
+        name: `node ${node + 1}, Pod ${pod + 1}`,
+        share,
+        value: `${Math.round(share * 1000) / 10} %`,
+        tone: node % 2 === 0 ? ('path' as const) : ('strong' as const),
+      }
+    }),
+  )
+}
+
+/** The number of answers of each backend; the longest bar is the most frequent one. */
+export function countBars(counts: Readonly<Record<string, number>>): Bar[] {
+  const entries = Object.entries(counts).sort(([one], [other]) => one.localeCompare(other))
+  const all = entries.reduce((sum, [, count]) => sum + count, 0)
+  return entries.map(([name, count]) => ({ name, share: count / all, value: `${count} of ${all}` }))
+}
+
+interface Mode {
+  name: string
+  /** Minor versions of Kubernetes 1.x: from its first release (or stable one) to its last. */
+  spans: readonly { from: number; to: number; tone: Tone }[]
+  note: string
+}
+
+const NEWEST = 37
+
+/**
+ * kube-proxy's modes by version. Sources: the release notes of 1.2 (iptables by default), 1.11 (IPVS stable), 1.26 (userspace
+ * removed), 1.33 (nftables stable), 1.35 (IPVS deprecated).
+ */
+const MODES: readonly Mode[] = [
+  { name: 'userspace', spans: [{ from: 0, to: 26, tone: 'faint' }], note: 'removed in 1.26' },
+  { name: 'iptables', spans: [{ from: 2, to: NEWEST, tone: 'path' }], note: 'default since 1.2' },
+  {
+    name: 'IPVS',
+    spans: [
+      { from: 11, to: 35, tone: 'strong' },
+      { from: 35, to: NEWEST, tone: 'bad' },
+    ],
+    note: 'stable 1.11, deprecated 1.35',
+  },
+  { name: 'nftables', spans: [{ from: 33, to: NEWEST, tone: 'path' }], note: 'stable since 1.33' },
+]
+
+/** The versions whose labels the axis has room for. */
+const TICKS = [0, 11, 26, NEWEST]
+
+/** The lifetime of each mode, on an axis of Kubernetes versions. */
+export function modeHistoryFigure(): Figure {
+  const label = `kube-proxy's modes: ${MODES.map(({ name, note }) => `${name}, ${note}`).join('; ')}.`
+  return figure(label, (canvas, isWide) => {
+    const left = isWide ? 180 : 0
+    const room = canvas.width - left - (isWide ? 460 : 0)
+    const at = (version: number) => left + (version / NEWEST) * room
+    const step = isWide ? 84 : 110
+    for (const [index, { name, spans, note }] of MODES.entries()) {
+      const y = index * step
+      const top = isWide ? y : y + 44
+      canvas.text(name, 0, isWide ? y + 38 : y + 30)
+      for (const { from, to, tone } of spans)
+        canvas.bar({ x: at(from), y: top, width: at(to) - at(from), height: 56 }, tone)
+      if (isWide) canvas.text(note, canvas.width - 440, y + 38)
+      else canvas.text(note, canvas.width, y + 30, { anchor: 'end' })
+    }
+    const bottom = MODES.length * step + (isWide ? 18 : 24)
+    if (isWide) canvas.text('version', 0, bottom, { tone: 'faint' })
+    for (const version of TICKS) {
+      const anchor = version === 0 ? 'start' : version === NEWEST ? 'end' : 'middle'
+      canvas.text(`1.${version}`, at(version), bottom, { anchor, tone: 'faint' })
+    }
+  })
+}

@@ -1,0 +1,199 @@
+// Figures of boxes and arrows whose content never changes, but for the nodes of the cluster.
+
+import type { NodePlan } from '../../host/layout.ts'
+import { type Box, type Canvas, type Figure, figure, type Tone } from './canvas.ts'
+
+/** The nodes of the labs' cluster: each kube-proxy watches the API server and programs the kernel of its node. */
+export function clusterFigure(nodes: readonly NodePlan[]): Figure {
+  const list = nodes.map(({ name, address }) => `${name}, ${address}`).join('; ')
+  const label = `kube-proxy on ${nodes.length} nodes (${list}) watches the API server and writes to the kernel of its own node.`
+  return figure(label, (canvas, isWide) => {
+    const place = { x: (canvas.width - 420) / 2, y: 0, width: 420, height: 80 }
+    const api = canvas.box(place, ['API server', 'Services, EndpointSlices'], 'strong')
+    const width = isWide ? Math.floor((canvas.width - 2 * 40) / nodes.length) : 380
+    for (const [index, node] of nodes.entries()) {
+      const [x, y] = isWide ? [index * (width + 40), 140] : [50, 134 + index * 340]
+      const proxy = canvas.box({ x: x + 50, y, width: width - 100, height: 54 }, ['kube-proxy'], 'plain', 'mono')
+      const rules = { x: x + 20, y: y + 100, width: width - 40, height: 84 }
+      const kernel = canvas.box(rules, ['rules, sets and', 'virtual servers'], 'path')
+      canvas.connect(proxy, 's', kernel, 'n', 'path')
+      const role = /(control-plane|worker\d*)$/.exec(node.name)?.[1] ?? node.name
+      for (const [line, text] of [role, node.address, `Pods: ${node.podCIDR}`].entries())
+        canvas.text(text, x + width / 2, y + 222 + line * 38, { anchor: 'middle' })
+      if (isWide || index === 0) canvas.connect(api, 's', proxy, 'n')
+    }
+  })
+}
+
+const ENTRIES = 7
+
+/** A list that is searched from the top, next to a hash table with one lookup. */
+export function lookupFigure(): Figure {
+  const label =
+    'In a list the packet is compared with one entry after the other; in a hash table the key determines the entry.'
+  return figure(label, (canvas, isWide) => {
+    drawList(canvas, isWide ? 0 : 20)
+    drawHashTable(canvas, isWide ? 640 : 20, isWide ? 0 : 54 + ENTRIES * 64 + 30)
+  })
+}
+
+const entryAt = (x: number, y: number, width: number, index: number): Box => ({
+  x,
+  y: y + 44 + index * 64,
+  width,
+  height: 52,
+})
+
+function drawList(canvas: Canvas, x: number): void {
+  canvas.text('a list: compare in turn', x, 24)
+  const names = ['Service 1: no', 'Service 2: no', 'Service 3: no', 'Service 4: no', 'Service 5: no', '…']
+  for (const [index, name] of [...names, 'Service n: match'].entries()) {
+    const box = entryAt(x + 60, 0, 340, index)
+    const middle = box.y + box.height / 2
+    const isMatch = index === names.length
+    canvas.box(box, [name], isMatch ? 'path' : 'plain')
+    canvas.arrow([[x + 30, middle], isMatch ? [box.x, middle] : [x + 30, middle + 60]], 'path')
+  }
+}
+
+function drawHashTable(canvas: Canvas, x: number, y: number): void {
+  canvas.text('a hash table: one lookup', x, y + 24)
+  const key = canvas.box({ x, y: y + 170, width: 190, height: 84 }, ['address', 'and port'])
+  for (let index = 0; index < ENTRIES; index++) {
+    const isHit = index === 4
+    const box = canvas.box(entryAt(x + 290, y, 170, index), [isHit ? 'the entry' : ' '], isHit ? 'path' : 'plain')
+    if (isHit) canvas.connect(key, 'e', box, 'w', 'path')
+  }
+}
+
+/** The path of a packet through the objects of nftables mode, with kube-proxy's names. */
+const VERDICT_MAPS: readonly (readonly [object: string, note: string, tone: Tone])[] = [
+  ['chain services', 'one rule for all Services', 'plain'],
+  ['map service-ips', 'one lookup: address and port', 'path'],
+  ['chain service-…', 'numgen random mod 2: 0 or 1', 'plain'],
+  ['a map: 0, 1', 'one lookup: the number', 'path'],
+  ['dnat to a Pod', 'conntrack repeats it', 'good'],
+]
+
+/** The path in nftables mode: two map lookups from the hook to the Pod, and no list. */
+export function verdictMapFigure(): Figure {
+  const label = VERDICT_MAPS.map(([object, note]) => `${object} (${note})`).join(', then ')
+  return figure(label, (canvas, isWide) => {
+    const [x, width, step] = isWide ? [120, 380, 104] : [0, 300, 136]
+    let before: Box | undefined
+    for (const [index, [object, note, tone]] of VERDICT_MAPS.entries()) {
+      const box = canvas.box({ x, y: index * step, width, height: 66 }, [object], tone)
+      canvas.text(note, isWide ? x + width + 40 : 0, box.y + (isWide ? 43 : 98))
+      if (before && isWide) canvas.connect(before, 's', box, 'n')
+      // Beside the boxes: the notes are below them.
+      if (before && !isWide) {
+        const beside = canvas.width - 90
+        canvas.arrow([
+          [beside, before.y + 32],
+          [beside, box.y + 32],
+          [width, box.y + 32],
+        ])
+      }
+      before = box
+    }
+  })
+}
+
+interface Symptom {
+  seen: string
+  tone: Tone
+  means: readonly string[]
+  checkFirst: readonly string[]
+}
+
+const SYMPTOMS: readonly Symptom[] = [
+  {
+    seen: 'refused at once',
+    tone: 'bad',
+    means: ['a host was reached', 'and refused it'],
+    checkFirst: ['a REJECT rule,', 'or a Pod without listener'],
+  },
+  {
+    seen: 'never answered',
+    tone: 'faint',
+    means: ['dropped, or sent to', 'an unused address'],
+    checkFirst: ['DROP, routes, conntrack,', 'the return path'],
+  },
+  {
+    seen: 'now and then',
+    tone: 'good',
+    means: ['one of several paths', 'is broken'],
+    checkFirst: ['one endpoint,', 'or one node'],
+  },
+]
+
+/** How a request ends, what that means for the packet, and what to check first. */
+export function symptomsFigure(): Figure {
+  const label = SYMPTOMS.map(
+    ({ seen, means, checkFirst }) => `${seen}: ${means.join(' ')}; check first: ${checkFirst.join(' ')}`,
+  ).join('. ')
+  return figure(label, (canvas, isWide) => {
+    for (const [index, { seen, tone, means, checkFirst }] of SYMPTOMS.entries()) {
+      const y = index * (isWide ? 156 : 352)
+      const [left, middle, right] = isWide
+        ? [
+            { x: 0, y, width: 250, height: 112 },
+            { x: 318, y, width: 340, height: 112 },
+            { x: 726, y, width: 426, height: 112 },
+          ]
+        : [
+            { x: 20, y, width: 440, height: 48 },
+            { x: 20, y: y + 80, width: 440, height: 100 },
+            { x: 20, y: y + 212, width: 440, height: 100 },
+          ]
+      const first = canvas.box(left, [seen], tone)
+      const second = canvas.box(middle, means)
+      const third = canvas.box(right, checkFirst, 'path')
+      const [out, into] = isWide ? (['e', 'w'] as const) : (['s', 'n'] as const)
+      canvas.connect(first, out, second, into)
+      canvas.connect(second, out, third, into, 'path')
+    }
+  })
+}
+
+/** One path to a Pod that refuses the connection: what chooses the Pod, and the effect of the refusal. */
+const REFUSALS = [
+  {
+    title: 'a rule has chosen',
+    chooser: ['a rule of', 'the kernel'],
+    isRetried: false,
+    effect: 'the refusal goes to the client',
+  },
+  {
+    title: 'a process has chosen',
+    chooser: ['kube-proxy,', 'userspace mode'],
+    isRetried: true,
+    effect: 'the process tries the next Pod',
+  },
+] as const
+
+/** The same refusal in a mode that rewrites packets and in one that relays connections. */
+export function retryFigure(): Figure {
+  const label =
+    'If a rule chose a Pod that refuses, the refusal goes to the client. If a process chose it, the process connects to the next Pod, and the client gets a response.'
+  return figure(label, (canvas, isWide) => {
+    for (const [index, { title, chooser, isRetried, effect }] of REFUSALS.entries()) {
+      const y = index * (isWide ? 284 : 490)
+      const box = (x: number, top: number, width: number, height: number): Box => ({ x, y: y + top, width, height })
+      const [start, middle, refuses, answers] = isWide
+        ? [box(0, 92, 170, 84), box(350, 92, 250, 84), box(820, 34, 330, 84), box(820, 150, 330, 84)]
+        : [box(150, 50, 180, 50), box(110, 140, 260, 84), box(0, 290, 225, 84), box(255, 290, 225, 84)]
+      const [out, into] = isWide ? (['e', 'w'] as const) : (['s', 'n'] as const)
+      canvas.text(title, 0, y + 26)
+      const client = canvas.box(start, ['client'])
+      const choosing = canvas.box(middle, chooser, 'path')
+      const refusing = canvas.box(refuses, ['a Pod that', 'refuses'], 'bad')
+      const answering = canvas.box(answers, ['a Pod that', 'answers'], 'good')
+      canvas.connect(client, out, choosing, into)
+      if (!isRetried) canvas.connect(choosing, out, answering, into, 'faint')
+      canvas.connect(choosing, out, refusing, into, 'bad')
+      if (isRetried) canvas.connect(choosing, out, answering, into, 'path')
+      canvas.text(effect, 0, y + (isWide ? 230 : 420), { tone: isRetried ? 'path' : 'bad' })
+    }
+  })
+}
