@@ -83,8 +83,8 @@ export interface DataplanePush {
   changes: Change[]
   /** Every cause once, as many entries have the same. */
   causes: Cause[]
-  /** Node → entry id → indices of its causes. */
-  causedBy: Record<string, Record<string, number[]>>
+  /** By node, for each of its entries in the order of entriesOf, the indices of its causes. */
+  causedBy: Record<string, number[][]>
   services: string[]
   /** Possible origins and destinations of a packet, in the form that `make trace` accepts. */
   origins: string[]

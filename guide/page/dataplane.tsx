@@ -75,9 +75,10 @@ export function Dataplane({ state }: { state: State }) {
 
 /** By entry of a node why it exists. */
 function causesIn(dataplane: DataplanePush | undefined, node = ''): CausesById {
-  const { causes = [], causedBy = {} } = dataplane ?? {}
+  const { nodes = [], causes = [], causedBy = {} } = dataplane ?? {}
+  const entries = nodes.filter((held) => held.node === node).flatMap((held) => [...entriesOf(held)])
   return new Map(
-    Object.entries(causedBy[node] ?? {}).map(([id, indices]) => [id, indices.flatMap((index) => causes[index] ?? [])]),
+    entries.map(({ id }, at) => [id, (causedBy[node]?.[at] ?? []).flatMap((index) => causes[index] ?? [])]),
   )
 }
 

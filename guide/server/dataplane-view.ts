@@ -5,7 +5,7 @@ import { PATH } from '../../cluster/node-report.ts'
 import { runOnNode } from '../../cluster/node-script.ts'
 import { type LiveConnections, parseIpvsadmList } from '../../dataplane/ipvsadm-save.ts'
 import type { ClusterObjects } from '../../dataplane/objects.ts'
-import { type Cause, causesOf } from '../../dataplane/view/causes.ts'
+import { type Cause, type Causes, causesOf } from '../../dataplane/view/causes.ts'
 import { addMoment, EMPTY_TIMELINE, findMoment, type Moment, type Timeline } from '../../dataplane/view/changes.ts'
 import { entriesOf, holdingsOf, type NodeHoldings } from '../../dataplane/view/holdings.ts'
 import { predictOptions } from '../../grading/evaluate.ts'
@@ -24,7 +24,6 @@ const COMMAND_MS = 60_000
 const LABEL = 70
 
 type Counters = CountersPush['nodes'][string]
-type Causes = Pick<DataplanePush, 'causes' | 'causedBy'>
 
 export class DataplaneView {
   readonly #cluster: Cluster
@@ -35,7 +34,7 @@ export class DataplaneView {
   #command: { text: string; at: number } | undefined
   #counters = new Map<string, ReadonlyMap<string, string>>()
   #snapshot: Snapshot | undefined
-  #causes: Causes = { causes: [], causedBy: {} }
+  #causes = new Map<string, Causes>()
   #decisive = ''
 
   constructor(cluster: Cluster) {
@@ -174,7 +173,7 @@ export class DataplaneView {
       moment: this.#latestNumber(),
       nodes,
       changes,
-      ...this.#causes,
+      ...tableOf(this.#causes, nodes),
       ...endsIn(snapshot, hasOutside(this.#cluster)),
     }
   }
@@ -191,28 +190,45 @@ async function readConnections(cluster: Cluster, node: string): Promise<LiveConn
 const decisiveIn = ({ items }: Snapshot): string =>
   JSON.stringify(items.filter(({ kind }) => kind === 'Service' || kind === 'EndpointSlice'))
 
-/** Why the entries exist. A node whose causes can't be predicted has none. */
-function causesIn(snapshot: Snapshot, holdings: readonly NodeHoldings[]): Causes {
-  const table = new Map<string, { index: number; cause: Cause }>()
-  const indexOf = (cause: Cause): number => {
+/** Why the entries of each node exist; equal causes are the same object. A node whose causes can't be predicted has none. */
+function causesIn(snapshot: Snapshot, holdings: readonly NodeHoldings[]): Map<string, Causes> {
+  const known = new Map<string, Cause>()
+  const shared = (cause: Cause): Cause => {
     const key = JSON.stringify(cause)
-    const known = table.get(key) ?? { index: table.size, cause }
-    table.set(key, known)
-    return known.index
+    const first = known.get(key) ?? cause
+    known.set(key, first)
+    return first
   }
-  const causedBy: Causes['causedBy'] = {}
+  const byNode = new Map<string, Causes>()
   for (const held of holdings) {
     const node = snapshot.node(held.node)
     const mode = held.mode
     if (held.trouble !== undefined || (mode !== 'iptables' && mode !== 'ipvs' && mode !== 'nftables')) continue
     try {
       const found = causesOf(stateOf(node), objectsOf(snapshot), predictOptions(node, mode), held)
-      causedBy[held.node] = Object.fromEntries([...found].map(([id, causes]) => [id, causes.map(indexOf)]))
+      byNode.set(held.node, new Map([...found].map(([id, causes]) => [id, causes.map(shared)])))
     } catch {
       // A version or a configuration that can't be predicted: the steps report it.
     }
   }
-  return { causes: [...table.values()].map(({ cause }) => cause), causedBy }
+  return byNode
+}
+
+/** The causes as a table, and for each entry of each node, in the order of entriesOf, its lines: ids would be most of the push. */
+function tableOf(
+  byNode: Map<string, Causes>,
+  nodes: readonly NodeHoldings[],
+): Pick<DataplanePush, 'causes' | 'causedBy'> {
+  const lines = new Map<Cause, number>()
+  const lineOf = (cause: Cause): number => {
+    if (!lines.has(cause)) lines.set(cause, lines.size)
+    return lines.get(cause) as number
+  }
+  const causedBy = nodes.map((held): [string, number[][]] => {
+    const causes = byNode.get(held.node)
+    return [held.node, causes ? [...entriesOf(held)].map(({ id }) => (causes.get(id) ?? []).map(lineOf)) : []]
+  })
+  return { causedBy: Object.fromEntries(causedBy), causes: [...lines.keys()] }
 }
 
 /** The Services, and the possible origins and destinations of a packet. */
