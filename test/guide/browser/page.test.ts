@@ -281,7 +281,7 @@ test('what a node prints into a terminal is text: no link, no title, nothing in 
   await page.keyboard.type(`clear; printf '\\033]0;evil\\007\\033]52;c;ZXZpbA==\\007${link}\\n' lic\n`)
   const text = page.locator('.xterm-rows span', { hasText: 'click' }).first()
   await text.waitFor()
-  await text.click({ modifiers: ['ControlOrMeta'] })
+  await text.click({ modifiers: ['ControlOrMeta'], force: true })
   expect(await page.title()).toBe(title)
   expect(page.context().pages()).toHaveLength(1)
   await page.context().grantPermissions(['clipboard-read'])
