@@ -1,5 +1,6 @@
 import { Fragment } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
+import { Sure } from './blocks.tsx'
 import { act } from './connection.ts'
 import { Course } from './course.tsx'
 import { Dataplane } from './dataplane.tsx'
@@ -134,7 +135,6 @@ function TabList({ tabs, shown }: { tabs: readonly TabId[]; shown: TabId }) {
 function Header({ state: { lab, progress } }: { state: State }) {
   const [theme, setTheme] = useState<Theme>(savedTheme)
   const help = useRef<HTMLDialogElement>(null)
-  const reset = useRef<HTMLDialogElement>(null)
   return (
     <header class="top">
       <h1>
@@ -170,9 +170,7 @@ function Header({ state: { lab, progress } }: { state: State }) {
           >
             {progress.paused ? '▶ Resume' : '❙❙ Pause'}
           </button>
-          <button type="button" onClick={() => reset.current?.showModal()}>
-            Reset …
-          </button>
+          <Sure words="Reset …" sure="Yes, delete my points and answers in this lab" act={() => act('reset', {})} />
         </div>
       )}
       <label class="theme">
@@ -192,15 +190,6 @@ function Header({ state: { lab, progress } }: { state: State }) {
       <button type="button" onClick={() => help.current?.showModal()}>
         Keys
       </button>
-      <dialog ref={reset} aria-label="Reset the lab">
-        <p>Reset lab {lab?.number} to its starting state? Your points and answers in this lab are lost.</p>
-        <form method="dialog" class="buttons">
-          <button type="submit">Cancel</button>
-          <button type="submit" class="main" onClick={() => void act('reset', {})}>
-            Reset
-          </button>
-        </form>
-      </dialog>
       <dialog ref={help} aria-label="Keys">
         <h2>Keys</h2>
         <dl class="keys">

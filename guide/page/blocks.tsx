@@ -61,11 +61,18 @@ export function Fence({ text, run }: { text: string; run: boolean }) {
   )
 }
 
-/** A button that asks before it acts. */
+/** A button that asks before it acts, until the focus leaves it. */
 export function Sure({ words, sure, act }: { words: string; sure: string; act: () => unknown }) {
   const [isAsked, setAsked] = useState(false)
   return (
-    <button type="button" onClick={() => (isAsked ? act() : setAsked(true))}>
+    <button
+      type="button"
+      onBlur={() => setAsked(false)}
+      onClick={() => {
+        if (isAsked) act()
+        setAsked(!isAsked)
+      }}
+    >
       {isAsked ? sure : words}
     </button>
   )
