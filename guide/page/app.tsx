@@ -9,6 +9,7 @@ import { Incident } from './incident.tsx'
 import { PacketPathView } from './packet-path.tsx'
 import { placesOf } from './steps.tsx'
 import { now, type State, TABS, type TabId, update } from './store.ts'
+import { runOnHost } from './terminal.ts'
 import { Terminals } from './terminals.tsx'
 import { applyTheme, savedTheme, type Theme } from './theme.ts'
 import { TimelineView } from './timeline.tsx'
@@ -233,7 +234,7 @@ function Troubles({ state: { connected, progress, fault } }: { state: State }) {
       )}
       {progress?.trouble && (
         <p class="trouble" role="alert">
-          ! {progress.trouble}
+          ! {progress.trouble} <Remedy sentence={progress.trouble} />
         </p>
       )}
       {progress?.busy && <p class="busy">… {progress.busy}</p>}
@@ -246,5 +247,16 @@ function Troubles({ state: { connected, progress, fault } }: { state: State }) {
         </p>
       )}
     </div>
+  )
+}
+
+/** A button for the command that a sentence names. */
+function Remedy({ sentence }: { sentence: string }) {
+  const command = /`(make [^`]+)`/.exec(sentence)?.[1]
+  if (command === undefined) return null
+  return (
+    <button type="button" onClick={() => void runOnHost(command)}>
+      Run {command}
+    </button>
   )
 }

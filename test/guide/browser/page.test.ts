@@ -64,6 +64,14 @@ const showNode = async (mode = 'ipvs') => {
   await page.getByLabel('Because of').selectOption('')
 }
 
+/** Shows a terminal that is open, and waits until it has the focus. */
+const showTerminal = async (name: string) => {
+  await page.getByRole('tab', { name: 'Terminals' }).click()
+  await page.getByRole('button', { name, exact: true }).click()
+  await page.getByRole('button', { name, exact: true, pressed: true }).waitFor()
+  await expect.poll(() => hasFocus(page, page.locator('.xterm-helper-textarea'))).toBe(true)
+}
+
 test('the page is painted before any data has arrived, from its own files alone', async () => {
   const paint = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
   const looked = await guide.page({}, async (one) => {
@@ -274,8 +282,7 @@ test('axe-core finds nothing: in no tab, light, dark and narrow', async () => {
 })
 
 test('what a node prints into a terminal is text: no link, no title, nothing in the clipboard', async () => {
-  await page.getByRole('tab', { name: 'Terminals' }).click()
-  await page.getByRole('button', { name: NODE, exact: true }).click()
+  await showTerminal(NODE)
   const title = await page.title()
   const link = '\\033]8;;http://127.0.0.1:1/evil\\007c%sk\\033]8;;\\007'
   await page.keyboard.type(`clear; printf '\\033]0;evil\\007\\033]52;c;ZXZpbA==\\007${link}\\n' lic\n`)
@@ -295,10 +302,7 @@ test(
     await guide.cluster.down(silent)
     const trouble = page.getByRole('alert').filter({ hasText: 'make up' })
     await trouble.waitFor()
-    await page.getByRole('button', { name: 'Check', exact: true }).or(page.locator('.walk .main')).first().waitFor()
-    // The way back that the page names, in a terminal of the page.
-    await page.getByRole('button', { name: 'host', exact: true }).click()
-    await page.keyboard.type('make up\n')
+    await page.getByRole('button', { name: 'Run make up' }).click()
     await trouble.waitFor({ state: 'hidden', timeout: 120_000 * timeoutScale() })
     // A new cluster has no notes: the lab begins again.
     await page.getByRole('button', { name: 'Start' }).click()
@@ -312,8 +316,7 @@ test(
       .first()
       .waitFor()
     // The shell of a node ended with its node; it is one key away.
-    await page.getByRole('tab', { name: 'Terminals' }).click()
-    await page.getByRole('button', { name: NODE, exact: true }).click()
+    await showTerminal(NODE)
     await page.locator('.xterm-rows', { hasText: 'Press Enter to start it again' }).waitFor()
     await page.keyboard.press('Enter')
     await page.keyboard.type('echo on $((6 * 7)) $(hostname)\n')
@@ -402,8 +405,7 @@ test('only one guide works on a cluster, and its end leaves nothing', async () =
     expect(second.status).toBe(2)
     expect(second.stdout + second.stderr).toContain(`Process ${guide.process.pid} already serves the guide's page`)
   }
-  await page.getByRole('tab', { name: 'Terminals' }).click()
-  await page.getByRole('button', { name: 'host', exact: true }).click()
+  await showTerminal('host')
   await page.keyboard.type('clear; sleep 1000 & echo "<$!>" $KUBECONFIG "$NAME-$LAB-$MAKEFLAGS"\n')
   const rows = page.locator('.xterm-rows')
   await expect.poll(() => rows.textContent()).toMatch(/<\d+> /)
