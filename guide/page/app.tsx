@@ -228,7 +228,7 @@ function Troubles({ state: { connected, progress, fault } }: { state: State }) {
     <div class="troubles">
       {!connected && (
         <p class="trouble" role="alert">
-          ! No connection to the guide: is <code>make guide</code> still running? What you have done is kept in the
+          ! No connection to the guide: is <code>make guide</code> still running? Your progress is stored in the
           cluster.
         </p>
       )}

@@ -32,7 +32,7 @@ export function StepState({ lab, index, step, done, busy }: StepStateProps) {
       </div>
       <p class="claim">{step.title}.</p>
       <div class="details">
-        {done.held && isPassed && <p class="soft">It was so already when you came to this step.</p>}
+        {done.held && isPassed && <p class="soft">This step had already passed when you opened it.</p>}
         {done.unsent && !isPassed && (
           <p>
             Everything that can be seen on the nodes is there. A check sends the requests that prove it.{' '}
@@ -59,7 +59,7 @@ export function StepState({ lab, index, step, done, busy }: StepStateProps) {
 function WaitsFor({ lab, steps }: { lab: LabContent; steps: readonly string[] }) {
   return (
     <>
-      <p>It can be checked once this is done:</p>
+      <p>These steps must pass first:</p>
       <ul>
         {lab.steps.map(
           ({ id, title }, index) =>
@@ -196,7 +196,7 @@ function Help({ step, done, busy, isPassed }: HelpProps) {
               }}
             >
               Hint {taken + 1} of {step.hints}{' '}
-              <small>{last ? 'the command; no points, but counted' : 'a nudge; no points, but counted'}</small>
+              <small>{last ? 'the command; costs no points, is recorded' : 'costs no points, is recorded'}</small>
             </button>
           )}
           {left === 0 && (
