@@ -59,6 +59,10 @@ export default defineConfig({
     testTimeout: 120_000 * scale,
     expect: { poll: { timeout: 15_000 * scale } },
     hookTimeout: 120_000 * scale,
+    // Four files at a time, because many wait. They share what they import, which costs a second of each file's processor time
+    // otherwise; so a test that changes the environment or a module's state restores it.
+    maxWorkers: 4,
+    isolate: false,
     projects: grades
       ? [grading]
       : [
@@ -68,18 +72,15 @@ export default defineConfig({
               name: 'pure',
               include: ['test/**/*.test.ts', 'embedded/test/**/*.test.ts'],
               exclude: [...booting, ...starting, ...engine],
-              maxWorkers: 4,
-              // They share what they import, which takes half of their time otherwise; so no test may change a module's state.
-              isolate: false,
             },
           },
           {
             extends: true,
-            test: { name: 'programs', include: starting, exclude: engine, maxWorkers: 4 },
+            test: { name: 'programs', include: starting, exclude: engine },
           },
           {
             extends: true,
-            test: { name: 'kernel', include: booting, exclude: texts, maxWorkers: 4 },
+            test: { name: 'kernel', include: booting, exclude: texts },
           },
         ],
   },

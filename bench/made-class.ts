@@ -26,9 +26,21 @@ const VERSION = /(?<="resourceVersion":")\d+(?=")/g
 const DATE = /\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z/g
 const COUNTER = /\[(\d+):(\d+)\]/g
 const SAVED = /(?<=^# (?:Generated|Completed) .* on ).*$/gm
-const LOGGED = /^([IWEF])(\d\d)(\d\d) (\d\d:\d\d:\d\d)\.(\d+)/gm
+const LOGGED = /^([IWEF]\d{4}) (\d\d:\d\d:\d\d)\.(\d+)/gm
 const BTIME = /(?<=^btime )\d+$/m
+const LINE = /^.+$/gm
+const OBJECTS = /^objects\.json$/
+const LOG = /^kube-proxy\.log$/
+const RULES = /^ip6?tables-save$/
 const LETTERS = 'bcdfghjklmnpqrstvwxz2456789'
+
+/** What is replaced in the files that match. */
+interface Rewrite {
+  kind: Rewritten
+  files: RegExp
+  pattern: RegExp
+  replace: (value: string, ...groups: string[]) => string
+}
 
 /**
  * Rewrites captures of one cluster as if they came from another one: the values of `kinds` are replaced, equal values by
@@ -36,28 +48,72 @@ const LETTERS = 'bcdfghjklmnpqrstvwxz2456789'
  */
 export class OtherCluster {
   readonly #seed: string
-  readonly #kinds: ReadonlySet<Rewritten>
   readonly #shiftMs: number
-  readonly #names = new Map<string, string>()
-  readonly #veths = new Map<string, string>()
-  readonly #anyName: RegExp | undefined
+  readonly #rewrites: readonly Rewrite[]
 
   constructor(captures: Iterable<Capture>, seed: string, kinds: readonly Rewritten[], shiftMs = 0) {
     this.#seed = seed
-    this.#kinds = new Set(kinds)
     this.#shiftMs = shiftMs
+    const names = new Map<string, string>()
+    const veths = new Map<string, string>()
     for (const { objects } of captures)
-      for (const item of objects.items as { metadata?: Record<string, string> }[]) this.#learn(item.metadata ?? {})
-    const names = [...this.#names.keys()].sort((a, b) => b.length - a.length)
-    if (names.length > 0) this.#anyName = new RegExp(names.join('|'), 'g')
+      for (const { metadata = {} } of objects.items as { metadata?: Record<string, string> }[]) {
+        const { uid = '', name = '', generateName } = metadata
+        if (generateName) names.set(name, generateName + this.#letters(name))
+        const other = kinds.includes('uid') ? this.#uuid(uid) : `other ${uid}`
+        veths.set(interfaceName('veth', uid), interfaceName('veth', other))
+      }
+    const all = this.#allRewrites(names, veths)
+    this.#rewrites = all.filter(({ kind }) => kinds.includes(kind))
+  }
+
+  /** In the order in which they are made: a log line is recognised by its date, which changes last. */
+  #allRewrites(names: ReadonlyMap<string, string>, veths: ReadonlyMap<string, string>): Rewrite[] {
+    const longestFirst = [...names.keys()].sort((a, b) => b.length - a.length)
+    const anyName = longestFirst.length > 0 ? new RegExp(longestFirst.join('|'), 'g') : /(?!)/g
+    const factor = 2 + this.#number('counters', 9973)
+    const rewrite = (kind: Rewritten, files: RegExp, pattern: RegExp, replace: Rewrite['replace']): Rewrite => ({
+      kind,
+      files,
+      pattern,
+      replace,
+    })
+    return [
+      rewrite('name', /./, anyName, (name) => names.get(name) ?? name),
+      rewrite('mac', /./, MAC, (mac) => this.#mac(mac)),
+      rewrite('veth', /./, VETH, (veth) => veths.get(veth) ?? interfaceName('veth', this.#hex(veth, 8))),
+      rewrite('uid', OBJECTS, UUID, (uid) => this.#uuid(uid)),
+      rewrite('container', OBJECTS, CONTAINER, (id) => this.#hex(id, 64)),
+      rewrite('ages', OBJECTS, VERSION, (version) => String(Number(version) + this.#number('version', 5000) + 1)),
+      rewrite('dates', OBJECTS, DATE, (date) => this.date(date)),
+      rewrite('initval', /^ipset-save$/, INITVAL, (value) => this.#hex(value, 8)),
+      rewrite('flow', /^conntrack$/, LINE, (line) => this.#flow(line)),
+      rewrite('log', LOG, LOGGED, (line, day = '', time = '') => {
+        return `${day} ${time}.${String(this.#number(line, 10 ** 6)).padStart(6, '0')}`
+      }),
+      rewrite('dates', LOG, LOGGED, (_line, day = '', time = '', fraction = '') => {
+        const [month, date] = [day.slice(1, 3), day.slice(3)]
+        const at = new Date(Date.parse(`2026-${month}-${date}T${time}Z`) + this.#shiftMs).toISOString()
+        return `${day[0]}${at.slice(5, 7)}${at.slice(8, 10)} ${at.slice(11, 19)}.${fraction}`
+      }),
+      rewrite('boot', /^boot$/, UUID, (id) => this.#uuid(id)),
+      rewrite('dates', /^boot$/, BTIME, (seconds) => String(Number(seconds) + this.#shiftMs / 1000)),
+      rewrite('counters', RULES, COUNTER, (_all, packets, bytes) => {
+        return `[${factor * Number(packets)}:${factor * Number(bytes)}]`
+      }),
+      rewrite('dates', RULES, SAVED, (saved) => {
+        const at = new Date(Date.parse(`${saved} UTC`) + this.#shiftMs)
+        return at.toUTCString().replace(/^(\w+), (\d+) (\w+) (\d+) (\S+) GMT$/, '$1 $3 $2 $5 $4')
+      }),
+    ]
   }
 
   rewrite({ objects, nodes }: Capture): Capture {
     return {
-      objects: JSON.parse(this.#objects(JSON.stringify(objects))),
+      objects: JSON.parse(this.#text('objects.json', JSON.stringify(objects))),
       nodes: nodes.map(({ name, files }) => ({
         name,
-        files: new Map([...files].map(([file, text]) => [file, this.#file(file, text)])),
+        files: new Map([...files].map(([file, text]) => [file, this.#text(file, text)])),
       })),
     }
   }
@@ -67,54 +123,9 @@ export class OtherCluster {
     return text.includes('.') ? at : at.replace(/\.\d+/, '')
   }
 
-  #learn({ uid = '', name = '', generateName }: Record<string, string>): void {
-    if (generateName) this.#names.set(name, generateName + this.#letters(name))
-    this.#veths.set(
-      interfaceName('veth', uid),
-      interfaceName('veth', this.#has('uid') ? this.#uuid(uid) : `other ${uid}`),
-    )
-  }
-
-  #objects(text: string): string {
-    let own = this.#everywhere(text)
-    if (this.#has('uid')) own = own.replace(UUID, (uid) => this.#uuid(uid))
-    if (this.#has('container')) own = own.replace(CONTAINER, (id) => this.#hex(id, 64))
-    if (this.#has('ages'))
-      own = own.replace(VERSION, (version) => String(Number(version) + this.#number('version', 5000) + 1))
-    return this.#has('dates') ? own.replace(DATE, (date) => this.date(date)) : own
-  }
-
-  #file(file: string, text: string): string {
-    const own = this.#everywhere(text)
-    switch (file) {
-      case 'ipset-save':
-        return this.#has('initval') ? own.replace(INITVAL, (value) => this.#hex(value, 8)) : own
-      case 'conntrack':
-        return this.#has('flow')
-          ? own
-              .split('\n')
-              .map((line) => this.#flow(line))
-              .join('\n')
-          : own
-      case 'kube-proxy.log':
-        return own.replace(LOGGED, (...line) => this.#logged(line))
-      case 'boot':
-        return this.#boot(own)
-      case 'iptables-save':
-      case 'ip6tables-save':
-        return this.#rules(own)
-      default:
-        return own
-    }
-  }
-
-  #everywhere(text: string): string {
-    let own = text
-    if (this.#has('name') && this.#anyName) own = own.replace(this.#anyName, (name) => this.#names.get(name) ?? name)
-    if (this.#has('mac')) own = own.replace(MAC, (mac) => this.#mac(mac))
-    if (this.#has('veth'))
-      own = own.replace(VETH, (veth) => this.#veths.get(veth) ?? interfaceName('veth', this.#hex(veth, 8)))
-    return own
+  #text(file: string, text: string): string {
+    const own = this.#rewrites.filter(({ files }) => files.test(file))
+    return own.reduce((rewritten, { pattern, replace }) => rewritten.replace(pattern, replace), text)
   }
 
   /** The conntrack entry of a connection whose source port was rewritten gets two other ports. */
@@ -125,34 +136,6 @@ export class OtherCluster {
     return line
       .replace(/(?<=\bsport=)\d+/, other)
       .replace(/^(.*\bdport=)(\d+)/, (_all, before: string, port: string) => before + other(port))
-  }
-
-  #rules(text: string): string {
-    const factor = 2 + this.#number('counters', 9973)
-    const counted = this.#has('counters')
-      ? text.replace(COUNTER, (_all, packets, bytes) => `[${factor * Number(packets)}:${factor * Number(bytes)}]`)
-      : text
-    if (!this.#has('dates')) return counted
-    return counted.replace(SAVED, (saved) => {
-      const at = new Date(Date.parse(`${saved} UTC`) + this.#shiftMs)
-      return at.toUTCString().replace(/^(\w+), (\d+) (\w+) (\d+) (\S+) GMT$/, '$1 $3 $2 $5 $4')
-    })
-  }
-
-  #logged([all, level = '', month = '', day = '', time = '', fraction = '']: string[]): string {
-    const at = new Date(Date.parse(`2026-${month}-${day}T${time}Z`) + (this.#has('dates') ? this.#shiftMs : 0))
-    const other = this.#has('log') ? String(this.#number(String(all), 10 ** 6)).padStart(6, '0') : fraction
-    const [date = '', clock = ''] = at.toISOString().slice(5, 19).split('T')
-    return `${level}${date.replace('-', '')} ${clock}.${other}`
-  }
-
-  #boot(text: string): string {
-    const own = this.#has('boot') ? text.replace(UUID, (id) => this.#uuid(id)) : text
-    return this.#has('dates') ? own.replace(BTIME, (seconds) => String(Number(seconds) + this.#shiftMs / 1000)) : own
-  }
-
-  #has(kind: Rewritten): boolean {
-    return this.#kinds.has(kind)
   }
 
   #uuid(value: string): string {

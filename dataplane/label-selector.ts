@@ -33,11 +33,5 @@ export function matchesSelector(selector: LabelSelector | undefined, labels: Lab
   })
 }
 
-/** True for a selector without requirements, which would select every Pod; workloads reject it. */
-export function selectsEverything(selector: LabelSelector | undefined): boolean {
-  if (!selector) return false
-  return Object.keys(selector.matchLabels ?? {}).length === 0 && (selector.matchExpressions ?? []).length === 0
-}
-
 const labelOf = (labels: Labels, key: string): string | undefined =>
   Object.hasOwn(labels, key) ? labels[key] : undefined

@@ -134,17 +134,17 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
   const apiServerEndpoint = { ip: nodes[0]?.address ?? '', port: 6443 }
   const report = (error: unknown) => console.log(error)
   const inside = `https://${apiServerEndpoint.ip}:${apiServerEndpoint.port}`
-  registerImage(kubeProxyImage(kubeProxy ? { binary: kubeProxy, server: inside, ca: tls.ca, token } : undefined))
-  const controllers = startControllers(api, { caCertificate: tls.ca, apiServerEndpoint, report })
+  registerImage(kubeProxyImage(kubeProxy ? { binary: kubeProxy, server: inside, ca: tls.cert, token } : undefined))
+  const controllers = startControllers(api, { caCertificate: tls.cert, apiServerEndpoint, report })
   endings.push(() => controllers.stop())
   const kubeProxyVersion = kubeProxy ? await versionOfProgram(kubeProxy) : gitVersion
   createAddons(api, { controlPlane, kubeProxyVersion, genuine: Boolean(kubeProxy) })
   const reachable = machine.forward(controlPlane, apiServerEndpoint.ip, apiServerEndpoint.port, server.port)
   const balancer = new LoadBalancer({ machine, network, api })
   endings.push(() => balancer.stop())
-  writeFileSync(join(directory, 'ca.crt'), tls.ca)
+  writeFileSync(join(directory, 'ca.crt'), tls.cert)
   const address = `https://127.0.0.1:${server.port}`
-  writeFileSync(join(directory, 'kubeconfig'), kubeconfig({ name, server: address, ca: tls.ca, token }), {
+  writeFileSync(join(directory, 'kubeconfig'), kubeconfig({ name, server: address, ca: tls.cert, token }), {
     mode: 0o600,
   })
   await step('Waiting for every node to be Ready', () => allNodesReady(api, nodes.length))

@@ -1,12 +1,20 @@
 import { ConsentError } from '../cluster/consent.ts'
 import { ownLabel } from '../cluster/context/write-guard.ts'
 import type { KubeClient } from '../cluster/kube-client.ts'
+import { type ApiObject, asApiObjects } from './api-object.ts'
 import { listLabs } from './lab-folders.ts'
 import type { Snapshot } from './snapshot.ts'
 
 /** The namespace of the labs' notes. They are stored in the cluster and deleted with it. */
 export const NOTES_NAMESPACE = 'default'
 export const notesName = (lab: number) => `lab-${lab}`
+
+/** The ConfigMap with a lab's notes, among the objects of a cluster. */
+export const notesOf = (items: readonly unknown[], lab: number): ApiObject | undefined =>
+  asApiObjects(items).find(
+    ({ kind, metadata }) =>
+      kind === 'ConfigMap' && metadata.name === notesName(lab) && metadata.namespace === NOTES_NAMESPACE,
+  )
 
 /**
  * Notes of a lab's checks about moments (counts before and after, chains before the flush), as JSON in a ConfigMap. A check's

@@ -44,7 +44,7 @@ if (allowed < addressSpace)
 /** Files below `folder` of the checkout, with their sizes and times of change: ctime moves with every write and can't be set back. */
 function filesOf(folder, ending) {
   return readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
-    .filter((name) => name.endsWith(ending) && lstatSync(join(root, folder, name)).isFile())
+    .filter((name) => name.endsWith(ending))
     .sort()
     .map((name) => {
       const { size, ctimeMs } = lstatSync(join(root, folder, name))

@@ -8,6 +8,8 @@ import { INCIDENT_LABEL, SHOP_OBJECTS } from './shop.ts'
 const PROBE_SERVICE = 'sync-witness'
 /** The duration of a kube-proxy's first sync on a busy machine. */
 const FOLLOWS_MS = 30_000
+/** How long to wait, before each reading of the nodes, for the kube-proxies to report that they have synced. */
+const SYNC_MS = 2000
 
 /**
  * Resolves when every running kube-proxy has completed a sync that began after this call: a Service without endpoints is
@@ -54,6 +56,7 @@ async function nodesThat(
   const done = new Set<string>()
   try {
     await waitFor('every kube-proxy to follow', FOLLOWS_MS, async () => {
+      await bench.cluster.synced?.(SYNC_MS)
       const awaited = (await running(bench)).filter((node) => nodes.includes(node) && !done.has(node))
       await Promise.all(
         awaited.map(async (node) => {

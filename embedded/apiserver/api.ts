@@ -41,6 +41,13 @@ export type Draft = { apiVersion?: string; kind?: string; metadata?: Partial<Obj
 
 export type WatchHandler<T> = (type: 'ADDED' | 'MODIFIED' | 'DELETED', object: T) => void
 
+export interface DeleteOptions {
+  gracePeriodSeconds?: number
+  propagationPolicy?: 'Background' | 'Foreground' | 'Orphan'
+  /** The `uid` or `resourceVersion` that the object must have. */
+  preconditions?: object
+}
+
 export interface Api {
   /** The stored object (never mutate it: structuredClone first), or undefined. `namespace` is undefined for cluster-scoped kinds. */
   get<T extends KubeObject = KubeObject>(
@@ -68,12 +75,7 @@ export interface Api {
    * Graceful for Pods bound to a node: sets deletionTimestamp and waits for the kubelet, which deletes again with
    * `gracePeriodSeconds: 0`. Objects with finalizers wait for them. Missing objects throw 404.
    */
-  delete(
-    resource: ResourceName,
-    namespace: string | undefined,
-    name: string,
-    options?: { gracePeriodSeconds?: number; propagationPolicy?: 'Background' | 'Foreground' | 'Orphan' },
-  ): void
+  delete(resource: ResourceName, namespace: string | undefined, name: string, options?: DeleteOptions): void
   /**
    * First an ADDED for every present object, then each change, in order. Returns a function that ends the watch.
    */

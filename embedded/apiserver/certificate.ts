@@ -1,105 +1,58 @@
-import { createHash, generateKeyPairSync, type KeyObject, randomBytes, sign } from 'node:crypto'
+import { generateKeyPairSync, randomBytes, sign } from 'node:crypto'
 import { isIP } from 'node:net'
 import { stringify } from 'yaml'
 
 export interface ServerTls {
-  /** The cluster's authority, PEM: what clients trust. */
-  ca: string
-  /** The server's certificate and key, PEM. */
+  /** The server's certificate, PEM: it is its own authority, which clients trust. */
   cert: string
   key: string
 }
 
 /** Names and addresses under which an API server of a cluster is reached. */
 export const serverNames = [
-  '127.0.0.1',
-  'localhost',
-  'kubernetes',
-  'kubernetes.default',
-  'kubernetes.default.svc',
-].concat(['kubernetes.default.svc.cluster.local', '10.96.0.1', '172.18.0.2'])
+  ...['127.0.0.1', 'localhost', '10.96.0.1', '172.18.0.2'],
+  ...['', '.default', '.default.svc', '.default.svc.cluster.local'].map((suffix) => `kubernetes${suffix}`),
+]
 
 const oid = {
   ecdsaWithSha256: '1.2.840.10045.4.3.2',
   commonName: '2.5.4.3',
-  subjectKeyIdentifier: '2.5.29.14',
-  keyUsage: '2.5.29.15',
   subjectAltName: '2.5.29.17',
   basicConstraints: '2.5.29.19',
-  authorityKeyIdentifier: '2.5.29.35',
-  extendedKeyUsage: '2.5.29.37',
-  serverAuth: '1.3.6.1.5.5.7.3.1',
 }
 
-/** A new authority and a server certificate signed by it (X.509 v3, EC P-256, RFC 5280), valid for ten years. */
+/** A certificate of a server that is signed by itself (X.509 v3, EC P-256, RFC 5280), valid for ten years. */
 export function createServerTls(names: readonly string[] = serverNames, now = new Date()): ServerTls {
-  const authority = generateKeyPairSync('ec', { namedCurve: 'P-256' })
-  const server = generateKeyPairSync('ec', { namedCurve: 'P-256' })
-  const issuer = { name: 'kubernetes', key: authority.privateKey, publicKey: authority.publicKey }
-  const caExtensions = [
-    extension(oid.basicConstraints, sequence(boolean(true)), true),
-    // digitalSignature, keyEncipherment, keyCertSign
-    extension(oid.keyUsage, bitString(Buffer.from([0b1010_0100]), 2), true),
-    extension(oid.subjectKeyIdentifier, octetString(keyIdentifier(authority.publicKey))),
-  ]
-  const serverExtensions = [
-    extension(oid.basicConstraints, sequence(), true),
-    // digitalSignature, keyEncipherment
-    extension(oid.keyUsage, bitString(Buffer.from([0b1010_0000]), 5), true),
-    extension(oid.extendedKeyUsage, sequence(objectIdentifier(oid.serverAuth))),
-    extension(oid.authorityKeyIdentifier, sequence(implicit(0, keyIdentifier(authority.publicKey)))),
-    extension(oid.subjectAltName, sequence(...names.map(alternativeName))),
-  ]
-  return {
-    ca: pem(certify('kubernetes', authority.publicKey, caExtensions, issuer, now)),
-    cert: pem(certify('kube-apiserver', server.publicKey, serverExtensions, issuer, now)),
-    key: String(server.privateKey.export({ type: 'pkcs8', format: 'pem' })),
-  }
-}
-
-function certify(
-  subject: string,
-  publicKey: KeyObject,
-  extensions: Buffer[],
-  issuer: { name: string; key: KeyObject },
-  now: Date,
-): Buffer {
+  const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
   const algorithm = sequence(objectIdentifier(oid.ecdsaWithSha256))
   const serial = randomBytes(16)
   // A positive number with a first byte that isn't zero, for any random bytes.
   serial[0] = ((serial[0] ?? 0) & 0x3f) | 0x40
   const day = 24 * 60 * 60 * 1000
   const validity = sequence(time(new Date(now.getTime() - day)), time(new Date(now.getTime() + 3650 * day)))
+  const name = sequence(setOf(sequence(objectIdentifier(oid.commonName), utf8String(Buffer.from('kubernetes')))))
+  const extensions = sequence(
+    // It is an authority, and this extension is critical.
+    sequence(objectIdentifier(oid.basicConstraints), isTrue, octetString(sequence(isTrue))),
+    sequence(objectIdentifier(oid.subjectAltName), octetString(sequence(...names.map(alternativeName)))),
+  )
   const body = sequence(
     explicit(0, integer(Buffer.from([2]))),
     integer(serial),
     algorithm,
-    distinguishedName(issuer.name),
+    name,
     validity,
-    distinguishedName(subject),
+    name,
     publicKey.export({ type: 'spki', format: 'der' }),
-    explicit(3, sequence(...extensions)),
+    explicit(3, extensions),
   )
-  return sequence(body, algorithm, bitString(sign('sha256', body, issuer.key)))
-}
-
-function distinguishedName(commonName: string): Buffer {
-  return sequence(setOf(sequence(objectIdentifier(oid.commonName), utf8String(commonName))))
-}
-
-function extension(id: string, value: Buffer, critical = false): Buffer {
-  return sequence(objectIdentifier(id), ...(critical ? [boolean(true)] : []), octetString(value))
+  const der = sequence(body, algorithm, bitString(sign('sha256', body, privateKey)))
+  return { cert: pem(der), key: String(privateKey.export({ type: 'pkcs8', format: 'pem' })) }
 }
 
 function alternativeName(name: string): Buffer {
   if (isIP(name) === 4) return implicit(7, Buffer.from(name.split('.').map(Number)))
   return implicit(2, Buffer.from(name))
-}
-
-function keyIdentifier(key: KeyObject): Buffer {
-  return createHash('sha1')
-    .update(key.export({ type: 'spki', format: 'der' }))
-    .digest()
 }
 
 function pem(der: Buffer): string {
@@ -116,34 +69,26 @@ function element(tag: number, content: Uint8Array): Buffer {
   return Buffer.concat([Buffer.from([tag, 0x80 | bytes.length]), bytes, content])
 }
 
-function sequence(...items: Uint8Array[]): Buffer {
-  return element(0x30, Buffer.concat(items))
+/** A writer of elements with a tag. */
+function tagged(tag: number): (...content: Uint8Array[]) => Buffer {
+  return (...content) => element(tag, Buffer.concat(content))
 }
 
-function setOf(item: Uint8Array): Buffer {
-  return element(0x31, item)
-}
+const octetString = tagged(0x04)
+const utf8String = tagged(0x0c)
+const sequence = tagged(0x30)
+const setOf = tagged(0x31)
+/** The boolean value. */
+const isTrue = element(0x01, Buffer.from([0xff]))
 
 /** A non-negative integer given as its bytes, most significant first. */
 function integer(bytes: Uint8Array): Buffer {
   return element(0x02, (bytes[0] ?? 0) >= 0x80 ? Buffer.concat([Buffer.from([0]), bytes]) : bytes)
 }
 
-function boolean(value: boolean): Buffer {
-  return element(0x01, Buffer.from([value ? 0xff : 0]))
-}
-
-function octetString(content: Uint8Array): Buffer {
-  return element(0x04, content)
-}
-
-/** Whole bytes, or a named bit list with some unused bits at the end. */
-function bitString(content: Uint8Array, unusedBits = 0): Buffer {
-  return element(0x03, Buffer.concat([Buffer.from([unusedBits]), content]))
-}
-
-function utf8String(text: string): Buffer {
-  return element(0x0c, Buffer.from(text))
+/** Whole bytes: no unused bits at the end. */
+function bitString(content: Uint8Array): Buffer {
+  return element(0x03, Buffer.concat([Buffer.from([0]), content]))
 }
 
 function objectIdentifier(dotted: string): Buffer {
@@ -179,7 +124,7 @@ export function kubeconfig(options: {
   name: string
   /** `https://127.0.0.1:PORT`. */
   server: string
-  /** PEM of the authority. */
+  /** PEM of the certificate to trust. */
   ca: string
   token: string
   namespace?: string

@@ -1,10 +1,10 @@
-import { matchesSelector } from '../../dataplane/label-selector.ts'
-import type { Api, Draft, KubeObject, WatchHandler } from './api.ts'
+import type { Api, DeleteOptions, Draft, KubeObject, WatchHandler } from './api.ts'
 import { type Json, wireCopy } from './json.ts'
+import { builtInNamespaces } from './object-lifecycle.ts'
 import { ObjectWriter } from './object-writer.ts'
 import { mergePatch } from './patches.ts'
-import { type Resource, resourceNamed } from './resource.ts'
-import { matchesFields, parseFieldSelector, parseLabelSelector } from './selectors.ts'
+import { resourceNamed } from './resource.ts'
+import { selects } from './selectors.ts'
 import { notFound } from './status-error.ts'
 import { Store, type Stored, type StoreEvent } from './store.ts'
 
@@ -32,7 +32,7 @@ export function createClusterApi(options: ClusterApiOptions = {}): ClusterApi {
   const store = new Store()
   const writer = new ObjectWriter(store, { serviceCIDR, nodePortRange: options.nodePortRange ?? [30_000, 32_767] }, now)
   const api = new InProcessApi(store, writer)
-  for (const name of ['default', 'kube-system', 'kube-public', 'kube-node-lease']) {
+  for (const name of builtInNamespaces) {
     api.create('namespaces', undefined, { metadata: { name } })
   }
   api.create('services', 'default', {
@@ -55,27 +55,24 @@ class InProcessApi implements ClusterApi {
   }
 
   get<T extends KubeObject>(resource: string, namespace: string | undefined, name: string): T | undefined {
-    return typed(this.store.get(known(resource).name, home(resource, namespace), name))
+    return typed(this.store.get(resourceNamed(resource).name, home(resource, namespace), name))
   }
 
   list<T extends KubeObject>(
     resource: string,
     options: { namespace?: string; labelSelector?: string; fieldSelector?: string } = {},
   ): T[] {
-    const labels = parseLabelSelector(options.labelSelector ?? '')
-    const fields = options.fieldSelector ? parseFieldSelector(options.fieldSelector, known(resource)) : []
-    const found = this.store
-      .list(known(resource).name, options.namespace)
-      .filter((object) => matchesSelector(labels, object.metadata.labels) && matchesFields(fields, object))
-    return found.map((object) => typed<T>(object))
+    const known = resourceNamed(resource)
+    const found = this.store.list(known.name, options.namespace)
+    return found.filter(selects(known, options)).map((object) => typed<T>(object))
   }
 
   create<T extends KubeObject>(resource: string, namespace: string | undefined, object: Draft): T {
-    return typed(this.writer.create(known(resource), namespace, object))
+    return typed(this.writer.create(resourceNamed(resource), namespace, object))
   }
 
   update<T extends KubeObject>(resource: string, object: T, subresource?: 'status'): T {
-    return typed(this.writer.update(known(resource), wireCopy<object>(object) as Stored, subresource))
+    return typed(this.writer.update(resourceNamed(resource), wireCopy<object>(object) as Stored, subresource))
   }
 
   patch<T extends KubeObject>(
@@ -85,23 +82,18 @@ class InProcessApi implements ClusterApi {
     patch: Record<string, unknown>,
     subresource?: 'status',
   ): T {
-    const current = this.store.get(known(resource).name, home(resource, namespace), name)
-    if (!current) throw notFound(known(resource), name)
+    const current = this.store.get(resourceNamed(resource).name, home(resource, namespace), name)
+    if (!current) throw notFound(resourceNamed(resource), name)
     const next = mergePatch(current as unknown as Json, patch as Json)
-    return typed(this.writer.update(known(resource), next as unknown as Stored, subresource))
+    return typed(this.writer.update(resourceNamed(resource), next as unknown as Stored, subresource))
   }
 
-  delete(
-    resource: string,
-    namespace: string | undefined,
-    name: string,
-    options: { gracePeriodSeconds?: number; propagationPolicy?: 'Background' | 'Foreground' | 'Orphan' } = {},
-  ): void {
-    this.writer.delete(known(resource), home(resource, namespace), name, options)
+  delete(resource: string, namespace: string | undefined, name: string, options: DeleteOptions = {}): void {
+    this.writer.delete(resourceNamed(resource), home(resource, namespace), name, options)
   }
 
   watch<T extends KubeObject>(resource: string, handler: WatchHandler<T>): () => void {
-    const name = known(resource).name
+    const name = resourceNamed(resource).name
     const queue: Pick<StoreEvent, 'type' | 'object'>[] = []
     let scheduled = false
     let ended = false
@@ -127,12 +119,8 @@ class InProcessApi implements ClusterApi {
   }
 }
 
-function known(resource: string): Resource {
-  return resourceNamed(resource)
-}
-
 function home(resource: string, namespace: string | undefined): string | undefined {
-  return known(resource).namespaced ? namespace : undefined
+  return resourceNamed(resource).namespaced ? namespace : undefined
 }
 
 // The caller names the type of what it stored under a resource; the store itself knows only metadata.

@@ -1,5 +1,5 @@
 import { isObject, type Json, type JsonObject } from './json.ts'
-import type { FieldType, Schema } from './schema.ts'
+import type { FieldType, Scalar, Schema } from './schema.ts'
 import { badRequest } from './status-error.ts'
 
 export interface Decoded {
@@ -29,22 +29,6 @@ export function decode(
   function read(value: Json, type: FieldType, struct: string, path: string): Json {
     const wrong = (): never => fail(value, goName(type), struct, path)
     switch (type.is) {
-      case 'any':
-        return value
-      case 'string':
-      case 'date':
-        return typeof value === 'string' ? value : wrong()
-      case 'boolean':
-        return typeof value === 'boolean' ? value : wrong()
-      case 'int32':
-      case 'int64':
-        return typeof value === 'number' && Number.isInteger(value) ? value : wrong()
-      case 'number':
-        return typeof value === 'number' ? value : wrong()
-      case 'intOrString':
-        return typeof value === 'number' || typeof value === 'string' ? value : wrong()
-      case 'quantity':
-        return typeof value === 'string' || typeof value === 'number' ? String(value) : wrong()
       case 'array':
         if (!Array.isArray(value)) return wrong()
         return value.map((item, index) => read(item, type.items, struct, `${path}[${index}]`))
@@ -53,8 +37,12 @@ export function decode(
         const entries = Object.entries(value).filter(([, child]) => child !== null && child !== undefined)
         return Object.fromEntries(entries.map(([key, child]) => [key, read(child ?? null, type.values, struct, path)]))
       }
+      case 'quantity':
+        return scalars.quantity.accepts(value) ? String(value) : wrong()
       case 'object':
         return isObject(value) ? readObject(value, type.name, path) : wrong()
+      default:
+        return scalars[type.is].accepts(value) ? value : wrong()
     }
   }
 
@@ -79,25 +67,26 @@ export function shortName(className: string): string {
   return className.replace(/^[A-Za-z]*?V1/, '')
 }
 
+const isText = (value: Json) => typeof value === 'string'
+const isNumber = (value: Json) => typeof value === 'number'
+const isInteger = (value: Json) => Number.isInteger(value)
+const isTextOrNumber = (value: Json) => isText(value) || isNumber(value)
+
+/** The values that a type accepts, and its name in Go. */
+const scalars: Readonly<Record<Scalar, { goName: string; accepts: (value: Json) => boolean }>> = {
+  any: { goName: 'any', accepts: () => true },
+  string: { goName: 'string', accepts: isText },
+  date: { goName: 'v1.Time', accepts: isText },
+  boolean: { goName: 'bool', accepts: (value) => typeof value === 'boolean' },
+  int32: { goName: 'int32', accepts: isInteger },
+  int64: { goName: 'int64', accepts: isInteger },
+  number: { goName: 'float64', accepts: isNumber },
+  intOrString: { goName: 'intstr.IntOrString', accepts: isTextOrNumber },
+  quantity: { goName: 'resource.Quantity', accepts: isTextOrNumber },
+}
+
 function goName(type: FieldType): string {
-  switch (type.is) {
-    case 'array':
-      return `[]${goName(type.items)}`
-    case 'map':
-      return `map[string]${goName(type.values)}`
-    case 'object':
-      return `v1.${shortName(type.name)}`
-    case 'boolean':
-      return 'bool'
-    case 'date':
-      return 'v1.Time'
-    case 'intOrString':
-      return 'intstr.IntOrString'
-    case 'quantity':
-      return 'resource.Quantity'
-    case 'number':
-      return 'float64'
-    default:
-      return type.is
-  }
+  if (type.is === 'array') return `[]${goName(type.items)}`
+  if (type.is === 'map') return `map[string]${goName(type.values)}`
+  return type.is === 'object' ? `v1.${shortName(type.name)}` : scalars[type.is].goName
 }

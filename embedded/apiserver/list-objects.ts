@@ -1,8 +1,7 @@
-import { matchesSelector } from '../../dataplane/label-selector.ts'
 import type { ApiCall } from './api-call.ts'
 import { sendObject } from './http-messages.ts'
 import { apiVersionOf, type Resource } from './resource.ts'
-import { matchesFields, parseFieldSelector, parseLabelSelector } from './selectors.ts'
+import { selects } from './selectors.ts'
 import { badRequest, notFound, StatusError } from './status-error.ts'
 import type { Store, Stored } from './store.ts'
 import { type IncludeObject, tableOf } from './table.ts'
@@ -12,13 +11,12 @@ export function selection(
   call: Pick<ApiCall, 'query' | 'resource' | 'name' | 'namespace'>,
 ): (object: Stored) => boolean {
   const { query, resource, name, namespace } = call
-  const labels = parseLabelSelector(query.get('labelSelector') ?? '')
-  const fields = parseFieldSelector(query.get('fieldSelector') ?? '', resource)
+  const [labelSelector, fieldSelector] = [query.get('labelSelector'), query.get('fieldSelector')]
+  const isSelected = selects(resource, { labelSelector, fieldSelector })
   return (object) =>
     (name === undefined || object.metadata.name === name) &&
     (namespace === undefined || object.metadata.namespace === namespace) &&
-    matchesSelector(labels, object.metadata.labels) &&
-    matchesFields(fields, object)
+    isSelected(object)
 }
 
 /** The stored object that a call names; throws 404. */

@@ -1,16 +1,12 @@
 import { randomInt, randomUUID } from 'node:crypto'
-import type { Draft } from './api.ts'
+import type { DeleteOptions, Draft } from './api.ts'
 import { wireCopy } from './json.ts'
 import { apiVersionOf, type Resource, resourceNamed } from './resource.ts'
-import { badRequest, forbidden, notFound, StatusError } from './status-error.ts'
+import { badRequest, forbidden, notFound } from './status-error.ts'
 import type { Store, Stored } from './store.ts'
 
-const builtIn = ['default', 'kube-system', 'kube-public', 'kube-node-lease']
-
-/** Namespaces that may not be deleted. */
-export function isProtectedNamespace(name: string): boolean {
-  return builtIn.includes(name)
-}
+/** The namespaces of every cluster, which may not be deleted. */
+export const builtInNamespaces = ['default', 'kube-system', 'kube-public', 'kube-node-lease']
 
 /** A time as the API stores it: RFC 3339, UTC, whole seconds (metav1.Time). */
 export function timestamp(time: Date | number = Date.now()): string {
@@ -53,25 +49,17 @@ export function admitToNamespace(store: Store, resource: Resource, object: Store
   const home = store.get('namespaces', undefined, namespace)
   if (!home) throw notFound(resourceNamed('namespaces'), namespace)
   if (!home.metadata.deletionTimestamp) return
-  const why = `unable to create new content in namespace ${namespace} because it is being terminated`
-  const refusal = forbidden(resource, name, why)
-  const message = `namespace ${namespace} is being terminated`
-  throw new StatusError(403, 'Forbidden', refusal.message, {
-    ...refusal.status.details,
-    causes: [{ reason: 'NamespaceTerminating', message, field: 'metadata.namespace' }],
-  })
+  throw forbidden(
+    resource,
+    name,
+    `unable to create new content in namespace ${namespace} because it is being terminated`,
+  )
 }
 
 /** Five characters without vowels and ambiguous characters, as in names from generateName. */
 function suffix(): string {
   const alphabet = 'bcdfghjklmnpqrstvwxz2456789'
   return Array.from({ length: 5 }, () => alphabet[randomInt(alphabet.length)]).join('')
-}
-
-export interface DeleteOptions {
-  gracePeriodSeconds?: number
-  propagationPolicy?: 'Background' | 'Foreground' | 'Orphan'
-  preconditions?: { uid?: string; resourceVersion?: string }
 }
 
 interface PodLike {
@@ -105,13 +93,10 @@ export function markDeleted(resource: Resource, old: Stored, options: DeleteOpti
   return object
 }
 
-/**
- * Whether a deleted object without finalizers is removed now, or waits for the kubelet or for the content of
- * a namespace.
- */
-export function endOf(resource: Resource, object: Stored): 'now' | 'waits' {
-  if (resource.name === 'namespaces') return 'waits'
-  return resource.name === 'pods' && (object.metadata.deletionGracePeriodSeconds ?? 0) > 0 ? 'waits' : 'now'
+/** Whether a deleted object is removed now: nothing waits for finalizers, a kubelet or the content of a namespace. */
+export function canGo({ name }: Resource, { metadata }: Stored): boolean {
+  const { finalizers = [], deletionGracePeriodSeconds = 0 } = metadata
+  return finalizers.length === 0 && name !== 'namespaces' && (name !== 'pods' || deletionGracePeriodSeconds === 0)
 }
 
 /** Pods that no kubelet runs, or that have ended, need no grace. */

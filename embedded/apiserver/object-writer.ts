@@ -1,15 +1,8 @@
 import type { V1ServiceSpec } from '@kubernetes/client-node'
-import type { Draft } from './api.ts'
+import type { DeleteOptions, Draft } from './api.ts'
 import { FieldErrors, validateMeta } from './field-errors.ts'
-import { sameJson, wireCopy } from './json.ts'
-import {
-  admitToNamespace,
-  type DeleteOptions,
-  endOf,
-  isProtectedNamespace,
-  markDeleted,
-  newMetadata,
-} from './object-lifecycle.ts'
+import { sameJson, valueAt, wireCopy } from './json.ts'
+import { admitToNamespace, builtInNamespaces, canGo, markDeleted, newMetadata } from './object-lifecycle.ts'
 import { type Resource, resourceNamed, resources } from './resource.ts'
 import { allocateService, type ServiceRanges } from './service-allocator.ts'
 import { alreadyExists, conflict, forbidden, invalid, notFound } from './status-error.ts'
@@ -83,16 +76,13 @@ export class ObjectWriter {
     if (options.finish && !sameJson(next, old)) next = options.finish(next)
     if (sameJson(next, old)) return old
     if (options.dryRun) return next
-    if (next.metadata.deletionTimestamp && !next.metadata.finalizers?.length && endOf(resource, next) === 'now') {
-      return this.drop(resource, next)
-    }
+    if (next.metadata.deletionTimestamp && canGo(resource, next)) return this.drop(resource, next)
     return this.store.put(resource.name, next)
   }
 
   /**
    * Deletes an object, or marks it as being deleted while it has finalizers or a grace period. Returns the last
-   * state of the object and whether it is deleted. Throws 404, 403 for built-in namespaces, 409 for failed
-   * preconditions.
+   * state of the object and whether it is deleted. Throws 404, 403 for built-in namespaces, 409 for failed preconditions.
    */
   delete(
     resource: Resource,
@@ -102,19 +92,16 @@ export class ObjectWriter {
   ): { object: Stored; gone: boolean } {
     const old = this.store.get(resource.name, namespace, name)
     if (!old) throw notFound(resource, name)
-    if (resource.name === 'namespaces' && isProtectedNamespace(name)) {
+    if (resource.name === 'namespaces' && builtInNamespaces.includes(name)) {
       throw forbidden(resource, name, 'this namespace may not be deleted')
     }
-    for (const field of ['uid', 'resourceVersion'] as const) {
-      const asked = options.preconditions?.[field]
-      if (asked && asked !== old.metadata[field]) {
-        const label = field === 'uid' ? 'UID' : 'ResourceVersion'
-        const why = `Precondition failed: ${label} in precondition: ${asked}, ${label} in object meta: ${old.metadata[field]}`
-        throw conflict(resource, name, why)
-      }
+    for (const [field, asked] of Object.entries(options.preconditions ?? {})) {
+      const own = valueAt(old.metadata, field)
+      const why = `Precondition failed: ${field} in precondition: ${asked}, in object meta: ${own}`
+      if (asked !== own) throw conflict(resource, name, why)
     }
     const marked = markDeleted(resource, old, options, this.now())
-    const gone = !marked.metadata.finalizers?.length && endOf(resource, marked) === 'now'
+    const gone = canGo(resource, marked)
     if (options.dryRun) return { object: marked, gone }
     if (gone) return { object: this.drop(resource, marked), gone }
     const kept = sameJson(marked, old) ? old : this.store.put(resource.name, marked)

@@ -1,13 +1,6 @@
 import { isObject, type Json, type JsonObject, sameJson, wireCopy } from './json.ts'
 import { badRequest, StatusError } from './status-error.ts'
 
-interface Operation {
-  op: string
-  path: string
-  from?: string
-  value?: Json
-}
-
 /**
  * Applies a JSON patch (RFC 6902) to a copy and returns it. Throws 400 for an invalid patch, 422 if an operation
  * can't be applied (a missing path, a failed test), as the API server does.
@@ -15,53 +8,40 @@ interface Operation {
 export function jsonPatch(target: Json, patch: Json): Json {
   if (!Array.isArray(patch))
     throw badRequest('error decoding patch: json: cannot unmarshal object into Go value of type jsonpatch.Patch')
-  let document = wireCopy(target)
-  for (const operation of patch) document = applyOne(document, readOperation(operation))
-  return document
+  return patch.reduce<Json>(applyOne, wireCopy(target))
 }
 
-function readOperation(item: Json): Operation {
-  if (!isObject(item) || typeof item.op !== 'string' || typeof item.path !== 'string') {
-    throw badRequest(`error decoding patch: "${JSON.stringify(item)}" is no operation with op and path`)
+function applyOne(document: Json, operation: Json): Json {
+  const { op, path, from, value } = isObject(operation) ? operation : {}
+  if (typeof op !== 'string' || typeof path !== 'string') {
+    throw badRequest(`error decoding patch: "${JSON.stringify(operation)}" is no operation with op and path`)
   }
-  const { op, path, from, value } = item
-  return { op, path, ...(typeof from === 'string' && { from }), ...(value !== undefined && { value }) }
-}
-
-function applyOne(document: Json, operation: Operation): Json {
-  const { op, path } = operation
+  const required = <T>(operand: T | undefined, name: string): T => {
+    if (operand === undefined) throw refused(`operation for "${path}" has no ${name}`)
+    return operand
+  }
+  const source = () => required(typeof from === 'string' ? from : undefined, 'from')
   switch (op) {
     case 'add':
-      return write(document, path, operandOf(operation), 'insert')
+      return write(document, path, required(value, 'value'), 'insert')
     case 'replace':
       read(document, path)
-      return write(document, path, operandOf(operation), 'set')
+      return write(document, path, required(value, 'value'), 'set')
     case 'remove':
       return remove(document, path)
-    case 'test': {
-      const found = read(document, path, true)
-      if (!sameJson(found ?? null, operation.value ?? null)) throw refused(`testing value ${path} failed: test failed`)
+    case 'test':
+      if (!sameJson(read(document, path, true) ?? null, value ?? null))
+        throw refused(`testing value ${path} failed: test failed`)
       return document
-    }
     case 'copy':
-      return write(document, path, wireCopy(read(document, fromOf(operation)) ?? null), 'insert')
+      return write(document, path, wireCopy(read(document, source()) ?? null), 'insert')
     case 'move': {
-      const moved = read(document, fromOf(operation)) ?? null
-      return write(remove(document, fromOf(operation)), path, moved, 'insert')
+      const moved = read(document, source()) ?? null
+      return write(remove(document, source()), path, moved, 'insert')
     }
     default:
       throw refused(`Unexpected kind: ${op}`)
   }
-}
-
-function operandOf({ value, path }: Operation): Json {
-  if (value === undefined) throw refused(`operation for "${path}" has no value`)
-  return value
-}
-
-function fromOf({ from, path }: Operation): string {
-  if (from === undefined) throw refused(`operation for "${path}" has no from`)
-  return from
 }
 
 function refused(message: string): StatusError {

@@ -1,41 +1,30 @@
 /**
- * Field numbers of the API's messages (the generated.proto files of k8s.io/api and k8s.io/apimachinery), by the class
- * that describes the message. Fields are listed in the order of their numbers, from 1; `9=name` skips to a number, `@X`
+ * Field numbers of the messages that kubectl sends (the generated.proto files of k8s.io/api and k8s.io/apimachinery), by the
+ * class that describes the message. Fields are listed in the order of their numbers, from 1; `9=name` skips to a number, `@X`
  * is an inlined message, `!` marks numbers and booleans that are always written, for which zero means absent.
  */
 export const protobufFields: Readonly<Record<string, string>> = {
-  CoreV1EndpointPort: 'name port! protocol appProtocol',
   CoreV1Event:
     'metadata involvedObject reason message source firstTimestamp lastTimestamp count! type eventTime series action related reportingComponent reportingInstance',
   CoreV1EventSeries: 'count! lastObservedTime',
-  DiscoveryV1EndpointPort: 'name protocol port appProtocol',
-  EventsV1Event:
-    'metadata eventTime series reportingController reportingInstance action reason regarding related note type deprecatedSource deprecatedFirstTimestamp deprecatedLastTimestamp deprecatedCount!',
-  EventsV1EventSeries: 'count! lastObservedTime',
   LocalObjectReference: 'name',
   ProbeHandler: 'exec httpGet tcpSocket grpc',
   V1Affinity: 'nodeAffinity podAffinity podAntiAffinity',
   V1AppArmorProfile: 'type localhostProfile',
-  V1Binding: 'metadata target',
   V1Capabilities: 'add drop',
   V1ClientIPConfig: 'timeoutSeconds',
   V1ConfigMap: 'metadata data binaryData immutable',
   V1ConfigMapEnvSource: '1=@LocalObjectReference 2=optional',
   V1ConfigMapKeySelector: '1=@LocalObjectReference 2=key optional',
-  V1ConfigMapNodeConfigSource: 'namespace name uid resourceVersion kubeletConfigKey',
   V1ConfigMapProjection: '1=@LocalObjectReference 2=items 4=optional',
   V1ConfigMapVolumeSource: '1=@LocalObjectReference 2=items defaultMode optional',
   V1Container:
     'name image command args workingDir ports env resources volumeMounts livenessProbe readinessProbe lifecycle terminationMessagePath imagePullPolicy securityContext stdin! stdinOnce! tty! envFrom terminationMessagePolicy volumeDevices startupProbe 23=resizePolicy restartPolicy',
   V1ContainerPort: 'name hostPort! containerPort! protocol hostIP',
   V1ContainerResizePolicy: 'resourceName restartPolicy',
-  V1ControllerRevision: 'metadata data revision!',
   V1CronJob: 'metadata spec status',
   V1CronJobSpec:
     'schedule startingDeadlineSeconds concurrencyPolicy suspend jobTemplate successfulJobsHistoryLimit failedJobsHistoryLimit timeZone',
-  V1DaemonSet: 'metadata spec status',
-  V1DaemonSetSpec: 'selector template updateStrategy minReadySeconds! 6=revisionHistoryLimit',
-  V1DaemonSetUpdateStrategy: 'type rollingUpdate',
   V1DeleteOptions: 'gracePeriodSeconds preconditions orphanDependents propagationPolicy dryRun',
   V1Deployment: 'metadata spec status',
   V1DeploymentSpec:
@@ -45,21 +34,12 @@ export const protobufFields: Readonly<Record<string, string>> = {
   V1DownwardAPIVolumeFile: 'path fieldRef resourceFieldRef mode',
   V1DownwardAPIVolumeSource: 'items defaultMode',
   V1EmptyDirVolumeSource: 'medium sizeLimit',
-  V1Endpoint: 'addresses conditions hostname targetRef 6=nodeName 5=deprecatedTopology 7=zone hints',
-  V1EndpointAddress: 'ip targetRef hostname nodeName',
-  V1EndpointConditions: 'ready serving terminating',
-  V1EndpointHints: 'forZones forNodes',
-  V1EndpointSlice: 'metadata endpoints ports addressType',
-  V1EndpointSubset: 'addresses notReadyAddresses ports',
-  V1Endpoints: 'metadata subsets',
   V1EnvFromSource: 'prefix configMapRef secretRef',
   V1EnvVar: 'name value valueFrom',
   V1EnvVarSource: 'fieldRef resourceFieldRef configMapKeyRef secretKeyRef',
   V1EventSource: 'component host',
   V1Eviction: 'metadata deleteOptions',
   V1ExecAction: 'command',
-  V1ForNode: 'name',
-  V1ForZone: 'name',
   V1GRPCAction: 'port! service',
   V1HTTPGetAction: 'path port host scheme httpHeaders',
   V1HTTPHeader: 'name value',
@@ -72,8 +52,6 @@ export const protobufFields: Readonly<Record<string, string>> = {
   V1KeyToPath: 'key path mode',
   V1LabelSelector: 'matchLabels matchExpressions',
   V1LabelSelectorRequirement: 'key operator values',
-  V1Lease: 'metadata spec',
-  V1LeaseSpec: 'holderIdentity leaseDurationSeconds acquireTime renewTime leaseTransitions',
   V1Lifecycle: 'postStart preStop',
   V1LifecycleHandler: 'exec httpGet tcpSocket',
   V1LoadBalancerIngress: 'ip hostname 4=ports 3=ipMode',
@@ -82,12 +60,10 @@ export const protobufFields: Readonly<Record<string, string>> = {
   V1ManagedFieldsEntry: 'manager operation apiVersion time 6=fieldsType fieldsV1 8=subresource',
   V1Namespace: 'metadata spec status',
   V1NamespaceSpec: 'finalizers',
-  V1Node: 'metadata spec status',
   V1NodeAffinity: 'requiredDuringSchedulingIgnoredDuringExecution preferredDuringSchedulingIgnoredDuringExecution',
   V1NodeSelector: 'nodeSelectorTerms',
   V1NodeSelectorRequirement: 'key operator values',
   V1NodeSelectorTerm: 'matchExpressions matchFields',
-  V1NodeSpec: 'podCIDR externalID providerID unschedulable! taints configSource podCIDRs',
   V1NonResourceAttributes: 'path verb',
   V1ObjectFieldSelector: 'apiVersion fieldPath',
   V1ObjectMeta:
@@ -114,12 +90,9 @@ export const protobufFields: Readonly<Record<string, string>> = {
   V1Probe:
     '1=@ProbeHandler 7=terminationGracePeriodSeconds 2=initialDelaySeconds! timeoutSeconds! periodSeconds! successThreshold! failureThreshold!',
   V1ProjectedVolumeSource: 'sources defaultMode',
-  V1ReplicaSet: 'metadata spec status',
-  V1ReplicaSetSpec: 'replicas selector template minReadySeconds!',
   V1ResourceAttributes: 'namespace verb group version resource subresource name',
   V1ResourceFieldSelector: 'containerName resource divisor',
   V1ResourceRequirements: 'limits requests',
-  V1RollingUpdateDaemonSet: 'maxUnavailable 2=maxSurge',
   V1RollingUpdateDeployment: 'maxUnavailable maxSurge',
   V1SELinuxOptions: 'user role type level',
   V1Scale: 'metadata spec status',
@@ -135,6 +108,9 @@ export const protobufFields: Readonly<Record<string, string>> = {
     'capabilities privileged seLinuxOptions runAsUser runAsNonRoot readOnlyRootFilesystem allowPrivilegeEscalation runAsGroup procMount windowsOptions seccompProfile 12=appArmorProfile',
   V1SelfSubjectAccessReview: 'metadata spec status',
   V1SelfSubjectAccessReviewSpec: 'resourceAttributes nonResourceAttributes',
+  V1SelfSubjectReview: 'metadata',
+  V1SelfSubjectRulesReview: 'metadata spec',
+  V1SelfSubjectRulesReviewSpec: 'namespace',
   V1Service: 'metadata spec status',
   V1ServiceAccount: 'metadata secrets imagePullSecrets automountServiceAccountToken',
   V1ServiceAccountTokenProjection: 'audience expirationSeconds path',
@@ -145,7 +121,6 @@ export const protobufFields: Readonly<Record<string, string>> = {
   V1SessionAffinityConfig: 'clientIP',
   V1Sysctl: 'name value',
   V1TCPSocketAction: 'port host',
-  V1Taint: 'key value effect timeAdded',
   V1Toleration: 'key operator value effect tolerationSeconds',
   V1TopologySpreadConstraint:
     'maxSkew! topologyKey whenUnsatisfiable labelSelector 5=minDomains nodeAffinityPolicy nodeTaintsPolicy matchLabelKeys',

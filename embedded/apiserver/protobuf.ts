@@ -29,7 +29,8 @@ export function decodeProtobuf(schema: Schema, bytes: Buffer): JsonObject {
   const [apiVersion, kind] = [text(1), text(2)]
   const resource = resources.find((own) => own.kind === kind && apiVersionOf(own) === apiVersion)
   const className = resource?.schema ?? (bodyKinds.includes(kind) ? `V1${kind}` : undefined)
-  if (!className) throw badRequest(`no kind "${kind}" is registered for version "${apiVersion}"`)
+  if (!className || !protobufFields[className])
+    throw badRequest(`kind "${kind}" of version "${apiVersion}" is not read as protobuf, only as JSON`)
   const object = readObject(schema, className, className, asBytes(raw))
   return { ...object, apiVersion, kind }
 }

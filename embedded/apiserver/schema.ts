@@ -1,8 +1,10 @@
 import { bodyKinds, resources } from './resource.ts'
 
+export type Scalar = 'string' | 'int32' | 'int64' | 'number' | 'boolean' | 'date' | 'intOrString' | 'quantity' | 'any'
+
 /** The type of a field, as far as JSON shows it. */
 export type FieldType =
-  | { is: 'string' | 'int32' | 'int64' | 'number' | 'boolean' | 'date' | 'intOrString' | 'quantity' | 'any' }
+  | { is: Scalar }
   | { is: 'array'; items: FieldType }
   | { is: 'map'; values: FieldType; bytes?: boolean }
   | { is: 'object'; name: string }

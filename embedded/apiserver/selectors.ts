@@ -1,4 +1,5 @@
-import type { LabelRequirement, LabelSelector } from '../../dataplane/label-selector.ts'
+import { type LabelRequirement, type LabelSelector, matchesSelector } from '../../dataplane/label-selector.ts'
+import type { KubeObject } from './api.ts'
 import { valueAt } from './json.ts'
 import type { Resource } from './resource.ts'
 import { badRequest } from './status-error.ts'
@@ -14,7 +15,9 @@ const value = /^(?:[a-zA-Z0-9](?:[-a-zA-Z0-9_.]*[a-zA-Z0-9])?)?$/
  * that can't be read.
  */
 export function parseLabelSelector(text: string): LabelSelector {
-  return { matchExpressions: splitOutsideParentheses(text).map(parseRequirement) }
+  // At the commas that are not in parentheses.
+  const parts = text.trim() === '' ? [] : text.split(/,(?![^(]*\))/)
+  return { matchExpressions: parts.map((part) => parseRequirement(part.trim())) }
 }
 
 function parseRequirement(text: string): LabelRequirement {
@@ -38,22 +41,6 @@ function checkValue(text: string, item: string): void {
   if (!value.test(item) || item.length > 63) {
     throw badRequest(`unable to parse requirement: invalid value "${item}" in '${text}'`)
   }
-}
-
-function splitOutsideParentheses(text: string): string[] {
-  const parts: string[] = []
-  let depth = 0
-  let part = ''
-  for (const character of text) {
-    if (character === '(') depth++
-    if (character === ')') depth--
-    if (character === ',' && depth === 0) {
-      parts.push(part)
-      part = ''
-    } else part += character
-  }
-  parts.push(part)
-  return parts.map((item) => item.trim()).filter((item, _, items) => item !== '' || items.length > 1)
 }
 
 export interface FieldRequirement {
@@ -94,4 +81,14 @@ function fieldText(object: unknown, path: string): string {
 
 function splitUnescaped(text: string): string[] {
   return (text.match(/(?:[^,\\]|\\.)+/g) ?? []).map((part) => part.trim())
+}
+
+/** The predicate of a label selector and a field selector of a query; each may be empty or absent. */
+export function selects(
+  resource: Resource,
+  { labelSelector, fieldSelector }: { labelSelector?: string | null; fieldSelector?: string | null },
+): (object: KubeObject) => boolean {
+  const labels = parseLabelSelector(labelSelector ?? '')
+  const fields = parseFieldSelector(fieldSelector ?? '', resource)
+  return (object) => matchesSelector(labels, object.metadata.labels) && matchesFields(fields, object)
 }

@@ -28,7 +28,7 @@ export interface ApiServerOptions {
   /** 0, the default, takes any free port. */
   port?: number
   token: string
-  tls: Pick<ServerTls, 'cert' | 'key'>
+  tls: ServerTls
   now?: () => Date
   /** Receives one line for each internal error. */
   log?: (line: string) => void

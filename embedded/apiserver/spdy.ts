@@ -1,5 +1,5 @@
 import { type Duplex, PassThrough, Writable } from 'node:stream'
-import { constants, createDeflate, createInflate } from 'node:zlib'
+import { constants, createDeflate, createInflate, type Deflate, type Inflate } from 'node:zlib'
 
 // SPDY/3.1 as far as Kubernetes uses it for exec, attach and port-forward.
 
@@ -48,22 +48,13 @@ function frameOf(head: Buffer, payload: Buffer): SpdyFrame {
   return { is: 'control', type: first & 0xffff, flags, payload }
 }
 
-function dataFrame(stream: number, payload: Uint8Array, flags = 0): Buffer {
-  const head = Buffer.alloc(8)
-  head.writeUInt32BE(stream)
-  head.writeUInt8(flags, 4)
-  head.writeUIntBE(payload.length, 5, 3)
-  return Buffer.concat([head, payload])
+/** A frame; `first` is the number of a stream, or the control bit, version 3 and a type. */
+function frame(first: number, payload: Uint8Array, flags = 0): Buffer {
+  return Buffer.concat([uint32(first, (flags << 24) + payload.length), payload])
 }
 
-function controlFrame(type: number, payload: Uint8Array, flags = 0): Buffer {
-  const head = Buffer.alloc(8)
-  // The control bit and version 3.
-  head.writeUInt16BE(0x8003)
-  head.writeUInt16BE(type, 2)
-  head.writeUInt8(flags, 4)
-  head.writeUIntBE(payload.length, 5, 3)
-  return Buffer.concat([head, payload])
+function controlFrame(type: number, payload: Uint8Array): Buffer {
+  return frame(0x8003_0000 + type, payload)
 }
 
 function uint32(...numbers: number[]): Buffer {
@@ -144,7 +135,7 @@ export class SpdyConnection {
       await this.open(frame.payload, frame.flags)
     } else if (frame.type === controlType.headers) {
       // Later header blocks need the compression state that this one leaves.
-      await this.inflated(frame.payload.subarray(4))
+      await transformed(this.inflate, frame.payload.subarray(4))
     } else if (frame.type === controlType.ping) {
       this.socket.write(controlFrame(controlType.ping, frame.payload))
     } else if (frame.type === controlType.rstStream) {
@@ -161,19 +152,19 @@ export class SpdyConnection {
 
   private async open(payload: Buffer, flags: number): Promise<void> {
     const stream = payload.readUInt32BE(0) & 0x7fff_ffff
-    const headers = readHeaders(await this.inflated(payload.subarray(10)))
+    const headers = readHeaders(await transformed(this.inflate, payload.subarray(10)))
     const input = new PassThrough()
     input.on('drain', () => this.socket.resume())
     this.inputs.set(stream, input)
     if (flags & fin) this.endInput(stream)
-    const reply = await this.deflated(uint32(0))
+    const reply = await transformed(this.deflate, uint32(0))
     this.socket.write(controlFrame(controlType.synReply, Buffer.concat([uint32(stream), reply])))
     this.opened({ headers, input, output: this.output(stream) })
   }
 
   private output(stream: number): Writable {
     const send = (chunk: Uint8Array, flags: number, done: () => void) => {
-      if (this.socket.writable) this.socket.write(dataFrame(stream, chunk, flags), () => done())
+      if (this.socket.writable) this.socket.write(frame(stream, chunk, flags), () => done())
       else done()
     }
     return new Writable({
@@ -181,36 +172,23 @@ export class SpdyConnection {
       final: (done) => send(Buffer.alloc(0), fin, done),
     })
   }
+}
 
-  private inflated(block: Buffer): Promise<Buffer> {
-    return new Promise((resolve, reject) => {
-      const chunks: Buffer[] = []
-      const collect = (chunk: Buffer): void => {
-        chunks.push(chunk)
-      }
-      this.inflate.on('data', collect)
-      this.inflate.once('error', reject)
-      this.inflate.write(block, () => {
-        this.inflate.off('data', collect).off('error', reject)
-        resolve(Buffer.concat(chunks))
-      })
+/** A header block, compressed or decompressed with the state that earlier blocks left. */
+function transformed(zlib: Deflate | Inflate, block: Buffer): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = []
+    const collect = (chunk: Buffer): void => {
+      chunks.push(chunk)
+    }
+    zlib.on('data', collect)
+    zlib.once('error', reject)
+    zlib.write(block)
+    zlib.flush(constants.Z_SYNC_FLUSH, () => {
+      zlib.off('data', collect).off('error', reject)
+      resolve(Buffer.concat(chunks))
     })
-  }
-
-  private deflated(block: Buffer): Promise<Buffer> {
-    return new Promise((resolve) => {
-      const chunks: Buffer[] = []
-      const collect = (chunk: Buffer): void => {
-        chunks.push(chunk)
-      }
-      this.deflate.on('data', collect)
-      this.deflate.write(block)
-      this.deflate.flush(constants.Z_SYNC_FLUSH, () => {
-        this.deflate.off('data', collect)
-        resolve(Buffer.concat(chunks))
-      })
-    })
-  }
+  })
 }
 
 // The dictionary that SPDY/3 compresses header blocks with (SPDY Protocol draft 3, 2.6.10.1): words with their
@@ -234,13 +212,7 @@ const plainText =
   'application/xml,application/xhtml+xml,text/plain,text/javascript,publicprivatemax-age=gzip,deflate,' +
   'sdchcharset=utf-8charset=iso-8859-1,utf-,*,enq=0.'
 
-function withLength(word: string): Buffer {
-  const length = Buffer.alloc(4)
-  length.writeUInt32BE(word.length)
-  return Buffer.concat([length, Buffer.from(word)])
-}
-
 const dictionary: Buffer = Buffer.concat([
-  ...[...words.split(' '), ...responses].map(withLength),
+  ...[...words.split(' '), ...responses].flatMap((word) => [uint32(word.length), Buffer.from(word)]),
   Buffer.from(plainText),
 ])

@@ -71,12 +71,8 @@ export function conflict(resource: Named, name: string, why?: string): StatusErr
 }
 
 export function forbidden(resource: Named, name: string, why: string): StatusError {
-  return new StatusError(
-    403,
-    'Forbidden',
-    `${qualified(resource)} "${name}" is forbidden: ${why}`,
-    details(resource, name),
-  )
+  const message = `${qualified(resource)} "${name}" is forbidden: ${why}`
+  return new StatusError(403, 'Forbidden', message, details(resource, name))
 }
 
 /** 422: every fault of an object at once, as `Kind.group "name" is invalid: [field: fault, …]`. */
@@ -85,8 +81,7 @@ export function invalid(resource: Named, name: string, causes: readonly StatusCa
   const kind = resource.group ? `${resource.kind}.${resource.group}` : resource.kind
   const message = `${kind} "${name}" is invalid: ${faults.length === 1 ? faults[0] : `[${faults.join(', ')}]`}`
   return new StatusError(422, 'Invalid', message, {
-    name,
-    ...(resource.group ? { group: resource.group } : {}),
+    ...details(resource, name),
     kind: resource.kind,
     causes: [...causes],
   })

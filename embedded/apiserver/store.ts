@@ -1,4 +1,4 @@
-import type { KubeObject } from './api.ts'
+import type { KubeObject, ObjectMeta } from './api.ts'
 import { deepFreeze } from './json.ts'
 import { expired } from './status-error.ts'
 
@@ -16,14 +16,8 @@ export interface StoreEvent {
 /** Number of changes that are kept for resumed watches. */
 const historyLength = 20_000
 
-function keyOf(namespace: string | undefined, name: string): string {
+function keyOf({ namespace, name }: Pick<ObjectMeta, 'namespace' | 'name'>): string {
   return `${namespace ?? ''}/${name}`
-}
-
-function compareKeys(a: Stored, b: Stored): number {
-  const left = keyOf(a.metadata.namespace, a.metadata.name)
-  const right = keyOf(b.metadata.namespace, b.metadata.name)
-  return left < right ? -1 : left > right ? 1 : 0
 }
 
 /** Objects by resource and key, every change numbered by one revision counter, with a bounded history. */
@@ -41,7 +35,7 @@ export class Store {
   }
 
   get(resource: string, namespace: string | undefined, name: string): Stored | undefined {
-    return this.tables.get(resource)?.get(keyOf(namespace, name))
+    return this.tables.get(resource)?.get(keyOf({ namespace, name }))
   }
 
   /** All objects of a resource, in no particular order. */
@@ -51,33 +45,27 @@ export class Store {
 
   /** Objects of a resource (of one namespace), in the order of namespace and name. */
   list(resource: string, namespace?: string): Stored[] {
-    const found: Stored[] = []
-    for (const object of this.tables.get(resource)?.values() ?? []) {
-      if (namespace === undefined || object.metadata.namespace === namespace) found.push(object)
-    }
-    return found.sort(compareKeys)
+    const found = this.all(resource).filter(({ metadata }) => (namespace ?? metadata.namespace) === metadata.namespace)
+    return found.sort((left, right) => (keyOf(left.metadata) < keyOf(right.metadata) ? -1 : 1))
   }
 
   /** Adds or replaces an object; the store owns it afterwards. Returns it with its new resourceVersion. */
   put(resource: string, object: Stored): Stored {
-    const previous = this.get(resource, object.metadata.namespace, object.metadata.name)
     const revision = ++this.current
     object.metadata.resourceVersion = String(revision)
     const stored = deepFreeze(object)
-    this.table(resource).set(keyOf(object.metadata.namespace, object.metadata.name), stored)
-    this.publish({
-      revision,
-      resource,
-      type: previous ? 'MODIFIED' : 'ADDED',
-      object: stored,
-      ...(previous && { previous }),
-    })
+    const table = this.tables.get(resource) ?? new Map<string, Stored>()
+    const key = keyOf(object.metadata)
+    const previous = table.get(key)
+    this.tables.set(resource, table.set(key, stored))
+    const type = previous ? 'MODIFIED' : 'ADDED'
+    this.publish({ revision, resource, type, object: stored, ...(previous && { previous }) })
     return stored
   }
 
   /** Removes an object. Its last state has the revision of the removal, as watchers expect. */
   remove(resource: string, object: Stored): Stored {
-    const key = keyOf(object.metadata.namespace, object.metadata.name)
+    const key = keyOf(object.metadata)
     const previous = this.tables.get(resource)?.get(key)
     const revision = ++this.current
     const last = deepFreeze({ ...object, metadata: { ...object.metadata, resourceVersion: String(revision) } })
@@ -96,15 +84,6 @@ export class Store {
   since(resource: string, revision: number): StoreEvent[] {
     if (revision < this.compacted) throw expired(`too old resource version: ${revision} (${this.compacted})`)
     return this.history.filter((event) => event.revision > revision && event.resource === resource)
-  }
-
-  private table(resource: string): Map<string, Stored> {
-    let table = this.tables.get(resource)
-    if (!table) {
-      table = new Map()
-      this.tables.set(resource, table)
-    }
-    return table
   }
 
   private publish(event: StoreEvent): void {

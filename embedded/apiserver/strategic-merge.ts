@@ -68,22 +68,19 @@ function mergeList(
   field: string,
 ): Json[] {
   const replaces = patch.some((item) => isObject(item) && item.$patch === 'replace' && item[key] === undefined)
-  const result: Json[] = replaces ? [] : [...target]
+  let result: Json[] = replaces ? [] : [...target]
   for (const item of patch) {
-    if (!isObject(item)) throw badRequest(`map: ${JSON.stringify(item)} does not contain declared merge key: ${key}`)
-    if (item[key] === undefined) {
-      if (item.$patch === 'replace') continue
+    const value = isObject(item) ? item[key] : undefined
+    if (!isObject(item) || value === undefined) {
+      if (isObject(item) && item.$patch === 'replace') continue
       throw badRequest(`map: ${JSON.stringify(item)} in ${field} does not contain declared merge key: ${key}`)
     }
-    const index = result.findIndex((own) => isObject(own) && sameJson(own[key], item[key]))
+    const isSame = (own: Json) => isObject(own) && sameJson(own[key], value)
+    const index = result.findIndex(isSame)
     const current = result[index]
     const merged = mergeObject(schema, itemType, isObject(current) ? current : {}, item)
-    if (merged === undefined) {
-      for (let at = result.length - 1; at >= 0; at--) {
-        const own = result[at]
-        if (isObject(own) && sameJson(own[key], item[key])) result.splice(at, 1)
-      }
-    } else if (index >= 0) result[index] = merged
+    if (merged === undefined) result = result.filter((own) => !isSame(own))
+    else if (index >= 0) result[index] = merged
     else result.push(merged)
   }
   return result

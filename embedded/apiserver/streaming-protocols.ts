@@ -1,7 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import { type Duplex, PassThrough, type Readable, Writable } from 'node:stream'
 import { createWebSocketStream, type RawData, type WebSocket, WebSocketServer } from 'ws'
-import { isObject, type Json } from './json.ts'
 import { SpdyConnection, type SpdyStream } from './spdy.ts'
 import { badRequest } from './status-error.ts'
 
@@ -15,14 +14,14 @@ export interface StreamOptions {
   tty: boolean
 }
 
-/** A connection that carries the streams of one command, in either protocol. */
+/** A connection that carries the streams of one command, in either protocol. A stream that the client did not request is absent. */
 export interface CommandTransport {
-  /** Input from the client to the command; absent if there is none. */
-  stdin?: Readable
-  stdout?: Writable
-  stderr?: Writable
-  /** Calls back with the size of the client's terminal: the latest one that is known, and each later one. */
-  onResize(listener: (columns: number, rows: number) => void): void
+  /** Input from the client to the command. */
+  stdin?: Readable | undefined
+  stdout?: Writable | undefined
+  stderr?: Writable | undefined
+  /** The sizes of the client's terminal, a line of JSON each: `{"Width":80,"Height":24}`. */
+  sizes?: Readable | undefined
   onGone(listener: () => void): void
   /** Reports the command's result and closes the connection. */
   finish(status: object): void
@@ -105,8 +104,7 @@ function switchToSpdy(request: IncomingMessage, socket: Duplex, head: Buffer, pr
 }
 
 function webSocketTransport(client: WebSocket, options: StreamOptions): CommandTransport {
-  const stdin = new PassThrough()
-  const sizes = new TerminalSizes()
+  const [stdin, sizes] = [new PassThrough(), new PassThrough()]
   // Several messages can arrive before a pause takes effect, so not each of them may wait for room.
   stdin.on('drain', () => client.resume())
   client.on('message', (data: RawData) => {
@@ -118,7 +116,7 @@ function webSocketTransport(client: WebSocket, options: StreamOptions): CommandT
         if (content.length > 0 && !stdin.write(content)) client.pause()
         break
       case channel.resize:
-        sizes.read(String(content))
+        sizes.write(`${content}\n`)
         break
       case channel.close:
         if (content[0] === channel.stdin) stdin.end()
@@ -137,10 +135,10 @@ function webSocketTransport(client: WebSocket, options: StreamOptions): CommandT
       },
     })
   return {
-    ...(options.stdin && { stdin }),
-    ...(options.stdout && { stdout: output(channel.stdout) }),
-    ...(options.stderr && { stderr: output(channel.stderr) }),
-    onResize: (listener) => sizes.listen(listener),
+    stdin: options.stdin ? stdin : undefined,
+    stdout: options.stdout ? output(channel.stdout) : undefined,
+    stderr: options.stderr ? output(channel.stderr) : undefined,
+    sizes,
     onGone: (listener) => client.on('close', listener),
     finish(status) {
       client.send(Buffer.concat([Buffer.from([channel.status]), Buffer.from(JSON.stringify(status))]))
@@ -177,16 +175,11 @@ async function spdyTransport(socket: Duplex, options: StreamOptions): Promise<Co
       resolve()
     })
   })
-  const [stdin, stdout, stderr] = ['stdin', 'stdout', 'stderr'].map((type) => streams.get(type))
-  const sizes = new TerminalSizes()
-  streams.get('resize')?.input.on('data', (chunk: Buffer) => {
-    for (const line of String(chunk).split('\n')) sizes.read(line)
-  })
   return {
-    ...(options.stdin && stdin && { stdin: stdin.input }),
-    ...(options.stdout && stdout && { stdout: stdout.output }),
-    ...(options.stderr && stderr && { stderr: stderr.output }),
-    onResize: (listener) => sizes.listen(listener),
+    stdin: streams.get('stdin')?.input,
+    stdout: streams.get('stdout')?.output,
+    stderr: streams.get('stderr')?.output,
+    sizes: streams.get('resize')?.input,
     onGone: (listener) => {
       socket.on('close', listener)
     },
@@ -196,28 +189,5 @@ async function spdyTransport(socket: Duplex, options: StreamOptions): Promise<Co
       const timer = setTimeout(() => socket.end(), closeTimeoutMs)
       socket.once('close', () => clearTimeout(timer))
     },
-  }
-}
-
-/** Sizes of the client's terminal, sent as `{"Width":80,"Height":24}`. */
-class TerminalSizes {
-  private latest: [columns: number, rows: number] | undefined
-  private readonly listeners: ((columns: number, rows: number) => void)[] = []
-
-  read(text: string): void {
-    let size: Json
-    try {
-      size = JSON.parse(text)
-    } catch {
-      return
-    }
-    if (!isObject(size) || typeof size.Width !== 'number' || typeof size.Height !== 'number') return
-    this.latest = [size.Width, size.Height]
-    for (const listener of this.listeners) listener(...this.latest)
-  }
-
-  listen(listener: (columns: number, rows: number) => void): void {
-    this.listeners.push(listener)
-    if (this.latest) listener(...this.latest)
   }
 }

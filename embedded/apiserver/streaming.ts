@@ -1,7 +1,9 @@
 import type { IncomingMessage } from 'node:http'
 import { constants } from 'node:os'
+import { createInterface } from 'node:readline'
 import type { Duplex, Readable, Writable } from 'node:stream'
 import { finished } from 'node:stream/promises'
+import { setTimeout } from 'node:timers/promises'
 import type { V1Pod } from '@kubernetes/client-node'
 import { OUTSIDE } from '../../host/outside.ts'
 import type { GuestProcess } from '../machine/machine.ts'
@@ -10,7 +12,7 @@ import type { ExecRequest, NodeBackend, StartCommand, TerminalSize } from './api
 import type { Target } from './api-path.ts'
 import type { ClusterApi } from './cluster-api.ts'
 import type { SpdyStream } from './spdy.ts'
-import { badRequest, notFound } from './status-error.ts'
+import { badRequest, messageOf, notFound } from './status-error.ts'
 import { acceptCommand, acceptStreams, type CommandTransport, type StreamOptions } from './streaming-protocols.ts'
 import { containerOf } from './subresources.ts'
 
@@ -44,9 +46,9 @@ export async function serveUpgrade(call: UpgradeCall): Promise<void> {
   const start = subresource === 'attach' ? attach(call, name, namespace) : exec(call, name, namespace, options.tty)
   const transport = await acceptCommand(request, socket, head, options)
   try {
-    await runSession(await start(options.tty ? await sizeOf(transport) : undefined), transport)
+    await runSession(start, transport, options.tty)
   } catch (error) {
-    transport.finish(failure('InternalError', error instanceof Error ? error.message : String(error)))
+    transport.finish(failure('InternalError', messageOf(error)))
   }
 }
 
@@ -62,7 +64,7 @@ function streamOptions(query: URLSearchParams): StreamOptions {
 }
 
 function attach({ api, backend, query }: UpgradeCall, name: string, namespace = ''): StartCommand {
-  const container = containerOf(api.store, namespace, name, query.get('container') || undefined)
+  const container = containerOf(api.store, namespace, name, query.get('container'))
   return backend.attach({ namespace, name, container })
 }
 
@@ -74,17 +76,10 @@ function exec(
 ): StartCommand {
   const command = query.getAll('command')
   if (command.length === 0) throw badRequest('you must specify at least 1 command for the container')
-  const target =
+  const target: ExecRequest['target'] =
     namespace === undefined
-      ? { kind: 'node' as const, name }
-      : {
-          kind: 'pod' as const,
-          ...{
-            namespace,
-            name,
-            container: containerOf(api.store, namespace, name, query.get('container') || undefined),
-          },
-        }
+      ? { kind: 'node', name }
+      : { kind: 'pod', namespace, name, container: containerOf(api.store, namespace, name, query.get('container')) }
   const start = backend.exec({ target, command, tty })
   noteCommand(api, { target, command, tty })
   return start
@@ -92,21 +87,27 @@ function exec(
 
 const sizeDeadlineMs = 500
 
-/** The size of the client's terminal, which clients send first; undefined when none arrives within half a second. */
-function sizeOf(transport: CommandTransport): Promise<TerminalSize | undefined> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(() => resolve(undefined), sizeDeadlineMs)
-    transport.onResize((columns, rows) => {
-      clearTimeout(timer)
-      resolve({ columns, rows })
+/**
+ * Starts a command and connects its streams with the client's until it ends or the client disconnects. With a terminal it
+ * waits half a second for its size, which clients send first.
+ */
+async function runSession(start: StartCommand, transport: CommandTransport, tty: boolean): Promise<void> {
+  let size: TerminalSize | undefined
+  let started: GuestProcess | undefined
+  const resize = () => size && started?.resize(size.columns, size.rows)
+  const sized = new Promise<void>((resolve) => {
+    if (!transport.sizes) return
+    createInterface(transport.sizes).on('line', (line) => {
+      size = readSize(line) ?? size
+      resize()
+      resolve()
     })
   })
-}
-
-/** Connects a command's streams with the client's until the command ends or the client disconnects. */
-async function runSession(process: GuestProcess, transport: CommandTransport): Promise<void> {
+  if (tty) await Promise.race([sized, setTimeout(sizeDeadlineMs, undefined, { ref: false })])
+  const process = await start(tty ? size : undefined)
+  started = process
+  resize()
   let ended = false
-  transport.onResize((columns, rows) => process.resize(columns, rows))
   transport.onGone(() => {
     if (!ended) process.kill('SIGKILL')
   })
@@ -121,6 +122,15 @@ async function runSession(process: GuestProcess, transport: CommandTransport): P
     transport.finish(exitStatus(code, signal))
   } finally {
     ended = true
+  }
+}
+
+function readSize(line: string): TerminalSize | undefined {
+  try {
+    const { Width, Height }: { Width?: unknown; Height?: unknown } = JSON.parse(line)
+    return typeof Width === 'number' && typeof Height === 'number' ? { columns: Width, rows: Height } : undefined
+  } catch {
+    return undefined
   }
 }
 
@@ -170,8 +180,7 @@ function portForwarder(pod: string, dial: (port: number) => Promise<GuestProcess
     errors.delete(id)
     forwardConnection(stream, () => dial(port))
       .catch((error: unknown) => {
-        const why = error instanceof Error ? error.message : String(error)
-        return `error forwarding port ${port} to pod ${pod}: connect to 127.0.0.1:${port}: ${why}`
+        return `error forwarding port ${port} to pod ${pod}: connect to 127.0.0.1:${port}: ${messageOf(error)}`
       })
       .then((message) => {
         stream.output.end()

@@ -2,10 +2,10 @@ import type { V1LabelSelector, V1Pod } from '@kubernetes/client-node'
 import { type ApiCall, flag, number } from './api-call.ts'
 import { decode } from './decode.ts'
 import { readBody, readObject, readPatch, sendObject } from './http-messages.ts'
-import { isObject, type JsonObject, wireCopy } from './json.ts'
+import { isObject, type JsonObject, valueAt, wireCopy } from './json.ts'
 import { found } from './list-objects.ts'
 import { patchValue } from './patch-objects.ts'
-import { badRequest, conflict, invalid } from './status-error.ts'
+import { badRequest } from './status-error.ts'
 import type { Store, Stored } from './store.ts'
 import { isDryRun, writeOptions } from './write-objects.ts'
 
@@ -24,23 +24,11 @@ export async function serveScale(call: ApiCall): Promise<void> {
   }
   const scale = await requestedScale(call, scaleOf(object))
   const { value } = decode(call.schema, 'V1Scale', scale, { kind: 'Scale', version: 'v1' })
-  const metadata = isObject(value.metadata) ? value.metadata : {}
   const current = found(call)
-  if (metadata.resourceVersion && metadata.resourceVersion !== current.metadata.resourceVersion) {
-    throw conflict(call.resource, current.metadata.name)
-  }
-  const replicas = isObject(value.spec) ? (value.spec.replicas ?? 0) : 0
-  if (typeof replicas === 'number' && replicas < 0) {
-    throw invalid({ name: 'scales', kind: 'Scale', group: 'autoscaling' }, current.metadata.name, [
-      {
-        reason: 'FieldValueInvalid',
-        field: 'spec.replicas',
-        message: `Invalid value: ${replicas}: must be greater than or equal to 0`,
-      },
-    ])
-  }
   const next = wireCopy(current)
-  next.spec = { ...(isObject(next.spec) ? next.spec : {}), replicas }
+  const resourceVersion = valueAt(value, 'metadata.resourceVersion')
+  if (typeof resourceVersion === 'string') next.metadata.resourceVersion = resourceVersion
+  next.spec = { ...(next.spec as object), replicas: valueAt(value, 'spec.replicas') ?? 0 }
   const updated = api.writer.update(call.resource, next, undefined, writeOptions(call, current))
   sendObject(response, 200, scaleOf(updated))
 }
@@ -98,7 +86,7 @@ export async function serveNodeSynced({ backend, response, name = '' }: ApiCall)
 export async function servePodLog(call: ApiCall): Promise<void> {
   const { api, backend, query, response, namespace = '', name = '' } = call
   found(call)
-  const container = containerOf(api.store, namespace, name, query.get('container') || undefined)
+  const container = containerOf(api.store, namespace, name, query.get('container'))
   const sinceSeconds = number(query, 'sinceSeconds') ?? sinceTime(query, call.now())
   const tailLines = number(query, 'tailLines')
   const limitBytes = number(query, 'limitBytes')
@@ -133,11 +121,11 @@ export async function servePodLog(call: ApiCall): Promise<void> {
  * The container that a request means: the named one, or the only one. Throws 400 with Kubernetes' message if the name is wrong
  * or missing.
  */
-export function containerOf(store: Store, namespace: string, name: string, asked: string | undefined): string {
+export function containerOf(store: Store, namespace: string, name: string, asked: string | null): string {
   const pod = store.get('pods', namespace, name) as Pick<V1Pod, 'spec'> | undefined
   const names = (pod?.spec?.containers ?? []).map((container) => container.name)
   const init = (pod?.spec?.initContainers ?? []).map((container) => container.name)
-  if (asked !== undefined) {
+  if (asked) {
     const ephemeral = (pod?.spec?.ephemeralContainers ?? []).map((container) => container.name)
     if ([...names, ...init, ...ephemeral].includes(asked)) return asked
     throw badRequest(`container ${asked} is not valid for pod ${name}`)

@@ -1,11 +1,11 @@
-import type { Draft } from './api.ts'
+import type { DeleteOptions, Draft } from './api.ts'
 import { type ApiCall, number } from './api-call.ts'
 import { decode } from './decode.ts'
 import { readObject, sendObject, warningHeader } from './http-messages.ts'
 import { isObject, type Json, type JsonObject } from './json.ts'
 import { listOf, selection, sendOne } from './list-objects.ts'
 import { type Author, trackUpdate } from './managed-fields.ts'
-import { type DeleteOptions, timestamp } from './object-lifecycle.ts'
+import { timestamp } from './object-lifecycle.ts'
 import { apiVersionOf } from './resource.ts'
 import { badRequest, notFound } from './status-error.ts'
 import type { Stored } from './store.ts'
@@ -136,7 +136,6 @@ function deleteOptions(call: ApiCall, body: JsonObject): DeleteOptions {
   const grace: Json | undefined = body.gracePeriodSeconds ?? number(query, 'gracePeriodSeconds')
   const policy = body.propagationPolicy ?? query.get('propagationPolicy') ?? undefined
   const orphan = body.orphanDependents === true || query.get('orphanDependents') === 'true'
-  const preconditions = isObject(body.preconditions) ? body.preconditions : {}
   if (policy !== undefined && policy !== 'Background' && policy !== 'Foreground' && policy !== 'Orphan') {
     throw badRequest(
       `invalid DeleteOptions: propagationPolicy: Unsupported value: "${policy}": supported values: "Background", "Foreground", "Orphan"`,
@@ -144,10 +143,7 @@ function deleteOptions(call: ApiCall, body: JsonObject): DeleteOptions {
   }
   return {
     ...(typeof grace === 'number' && { gracePeriodSeconds: grace }),
+    ...(isObject(body.preconditions) && { preconditions: body.preconditions }),
     ...(policy !== undefined ? { propagationPolicy: policy } : orphan && { propagationPolicy: 'Orphan' as const }),
-    preconditions: {
-      ...(typeof preconditions.uid === 'string' && { uid: preconditions.uid }),
-      ...(typeof preconditions.resourceVersion === 'string' && { resourceVersion: preconditions.resourceVersion }),
-    },
   }
 }

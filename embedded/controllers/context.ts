@@ -1,4 +1,4 @@
-import type { Api, KubeObject, ObjectMeta, ResourceName } from '../apiserver/api.ts'
+import type { Api, DeleteOptions, KubeObject, ObjectMeta, ResourceName } from '../apiserver/api.ts'
 import { sameJson } from '../apiserver/json.ts'
 import { hasReason } from '../apiserver/status-error.ts'
 import { createEventRecorder, type EventRecorder } from './events.ts'
@@ -193,7 +193,7 @@ export function remove(
   api: Api,
   resource: ResourceName,
   { namespace, name }: Pick<ObjectMeta, 'namespace' | 'name'>,
-  options?: Parameters<Api['delete']>[3],
+  options?: DeleteOptions,
 ): void {
   try {
     api.delete(resource, namespace, name, options)

@@ -1,7 +1,7 @@
 import { Cron } from 'croner'
 import { timestamp } from '../apiserver/object-lifecycle.ts'
-import { type ControllerContext, keyOf, splitKey, writeStatus } from './context.ts'
-import { controllerOf, controllerReference, inNamespaceOf, isControlledBy } from './ownership.ts'
+import { type ControllerContext, remove, writeStatus } from './context.ts'
+import { controllerReference, inNamespaceOf, isControlledBy, watchOwned } from './ownership.ts'
 import { createPodControl } from './pod-control.ts'
 import { type CronJob, isActive, isReady, type Job, type Pod } from './resources.ts'
 
@@ -21,21 +21,20 @@ export function startJobController(context: ControllerContext): void {
   const recorder = context.recorder('job-controller')
   const control = createPodControl(context, recorder)
 
-  const queue = context.queue((key) => {
-    const { namespace, name } = splitKey(key)
-    const job = api.get<Job>('jobs', namespace, name)
-    if (!job || job.metadata.deletionTimestamp) return
+  const queue = context.reconcile<Job>('jobs', (job, key) => {
+    if (job.metadata.deletionTimestamp) return
+    const podsOf = () => api.list<Pod>('pods', inNamespaceOf(job)).filter((pod) => isControlledBy(pod, job))
     const ended = endOf(job)
     if (ended) {
       const { ttlSecondsAfterFinished: ttl } = job.spec
       if (ttl === undefined) return
       const left = Date.parse(ended.lastTransitionTime ?? '') + ttl * 1000 - Date.now()
       if (left > 0) queue.addAfter(key, left)
-      else api.delete('jobs', namespace, name, { propagationPolicy: 'Background' })
+      else remove(api, 'jobs', job.metadata)
       return
     }
     const now = Date.now()
-    const pods = api.list<Pod>('pods', inNamespaceOf(job)).filter((pod) => isControlledBy(pod, job))
+    const pods = podsOf()
     const active = pods.filter(isActive)
     const succeeded = pods.filter(({ status }) => status?.phase === 'Succeeded').length
     const failures = pods.filter(({ status }) => status?.phase === 'Failed')
@@ -59,7 +58,7 @@ export function startJobController(context: ControllerContext): void {
       if (wait > 0) queue.addAfter(key, wait)
       else for (let count = 0; count < missing; count++) control.create(job, job.spec.template)
     }
-    const running = api.list<Pod>('pods', inNamespaceOf(job)).filter((pod) => isControlledBy(pod, job) && isActive(pod))
+    const running = podsOf().filter(isActive)
     const conditions: Condition[] = end
       ? [{ ...end, status: 'True', lastProbeTime: timestamp(), lastTransitionTime: timestamp() }]
       : suspend
@@ -77,13 +76,7 @@ export function startJobController(context: ControllerContext): void {
     else if (end) recorder.event(job, 'Warning', end.reason ?? '', end.message ?? '')
   })
 
-  context.watch<Job>('jobs', ({ type, object }) => {
-    if (type !== 'DELETED') queue.add(keyOf(object))
-  })
-  context.watch<Pod>('pods', ({ object }) => {
-    const owner = controllerOf(object)
-    if (owner?.kind === 'Job') queue.add(`${object.metadata.namespace}/${owner.name}`)
-  })
+  watchOwned(context, queue, 'pods', { resource: 'jobs', kind: 'Job' })
 }
 
 type End = Pick<Condition, 'type' | 'reason' | 'message'>
@@ -118,10 +111,9 @@ export function startCronJobController(context: ControllerContext, now: () => nu
   const { api } = context
   const recorder = context.recorder('cronjob-controller')
 
-  const queue = context.queue((key) => {
-    const { namespace, name } = splitKey(key)
-    const cronJob = api.get<CronJob>('cronjobs', namespace, name)
-    if (!cronJob || cronJob.metadata.deletionTimestamp) return
+  const queue = context.reconcile<CronJob>('cronjobs', (cronJob, key) => {
+    const { namespace, name, deletionTimestamp } = cronJob.metadata
+    if (deletionTimestamp) return
     const { schedule, suspend, concurrencyPolicy, timeZone = 'Etc/UTC', startingDeadlineSeconds } = cronJob.spec
     const owned = () => api.list<Job>('jobs', inNamespaceOf(cronJob)).filter((job) => isControlledBy(job, cronJob))
     const active = () => owned().filter((job) => !endOf(job))
@@ -133,9 +125,7 @@ export function startCronJobController(context: ControllerContext, now: () => nu
       const late =
         due && startingDeadlineSeconds !== undefined && now() - due.getTime() > startingDeadlineSeconds * 1000
       if (due && !late && !(concurrencyPolicy === 'Forbid' && active().length > 0)) {
-        if (concurrencyPolicy === 'Replace')
-          for (const job of active())
-            api.delete('jobs', namespace, job.metadata.name, { propagationPolicy: 'Background' })
+        if (concurrencyPolicy === 'Replace') for (const job of active()) remove(api, 'jobs', job.metadata)
         const { metadata, spec } = cronJob.spec.jobTemplate
         const job = `${name}-${Math.floor(due.getTime() / 60_000)}`
         if (!api.get('jobs', namespace, job)) {
@@ -157,8 +147,7 @@ export function startCronJobController(context: ControllerContext, now: () => nu
     ]) {
       const ended = owned().filter((job) => endOf(job)?.type === type)
       ended.sort((one, other) => (one.metadata.creationTimestamp < other.metadata.creationTimestamp ? -1 : 1))
-      for (const job of ended.slice(0, Math.max(0, ended.length - limit)))
-        api.delete('jobs', namespace, job.metadata.name, { propagationPolicy: 'Background' })
+      for (const job of ended.slice(0, Math.max(0, ended.length - limit))) remove(api, 'jobs', job.metadata)
     }
     const completed = owned().flatMap(({ status }) => status?.completionTime ?? [])
     const lastSuccessfulTime = [...completed, cronJob.status?.lastSuccessfulTime ?? ''].sort().at(-1)
@@ -173,13 +162,7 @@ export function startCronJobController(context: ControllerContext, now: () => nu
     })
   })
 
-  context.watch<CronJob>('cronjobs', ({ type, object }) => {
-    if (type !== 'DELETED') queue.add(keyOf(object))
-  })
-  context.watch<Job>('jobs', ({ object }) => {
-    const owner = controllerOf(object)
-    if (owner?.kind === 'CronJob') queue.add(`${object.metadata.namespace}/${owner.name}`)
-  })
+  watchOwned(context, queue, 'jobs', { resource: 'cronjobs', kind: 'CronJob' })
 }
 
 /** The latest time of a schedule after `since`, up to `until`; earlier missed Jobs are not started. */

@@ -1,5 +1,5 @@
 import { type AddressPool, chooseAddress } from '../../host/address-pool.ts'
-import { type ControllerContext, keyOf, splitKey, writeStatus } from './context.ts'
+import { type ControllerContext, keyOf, writeStatus } from './context.ts'
 import type { Service } from './resources.ts'
 
 export const defaultLoadBalancerPool: AddressPool = { first: '172.18.255.200', last: '172.18.255.250' }
@@ -15,10 +15,7 @@ export function startLoadBalancerController(context: ControllerContext, pool: Ad
   const { api } = context
   const recorder = context.recorder('service-controller')
 
-  const queue = context.queue((key) => {
-    const { namespace, name } = splitKey(key)
-    const service = api.get<Service>('services', namespace, name)
-    if (!service) return
+  const queue = context.reconcile<Service>('services', (service) => {
     const wanted = wantsAddress(service)
     if (!wanted && hasFinalizer(service)) release(service)
     if (wanted) ensure(service)
@@ -63,7 +60,6 @@ export function startLoadBalancerController(context: ControllerContext, pool: Ad
   }
 
   context.watch<Service>('services', ({ type, object, previous }) => {
-    if (type !== 'DELETED') queue.add(keyOf(object))
     const before = previous?.status?.loadBalancer?.ingress?.[0]?.ip
     const freed = before && (type === 'DELETED' || object.status?.loadBalancer?.ingress?.[0]?.ip !== before)
     if (!freed) return

@@ -12,7 +12,7 @@ export const desired = (set: { spec: { replicas?: number } }) => set.spec.replic
 const sum = (numbers: readonly number[]) => numbers.reduce((total, number) => total + number, 0)
 
 /** The sum of the requested replicas of the ReplicaSets. */
-export function desiredTotal(sets: readonly ReplicaSet[]): number {
+function desiredTotal(sets: readonly ReplicaSet[]): number {
   return sum(sets.map(desired))
 }
 

@@ -3,7 +3,7 @@ import { sameJson } from '../apiserver/json.ts'
 import { timestamp } from '../apiserver/object-lifecycle.ts'
 import { hasReason } from '../apiserver/status-error.ts'
 import { type ControllerContext, keyOf, splitKey, writeStatus } from './context.ts'
-import { isTerminal, isTerminating, type Namespace, type Node, type Pod, type Stored } from './resources.ts'
+import { isTerminal, isTerminating, type Node, type Pod, type Stored } from './resources.ts'
 import { readSchedulingView, taintsOf } from './scheduling/node-fit.ts'
 import { bestNode, refusal, siblingsOf, unschedulableMessage } from './scheduling/plugins.ts'
 
@@ -83,9 +83,6 @@ export function startScheduler(context: ControllerContext): void {
   })
   context.watch<Node>('nodes', ({ type, object, previous }) => {
     if (type === 'DELETED' || !previous || !sameJson(view(previous), view(object))) retryWaiting()
-  })
-  context.watch<Namespace>('namespaces', ({ object, previous }) => {
-    if (previous && !sameJson(previous.metadata.labels, object.metadata.labels)) retryWaiting()
   })
 }
 

@@ -1,7 +1,10 @@
 import { constants } from 'node:os'
 import type { GuestProcess, Machine, Placement, Privileges } from '../machine/machine.ts'
 import { GUEST_CONFINE, privilegeOptions } from '../machine/placement.ts'
+import { expand } from './environment.ts'
+import type { ProcessImage } from './images/registry.ts'
 import type { LogBuffer } from './log-buffer.ts'
+import type { ContainerContext, NodeContext } from './node-context.ts'
 import type { Container } from './objects.ts'
 
 /** One run of a container. */
@@ -23,27 +26,13 @@ class StartError extends Error {}
 export const notFound = ([program = '']: readonly string[]) =>
   `unable to start container process: exec: "${program}": executable file not found in $PATH`
 
-export interface ProcessSpec {
-  /** Name of the Pod's network namespace, or a process whose network and host name are shared (hostNetwork). */
-  network: { netns: string } | { pid: number }
-  hostname: string
+/** What a container's process needs beside its specification. */
+export interface ProcessStart {
+  image: ProcessImage
   /** The container's root, mounted in the guest. */
   root: string
-  workingDir: string
-  argv: readonly string[]
   env: Readonly<Record<string, string>>
-  privileges: Privileges
-  /** Gives access to the kernel's devices and settings instead of hiding them. */
-  privileged: boolean
   log: LogBuffer
-  /** Output that shows that the container serves; without it, it serves as soon as it runs. */
-  serving?: RegExp | undefined
-  /** Keep its standard input open. */
-  stdin?: boolean | undefined
-  /** Give it a terminal. */
-  tty?: boolean | undefined
-  /** Share the node's process namespace (hostPID). */
-  nodeProcesses?: boolean | undefined
   /** Join the process namespace of this container (`unshare`'s process id), as ephemeral containers with a target do. */
   target?: number | undefined
 }
@@ -60,29 +49,28 @@ exec "$@"`
 // nsenter enters the process namespace of the target's first process, and forks: its only child is the new container.
 const joinProcesses = 'read -r child _ </proc/$0/task/$0/children; exec nsenter --target="$child" --pid "$@"'
 
-function command({
-  network,
-  hostname,
-  root,
-  workingDir,
-  argv,
-  privileges,
-  privileged,
-  ...spec
-}: ProcessSpec): string[] {
-  const { nodeProcesses, target, tty } = spec
-  const own = 'pid' in network ? [] : ['--uts']
-  const name = 'pid' in network ? [] : ['--hostname', hostname]
-  const enter = 'pid' in network ? [`--target=${network.pid}`, '--net', '--uts'] : [`--net=/run/netns/${network.netns}`]
+function command(
+  { network }: NodeContext,
+  { pod, container, node, link }: ContainerContext,
+  { root, target }: ProcessStart,
+  argv: readonly string[],
+): string[] {
+  const { spec, metadata } = pod
+  const { tty, workingDir = '/', securityContext } = container
   const joined = target !== undefined
+  // With hostNetwork, network and host name are those of the node's process.
+  const enter = link
+    ? [`--net=/run/netns/${link.netns}`]
+    : [`--target=${network.placement(node).pid ?? 1}`, '--net', '--uts']
   return [
     ...(joined ? ['sh', '-c', joinProcesses, String(target)] : []),
-    ...['/usr/bin/nsenter', ...enter, '/usr/bin/unshare', ...own, '--mount', '--ipc'],
-    ...(nodeProcesses || joined ? [] : ['--pid']),
+    ...['/usr/bin/nsenter', ...enter, '/usr/bin/unshare', ...(link ? ['--uts'] : []), '--mount', '--ipc'],
+    ...(spec.hostPID || joined ? [] : ['--pid']),
     ...(joined ? [] : ['--fork', '--kill-child']),
-    ...['--propagation', 'slave', GUEST_CONFINE, ...(tty ? ['--terminal'] : []), ...name, '--root', root],
-    ...[...(privileged ? [] : ['--container']), ...privilegeOptions(privileges), '--'],
-    ...['/bin/sh', '-c', setup, 'sh', workingDir, ...argv],
+    ...['--propagation', 'slave', GUEST_CONFINE, ...(tty ? ['--terminal'] : [])],
+    ...(link ? ['--hostname', spec.hostname ?? metadata.name] : []),
+    ...['--root', root, ...(securityContext?.privileged ? [] : ['--container'])],
+    ...[...privilegeOptions(privilegesOf(container)), '--', '/bin/sh', '-c', setup, 'sh', workingDir, ...argv],
   ]
 }
 
@@ -100,12 +88,21 @@ const servingDeadlineMs = 5000
  * Starts a container's process in its namespaces and resolves when it serves.
  * @throws StartError if the program does not exist
  */
-export async function startProcess(machine: Machine, spec: ProcessSpec): Promise<RunningContainer> {
-  const { log, argv, serving } = spec
+export async function startProcess(
+  node: NodeContext,
+  context: ContainerContext,
+  start: ProcessStart,
+): Promise<RunningContainer> {
+  const { machine } = node
+  const { image, env, log } = start
+  const { command: own = [], args = [], stdin, tty = false } = context.container
+  const words = own.length ? [...own, ...args] : [...(image.entrypoint ?? []), ...(args.length ? args : image.command)]
+  const argv = words.map((word) => expand(word, env))
+  const serving = own.length || args.length ? undefined : image.serving
   const process = await machine.spawn(
-    command(spec),
-    { env: { ...spec.env } },
-    { noInput: !spec.stdin && !spec.tty, inNamespace: true, tty: spec.tty === true },
+    command(node, context, start, argv),
+    { env: { ...env } },
+    { noInput: !stdin && !tty, inNamespace: true, tty },
   )
   const decoder = { stdout: new TextDecoder(), stderr: new TextDecoder() }
   let first: string | undefined = ''
@@ -146,14 +143,14 @@ export async function startProcess(machine: Machine, spec: ProcessSpec): Promise
     return { exitCode: code ?? 128 + (number ?? 9), ...(number !== undefined && { signal: number }) }
   })
   await started
-  const parent = await containerParent(machine, process, spec.tty === true)
+  const parent = await containerParent(machine, process, tty)
   if (serving) {
     const timer = setTimeout(serves, servingDeadlineMs)
     await served
     clearTimeout(timer)
   }
   return {
-    placement: { childOf: parent, env: { ...spec.env }, privileges: spec.privileges },
+    placement: { childOf: parent, env: { ...env }, privileges: privilegesOf(context.container) },
     exited,
     process,
     signal(name) {

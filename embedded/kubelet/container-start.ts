@@ -1,6 +1,6 @@
-import { privilegesOf, type RunningContainer, startProcess } from './container-process.ts'
+import { type RunningContainer, startProcess } from './container-process.ts'
 import { type ContainerRoot, containerRoot } from './container-root.ts'
-import { containerEnvironment, expand, serviceEnvironment } from './environment.ts'
+import { containerEnvironment, serviceEnvironment } from './environment.ts'
 import type { BuiltinImage, Image } from './images/registry.ts'
 import type { LogBuffer } from './log-buffer.ts'
 import type { ContainerContext, NodeContext } from './node-context.ts'
@@ -34,13 +34,12 @@ export function goDuration(milliseconds: number): string {
   return seconds < 60 ? `${seconds}s` : `${Math.floor(seconds / 60)}m${seconds % 60}s`
 }
 
-/** The data of a container before it runs. */
+/** A container that can be started once its root is in place. */
 export interface PreparedContainer {
-  image: Image
-  context: ContainerContext
-  env: Record<string, string>
   /** Only processes have one. */
   root?: ContainerRoot
+  /** Runs it, in the process namespace of `target` if given. Throws StartError when its program does not exist. */
+  launch(log: LogBuffer, target?: number): Promise<RunningContainer>
 }
 
 const searchPath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
@@ -50,7 +49,7 @@ const searchPath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
  * @throws ContainerConfigError if a referenced object is missing
  */
 export function prepareContainer(
-  { api, machine }: NodeContext,
+  node: NodeContext,
   context: ContainerContext,
   image: Image,
   run: number,
@@ -61,44 +60,12 @@ export function prepareContainer(
     HOSTNAME: spec.hostNetwork ? context.node : (spec.hostname ?? metadata.name),
     HOME: '/root',
     ...('start' in image ? {} : image.env),
-    ...serviceEnvironment(api, metadata.namespace, spec.enableServiceLinks !== false),
-    ...containerEnvironment(api, context),
+    ...serviceEnvironment(node.api, metadata.namespace, spec.enableServiceLinks !== false),
+    ...containerEnvironment(node.api, context),
   }
-  if ('start' in image) return { image, context, env }
-  return { image, context, env, root: containerRoot({ api, machine }, image, context, run) }
-}
-
-/** Runs a prepared container whose root is in place, in the process namespace of `target` if given. Throws StartError when its program does not exist. */
-export function launchContainer(
-  node: NodeContext,
-  { image, context, env, root }: PreparedContainer,
-  log: LogBuffer,
-  target?: number,
-): Promise<RunningContainer> {
-  if ('start' in image || !root) return launchBuiltin(node, image as BuiltinImage, context, env, log)
-  const { container, pod, link } = context
-  const { command, args } = container
-  const own = command?.length
-  const argv = own
-    ? [...command, ...(args ?? [])]
-    : [...(image.entrypoint ?? []), ...(args?.length ? args : image.command)]
-  const nodeProcess = node.network.placement(context.node).pid ?? 1
-  return startProcess(node.machine, {
-    network: link ? { netns: link.netns } : { pid: nodeProcess },
-    hostname: pod.spec.hostname ?? pod.metadata.name,
-    root: root.root,
-    workingDir: container.workingDir ?? '/',
-    argv: argv.map((word) => expand(word, env)),
-    env,
-    privileges: privilegesOf(container),
-    privileged: container.securityContext?.privileged === true,
-    log,
-    serving: own || args?.length ? undefined : image.serving,
-    stdin: container.stdin,
-    tty: container.tty,
-    nodeProcesses: pod.spec.hostPID,
-    target,
-  })
+  if ('start' in image) return { launch: (log) => launchBuiltin(node, image, context, env, log) }
+  const root = containerRoot(node, image, context, run)
+  return { root, launch: (log, target) => startProcess(node, context, { image, root: root.root, env, log, target }) }
 }
 
 async function launchBuiltin(
@@ -111,11 +78,7 @@ async function launchBuiltin(
   const { link, node } = context
   const placement = link ? { netns: link.netns } : network.placement(node)
   const running = await image.start({
-    ...context,
-    machine,
-    api,
-    env,
-    placement,
+    ...{ ...context, machine, api, env, placement },
     log: (line) => log.write('stdout', `${line}\n`),
     stderr: (line) => log.write('stderr', `${line}\n`),
   })

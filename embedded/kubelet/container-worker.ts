@@ -5,13 +5,7 @@ import { timestamp } from '../apiserver/object-lifecycle.ts'
 import type { GuestProcess } from '../machine/machine.ts'
 import { ContainerProbes } from './container-probes.ts'
 import type { RunningContainer } from './container-process.ts'
-import {
-  goDuration,
-  launchContainer,
-  type PreparedContainer,
-  prepareContainer,
-  RestartBackoff,
-} from './container-start.ts'
+import { goDuration, type PreparedContainer, prepareContainer, RestartBackoff } from './container-start.ts'
 import { ContainerConfigError } from './environment.ts'
 import { findImage, imageList, repositoryOf } from './images/registry.ts'
 import { LogBuffer, type OutputReader } from './log-buffer.ts'
@@ -186,7 +180,7 @@ export class ContainerWorker {
     this.log = log
     const startedAt = timestamp()
     try {
-      this.running = await launchContainer(this.node, prepared, log, this.target?.())
+      this.running = await prepared.launch(log, this.target?.())
     } catch (error) {
       const message = error instanceof Error ? error.message : String(error)
       this.event('Warning', 'Failed', `Error: ${message}`)

@@ -25,7 +25,7 @@ async function syncsOf(version: string): Promise<number[]> {
   return at
 }
 
-test('up to 1.33 a second sync may follow at once; from 1.34 on minSyncPeriod lies between any two', async () => {
+test('up to 1.33 a second sync may follow immediately; from 1.34 on any two are minSyncPeriod apart', async () => {
   const gaps = (times: readonly number[]) => times.slice(1).map((time, index) => time - (times[index] ?? 0))
   const [before, now] = [await syncsOf('v1.33'), await syncsOf('v1.34')]
   expect(before[0]).toBeLessThan(100)
@@ -35,7 +35,7 @@ test('up to 1.33 a second sync may follow at once; from 1.34 on minSyncPeriod li
   expect(now.length).toBeLessThan(before.length)
 })
 
-test('it is settled when no change waits: after the sync that a change asked for, also one that failed, and when it has ended', async () => {
+test('the loop is settled if no change is pending: after its sync, even if that failed, and when the loop has ended', async () => {
   const loop = new SyncLoop({
     minIntervalMs: 1000,
     burst: 1,
@@ -64,7 +64,7 @@ test('it is settled when no change waits: after the sync that a change asked for
   expect(settled, 'nobody will sync any more').toBe(3)
 })
 
-test('changes that follow each other closely are one sync, but none waits forever', async () => {
+test('changes in quick succession are one sync, and none waits longer than a maximum', async () => {
   const began = Date.now()
   const at: number[] = []
   const loop = new SyncLoop({

@@ -3,7 +3,7 @@ import { birthMarks, clusterIdentity } from '../../grading/cluster-identity.ts'
 import { seedOf } from '../../grading/signature.ts'
 import { learnerIn } from '../../grading/variant.ts'
 import type { Submission } from '../submission/read-submission.ts'
-import { type DrawnKind, DrawnValueReader, type DrawnValues, TELLING } from './drawn-values.ts'
+import { type DrawnKind, DrawnValueReader, type DrawnValues, LEAST_SHARED } from './drawn-values.ts'
 import { listShared, publishedName, type Reuse } from './published.ts'
 import type { Flag } from './result.ts'
 
@@ -27,7 +27,7 @@ export interface Prints {
 const KEPT = 32
 const UNREPEATABLE = /^objects\.json$|\/(?:iptables-save|conntrack)$/
 /** A file of an idle node may be short enough to repeat. */
-const TELLING_BYTES = 500
+const LEAST_BYTES = 500
 
 /** The random values of a submission's cluster, from the captures that were read. */
 export function valuesOfSubmission({ captures }: Pick<Submission, 'captures'>): DrawnValues {
@@ -44,7 +44,7 @@ export function printsOf({ captures }: Submission, drawn: DrawnValues): Prints {
   const learners = new Set<string>()
   for (const submitted of captures.values()) {
     for (const [path, digest] of submitted.digests)
-      if (UNREPEATABLE.test(path) && submitted.sizeOf(path) >= TELLING_BYTES) files.add(digest.slice(0, 16))
+      if (UNREPEATABLE.test(path) && submitted.sizeOf(path) >= LEAST_BYTES) files.add(digest.slice(0, 16))
     if (!submitted.wasRead) continue
     const learner = learnerIn(submitted.capture.objects.items)
     if (learner) learners.add(learner)
@@ -100,49 +100,34 @@ export function copyFlags(submissions: readonly Compared[], { variants = false }
   const learners = new Map(submissions.map(({ learner }) => [seedOf(learner), learner]))
   return submissions.map(({ learner, seed, prints, reuse }) => {
     const flags: Flag[] = []
-    if (reuse)
-      flags.push({
-        kind: 'reused',
-        text: `It looks reused from ${publishedName(reuse.source)}: ${listShared(reuse.shared)} are the same.`,
-      })
+    const flag = (kind: Flag['kind'], text: string) => flags.push({ kind, text })
+    const same = ({ shared }: Reuse) => `${listShared(shared)} are the same.`
+    if (reuse) flag('reused', `It looks reused from ${publishedName(reuse.source)}: ${same(reuse)}`)
     const sameCluster = others(prints.clusters, clusters, learner, 1)
     if (sameCluster.length > 0)
-      flags.push({ kind: 'same cluster', text: `It was made on the same cluster as that of ${listed(sameCluster)}.` })
+      flag('same cluster', `It was made on the same cluster as that of ${listed(sameCluster)}.`)
     const sameObjects = others(prints.objects, objects, learner, SHARED_OBJECTS).filter(
       (name) => !sameCluster.includes(name),
     )
     if (sameObjects.length > 0)
-      flags.push({
-        kind: 'same objects',
-        text: `Its Pods and Services have the same UIDs as those of ${listed(sameObjects)}.`,
-      })
+      flag('same objects', `Its Pods and Services have the same UIDs as those of ${listed(sameObjects)}.`)
     const sameFiles = others(prints.files, files, learner, SHARED_FILES)
     if (sameFiles.length > 0)
-      flags.push({
-        kind: 'same captures',
-        text: `Some of its captures are identical to those of ${listed(sameFiles)}, including all counters.`,
-      })
+      flag(
+        'same captures',
+        `Some of its captures are identical to those of ${listed(sameFiles)}, including all counters.`,
+      )
     const copied = mostShared(drawnOf(prints), drawn, learner, [...sameCluster, ...sameObjects])
     if (copied)
-      flags.push({
-        kind: 'reused',
-        text: `It looks reused from the submission of ${copied.name}, or that one from it: ${listShared(copied.shared)} are the same.`,
-      })
-    if (seed !== seedOf(learner)) {
-      const owner = learners.get(seed)
-      flags.push({
-        kind: 'seed',
-        text: owner ? `Its seed is that of ${owner}.` : `Its seed is not that of ${learner}.`,
-      })
-    }
+      flag('reused', `It looks reused from the submission of ${copied.source}, or that one from it: ${same(copied)}`)
+    const owner = learners.get(seed)
+    if (seed !== seedOf(learner))
+      flag('seed', owner ? `Its seed is that of ${owner}.` : `Its seed is not that of ${learner}.`)
     const otherLearners = prints.learners.filter((name) => seedOf(name) !== seedOf(learner))
-    if (otherLearners.length > 0)
-      flags.push({ kind: 'seed', text: `Its cluster has the variant of ${listed(otherLearners)}.` })
+    if (otherLearners.length > 0) flag('seed', `Its cluster has the variant of ${listed(otherLearners)}.`)
+    const unlike = withVariant > 0 ? `, unlike those of ${withVariant} others` : ''
     if (prints.learners.length === 0 && (variants || isMostly(withVariant, dealt.size - 1)))
-      flags.push({
-        kind: 'variant',
-        text: `Its cluster has no variant: it was used without LEARNER=${learner}${withVariant > 0 ? `, unlike those of ${withVariant} others` : ''}.`,
-      })
+      flag('variant', `Its cluster has no variant: it was used without LEARNER=${learner}${unlike}.`)
     return flags
   })
 }
@@ -159,8 +144,8 @@ function mostShared(
   found: ReadonlyMap<string, Set<string>>,
   self: string,
   reported: readonly string[],
-): { name: string; shared: Reuse['shared'] } | undefined {
-  const [most] = others(values, found, self, TELLING).filter((name) => !reported.includes(name))
+): Reuse | undefined {
+  const [most] = others(values, found, self, LEAST_SHARED).filter((name) => !reported.includes(name))
   if (most === undefined) return undefined
   const shared: Reuse['shared'] = {}
   for (const value of values)
@@ -168,7 +153,7 @@ function mostShared(
       const kind = value.split(' ')[0] as DrawnKind
       shared[kind] = (shared[kind] ?? 0) + 1
     }
-  return { name: most, shared }
+  return { source: most, shared }
 }
 
 /** Print → the learners who have it. */

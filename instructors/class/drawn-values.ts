@@ -27,7 +27,7 @@ export type DrawnValues = ReadonlyMap<DrawnKind, ReadonlySet<string>>
 /**
  * Among 1,000 learners two may share one 32-bit value by chance, but not two: this many shared values, of any kind, count.
  */
-export const TELLING = 2
+export const LEAST_SHARED = 2
 
 const DIGEST_LENGTH = 12
 /** A list of fewer objects, or of objects created in fewer different seconds, may repeat by chance. */

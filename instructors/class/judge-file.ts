@@ -105,6 +105,12 @@ const TEXT = 300
 /** A learner's text for reports: no control characters, bounded length. */
 const clean = (text: string) => shortened(plainText(text), TEXT)
 
+/** The same for every text of a record; fields without one are left out. */
+function cleanTexts<Texts extends Record<string, string | undefined>>(texts: Texts): Texts {
+  const given = Object.entries(texts).filter((entry): entry is [string, string] => entry[1] !== undefined)
+  return Object.fromEntries(given.map(([name, text]) => [name, clean(text)])) as Texts
+}
+
 const specs = new Map<number, Promise<LabSpec>>()
 
 /** Reads one submission and judges it again. Never throws: errors of the file are in the result. */
@@ -149,23 +155,25 @@ function specOf(lab: number): Promise<LabSpec> {
 function gradedOf({ manifest, signature }: Submission, file: string, report: Report): Omit<Graded, 'flags'> {
   const { learner, submittedAt, cluster, answers, versions } = manifest
   const claims = new Map(manifest.steps.map(({ id, verdict }) => [id, verdict]))
+  const graded = gradedReport(report, { learner, file })
   return {
-    ...gradedReport(report, { learner, file }),
+    ...graded,
     submittedAt,
     signature,
     cluster: { driver: clean(cluster.driver), identity: cluster.identity },
-    versions: {
-      ...cleanVersions(report),
-      ...(versions.kernel === undefined ? {} : { kernel: clean(versions.kernel) }),
-    },
-    steps: report.steps.map((step) => gradedStep(step, claims.get(step.id))),
+    versions: { ...graded.versions, ...cleanTexts({ kernel: versions.kernel }) },
+    steps: graded.steps.map((step) => {
+      const claimed = claims.get(step.id)
+      return claimed === undefined ? step : { ...step, claimed }
+    }),
     answers: answers.map(({ question, answer }) => ({ question: clean(question), answer: plainText(answer) })),
   }
 }
 
 /** One report in the form of a class's results: of a capture folder or of a running cluster, without further data. */
 export function gradedReport(report: Report, { learner, file }: { learner: string; file: string }): Graded {
-  const { lab, title, score, maxScore, gradedAt, steps } = report
+  const { lab, title, score, maxScore, gradedAt, steps, source } = report
+  const { kubeProxy, mode } = report.versions
   return {
     file,
     learner,
@@ -173,49 +181,23 @@ export function gradedReport(report: Report, { learner, file }: { learner: strin
     title,
     submittedAt: gradedAt,
     counts: true,
-    signature: report.source.kind === 'cluster' ? 'live' : 'none',
-    cluster: { driver: report.source.kind === 'cluster' ? report.source.driver : '', identity: '' },
-    versions: cleanVersions(report),
+    signature: source.kind === 'cluster' ? 'live' : 'none',
+    cluster: { driver: source.kind === 'cluster' ? source.driver : '', identity: '' },
+    versions: cleanTexts({ kubeProxy, mode }),
     score,
     maxScore,
-    steps: steps.map((step) => gradedStep(step)),
+    steps: steps.map(gradedStep),
     answers: [],
     flags: [],
   }
 }
 
-function cleanVersions({ versions: { kubeProxy, mode } }: Report): Graded['versions'] {
-  return {
-    ...(kubeProxy === undefined ? {} : { kubeProxy: clean(kubeProxy) }),
-    ...(mode === undefined ? {} : { mode: clean(mode) }),
-  }
-}
-
 /** A step of a report without the lines that only its learner needs. */
-function gradedStep(step: StepReport, claimed?: GradedStep['claimed']): GradedStep {
-  const { id, title, verdict, points, maxPoints, reason, finding } = step
-  return {
-    id,
-    title,
-    verdict,
-    points,
-    maxPoints,
-    ...(claimed === undefined ? {} : { claimed }),
-    ...(reason === undefined ? {} : { reason: clean(reason) }),
-    ...(finding ? { finding: shortFinding(finding) } : {}),
-  }
-}
-
-function shortFinding(finding: NonNullable<StepReport['finding']>): NonNullable<GradedStep['finding']> {
+function gradedStep({ id, title, verdict, points, maxPoints, reason, finding }: StepReport): GradedStep {
+  const step = { id, title, verdict, points, maxPoints, ...cleanTexts({ reason }) }
+  if (!finding) return step
   const { node, look, expected, actual, why, hint } = finding
-  return {
-    ...(node === undefined ? {} : { node: clean(node) }),
-    look: clean(look),
-    expected: clean(expected),
-    actual: clean(actual),
-    why: clean(why),
-    hint: clean(hint),
-  }
+  return { ...step, finding: cleanTexts({ node, look, expected, actual, why, hint }) }
 }
 
 /** Claims of a submission that its captures do not confirm. */

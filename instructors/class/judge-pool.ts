@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import { availableParallelism } from 'node:os'
 import { basename } from 'node:path'
 import { Worker } from 'node:worker_threads'
@@ -50,7 +51,7 @@ export async function judgeAll(tasks: readonly Task[], options: PoolOptions = {}
         if (!task) continue
         thread ??= new JudgingThread(options, 'kubeconfig' in task)
         const judged = await thread.judge(task)
-        if (thread.ended) thread = undefined
+        if (thread.hasEnded) thread = undefined
         results[index] = judged
         options.onJudged?.(judged, ++done)
       }
@@ -64,9 +65,9 @@ export async function judgeAll(tasks: readonly Task[], options: PoolOptions = {}
 }
 
 class JudgingThread {
-  ended = false
+  hasEnded = false
   readonly #worker: Worker
-  readonly #ready: Promise<void>
+  readonly #ready: Promise<unknown>
   readonly #deadlineMs: number
   readonly #memoryMb: number
 
@@ -81,46 +82,37 @@ class JudgingThread {
       workerData: { key, word, live },
       resourceLimits: { maxOldGenerationSizeMb: memoryMb },
     })
-    // The time limit of the first task begins after the checks are loaded.
-    this.#ready = new Promise((resolve) => this.#worker.once('message', () => resolve()))
+    // An error that comes between two tasks ends the thread; the next task finds it ended.
     this.#worker.on('error', () => undefined)
+    this.#ready = once(this.#worker, 'message')
+    this.#ready.catch(() => undefined)
   }
 
   async judge(task: Task): Promise<Judged> {
-    const file = basename('file' in task ? task.file : task.kubeconfig)
-    const gone = new Promise<Judged>((resolve) => {
-      this.#worker.once('error', (error: NodeJS.ErrnoException) => {
-        this.ended = true
-        resolve({ file, refused: this.#sentence(error) })
-      })
-    })
-    const first = await Promise.race([this.#ready, gone])
-    if (first) return first
-    let timer: NodeJS.Timeout | undefined
-    const deadline = new Promise<'late'>((resolve) => {
-      timer = setTimeout(() => resolve('late'), this.#deadlineMs)
-    })
-    const answer = new Promise<Judged>((resolve) => this.#worker.once('message', resolve))
-    this.#worker.postMessage(task)
-    const judged = await Promise.race([answer, gone, deadline])
-    clearTimeout(timer)
-    this.#worker.removeAllListeners('message')
-    this.#worker.removeAllListeners('error')
-    this.#worker.on('error', () => undefined)
-    if (judged !== 'late') return judged
-    await this.end()
-    const what = 'file' in task ? 'It was not judged' : 'The cluster did not respond'
-    return { file, refused: `${what} in ${this.#deadlineMs / 1000} s.` }
+    try {
+      // The time limit of the first task begins after the checks are loaded.
+      await this.#ready
+      const answer = once(this.#worker, 'message', { signal: AbortSignal.timeout(this.#deadlineMs) })
+      this.#worker.postMessage(task)
+      const [judged] = await answer
+      return judged
+    } catch (error) {
+      await this.end()
+      const file = basename('file' in task ? task.file : task.kubeconfig)
+      return { file, refused: this.#sentence(task, error) }
+    }
   }
 
   async end(): Promise<void> {
-    this.ended = true
+    this.hasEnded = true
     await this.#worker.terminate()
   }
 
-  #sentence(error: NodeJS.ErrnoException): string {
-    if (error.code === 'ERR_WORKER_OUT_OF_MEMORY')
-      return `It needs more than ${this.#memoryMb} MB of memory to be judged.`
-    return `The grader could not judge it (${error.message.split('\n')[0]}).`
+  #sentence(task: Task, error: unknown): string {
+    const { name, code, message } = error as NodeJS.ErrnoException
+    if (name === 'AbortError')
+      return `${'file' in task ? 'It was not judged' : 'The cluster did not respond'} in ${this.#deadlineMs / 1000} s.`
+    if (code === 'ERR_WORKER_OUT_OF_MEMORY') return `It needs more than ${this.#memoryMb} MB of memory to be judged.`
+    return `The grader could not judge it (${message.split('\n')[0]}).`
   }
 }

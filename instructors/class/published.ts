@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { projectRoot } from '../../host/layout.ts'
-import { DRAWN_KINDS, type DrawnKind, type DrawnValues, TELLING } from './drawn-values.ts'
+import { DRAWN_KINDS, type DrawnKind, type DrawnValues, LEAST_SHARED } from './drawn-values.ts'
 
 /** A published file or folder of this repository with values that a submission shares, and how many of each kind. */
 export interface Reuse {
@@ -33,7 +33,7 @@ export function reuseOfPublished(values: DrawnValues): Reuse | undefined {
       }
   const [most] = [...found]
     .map(([source, shared]): Reuse => ({ source, shared }))
-    .filter(({ shared }) => countOf(shared) >= TELLING)
+    .filter(({ shared }) => countOf(shared) >= LEAST_SHARED)
     .sort((a, b) => countOf(b.shared) - countOf(a.shared) || (a.source < b.source ? -1 : 1))
   return most
 }

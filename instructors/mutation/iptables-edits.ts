@@ -1,4 +1,4 @@
-import { type FileEdit, isLearnersRule } from './mutation.ts'
+import { type EditPlace, type FileEdit, isLearnersRule, lineEdits } from './mutation.ts'
 
 /** A rule in the text of iptables-save. */
 interface RuleLine {
@@ -12,36 +12,34 @@ interface RuleLine {
 const FOREIGN = /^(?!KUBE-)/
 const KUBELET = /^KUBE-(?:KUBELET-CANARY|IPTABLES-HINT)$/
 
-/** One alteration of a rule: its name, and the changed rule. */
-const ALTERATIONS: readonly [
-  operator: string,
-  pattern: RegExp,
-  replacement: string | ((...found: string[]) => string),
-][] = [
-  ['alter target', /-j (?:KUBE-MARK-MASQ|MASQUERADE|ACCEPT|DNAT|MARK|KUBE-SEP-\w+|KUBE-SVC-\w+)\b.*$/, '-j RETURN'],
-  ['alter verdict', /-j (?:DROP|REJECT)\b.*$/, '-j ACCEPT'],
-  ['lose target', / -j (?:DROP|REJECT)\b.*$/, ''],
-  ['alter port', /--dport (\d+)/, (_all, port = '') => `--dport ${Number(port) + 1}`],
-  ['alter destination', /-d (\d+\.\d+)\.\d+\.\d+\/32/, '-d $1.99.99/32'],
-  [
-    'alter backend',
-    /--to-destination (\S+):(\d+)/,
-    (_all, ip = '', port = '') => `--to-destination ${ip}:${Number(port) + 1}`,
-  ],
-  ['alter source', /! -s \S+/, '! -s 192.0.2.0/24'],
-  ['lose negation', /! -s/, '-s'],
-  ['alter probability', /--probability [\d.]+/, '--probability 0.90000000000'],
-  ['alter mark', /--set-xmark 0x4000\/0x4000/, '--set-xmark 0x2000/0x2000'],
-  ['alter mark match', /--mark 0x4000\/0x4000/, '--mark 0x2000/0x2000'],
-  ['alter mark clearing', /--xor-mark 0x4000|--set-xmark 0x4000\/0x0/, '--set-xmark 0x0/0x0'],
-  ['alter set', /--match-set KUBE-[\w-]+/, '--match-set KUBE-OTHER'],
-  ['alter set direction', /--match-set (\S+) dst/, '--match-set $1 src'],
-  ['alter protocol', /-p tcp/, '-p udp'],
-  ['alter address type', /--dst-type LOCAL/, '--dst-type BROADCAST'],
-  ['alter state', /--ctstate \S+/, '--ctstate UNTRACKED'],
-  ['lose --random-fully', / --random-fully/, ''],
-  ['add a condition', /^((?:\[\d+:\d+\] )?-A \S+) /, '$1 -i eth9 '],
-]
+const replaced = (pattern: RegExp, replacement: string) => (rule: string) => rule.replace(pattern, replacement)
+const incremented = (number: RegExp) => (rule: string) => rule.replace(number, (found) => String(Number(found) + 1))
+
+/** The alterations of a rule by their names. */
+const ALTERATIONS: Readonly<Record<string, (rule: string) => string>> = {
+  'alter target': replaced(
+    /-j (?:KUBE-MARK-MASQ|MASQUERADE|ACCEPT|DNAT|MARK|KUBE-SEP-\w+|KUBE-SVC-\w+)\b.*$/,
+    '-j RETURN',
+  ),
+  'alter verdict': replaced(/-j (?:DROP|REJECT)\b.*$/, '-j ACCEPT'),
+  'lose target': replaced(/ -j (?:DROP|REJECT)\b.*$/, ''),
+  'alter port': incremented(/(?<=--dport )\d+/),
+  'alter destination': replaced(/-d (\d+\.\d+)\.\d+\.\d+\/32/, '-d $1.99.99/32'),
+  'alter backend': incremented(/(?<=--to-destination \S+:)\d+/),
+  'alter source': replaced(/! -s \S+/, '! -s 192.0.2.0/24'),
+  'lose negation': replaced(/! -s/, '-s'),
+  'alter probability': replaced(/--probability [\d.]+/, '--probability 0.90000000000'),
+  'alter mark': replaced(/--set-xmark 0x4000\/0x4000/, '--set-xmark 0x2000/0x2000'),
+  'alter mark match': replaced(/--mark 0x4000\/0x4000/, '--mark 0x2000/0x2000'),
+  'alter mark clearing': replaced(/--xor-mark 0x4000|--set-xmark 0x4000\/0x0/, '--set-xmark 0x0/0x0'),
+  'alter set': replaced(/--match-set KUBE-[\w-]+/, '--match-set KUBE-OTHER'),
+  'alter set direction': replaced(/--match-set (\S+) dst/, '--match-set $1 src'),
+  'alter protocol': replaced(/-p tcp/, '-p udp'),
+  'alter address type': replaced(/--dst-type LOCAL/, '--dst-type BROADCAST'),
+  'alter state': replaced(/--ctstate \S+/, '--ctstate UNTRACKED'),
+  'lose --random-fully': replaced(/ --random-fully/, ''),
+  'add a condition': replaced(/^((?:\[\d+:\d+\] )?-A \S+) /, '$1 -i eth9 '),
+}
 
 /** Yields every single change of a rule, chain or policy of kube-proxy or the learner, in an iptables-save text. */
 export function* iptablesEdits(text: string): Generator<FileEdit> {
@@ -58,116 +56,90 @@ export function* iptablesEdits(text: string): Generator<FileEdit> {
 const isOwn = (chain: string) => chain.startsWith('KUBE-') && !KUBELET.test(chain)
 
 function readRules(lines: readonly string[]): RuleLine[] {
-  let table = ''
-  return lines.flatMap((text, at) => {
-    if (text.startsWith('*')) table = text.slice(1).trim()
-    const chain = /^(?:\[\d+:\d+\] )?-A (\S+)/.exec(text)?.[1]
+  return linesOfTables(lines).flatMap(({ at, table, line }) => {
+    const chain = /^(?:\[\d+:\d+\] )?-A (\S+)/.exec(line)?.[1]
     if (chain === undefined) return []
-    return [{ at, table, chain, text, target: /-[jg] (\S+)/.exec(text)?.[1] ?? '' }]
+    return [{ at, table, chain, text: line, target: /-[jg] (\S+)/.exec(line)?.[1] ?? '' }]
   })
 }
 
 function* ruleEdits(lines: readonly string[], rules: readonly RuleLine[], rule: RuleLine): Generator<FileEdit> {
   const { at, table, chain, text, target } = rule
   const words = FOREIGN.test(chain) && isOwn(target) ? [chain, target] : [chain]
-  const about = { place: `${table} ${chain}`, words, detail: specOf(text) }
-  const put = (...instead: string[]) => lines.toSpliced(at, 1, ...instead).join('\n')
-  yield { ...about, operator: 'drop rule', edit: () => put() }
-  yield { ...about, operator: 'duplicate rule', edit: () => put(text, text) }
+  const place = { place: `${table} ${chain}`, words, detail: specOf(text) }
+  const altered = Object.entries(ALTERATIONS).map(([operator, alter]) => [operator, [alter(text)]])
+  yield* lineEdits(lines, at, place, {
+    'drop rule': [],
+    'duplicate rule': [text, text],
+    ...Object.fromEntries(altered),
+  })
   const next = rules.find((other) => other.at === at + 1 && other.chain === chain && other.table === table)
-  if (next && specOf(next.text) !== specOf(text)) {
-    const swapped = lines
-      .with(at, next.text)
-      .with(at + 1, text)
-      .join('\n')
-    yield { ...about, operator: 'reorder rules', edit: () => swapped }
-  }
-  for (const [operator, pattern, replacement] of ALTERATIONS) {
-    const altered =
-      typeof replacement === 'string' ? text.replace(pattern, replacement) : text.replace(pattern, replacement)
-    if (altered !== text) yield { ...about, operator, edit: () => put(altered) }
-  }
+  if (next && specOf(next.text) !== specOf(text))
+    yield { ...place, operator: 'reorder rules', edit: () => lines.toSpliced(at, 2, next.text, text).join('\n') }
 }
 
 const specOf = (text: string) => text.replace(/^\[\d+:\d+\] /, '')
 
 function* chainEdits(lines: readonly string[], rules: readonly RuleLine[]): Generator<FileEdit> {
-  let table = ''
-  for (const line of lines) {
-    if (line.startsWith('*')) table = line.slice(1).trim()
+  const without = (gone: ReadonlySet<number>) => () => lines.filter((_, at) => !gone.has(at)).join('\n')
+  for (const { at, table, line } of linesOfTables(lines)) {
     const chain = /^:(KUBE-\S+) /.exec(line)?.[1]
     if (chain === undefined || !isOwn(chain)) continue
-    const here = table
-    const gone = new Set(
-      rules
-        .filter((rule) => rule.table === here && (rule.chain === chain || rule.target === chain))
-        .map(({ at }) => at),
-    )
-    const declared = lines.indexOf(line, lines.indexOf(`*${here}`))
-    const about = { place: `${here} ${chain}`, words: [chain], detail: `:${chain}` }
-    yield {
-      ...about,
-      operator: 'drop chain',
-      edit: () => lines.filter((_, at) => at !== declared && !gone.has(at)).join('\n'),
-    }
-    const body = rules.filter((rule) => rule.table === here && rule.chain === chain)
-    const first = body[0]
+    const place = { place: `${table} ${chain}`, words: [chain], detail: `:${chain}` }
+    const here = rules.filter((rule) => rule.table === table)
+    const body = here.filter((rule) => rule.chain === chain).map((rule) => rule.at)
+    const jumps = here.filter(({ target }) => target === chain).map((rule) => rule.at)
+    yield { ...place, operator: 'drop chain', edit: without(new Set([at, ...body, ...jumps])) }
+    const [first] = body
     if (first === undefined) continue
-    const emptied = new Set(body.map(({ at }) => at))
-    yield { ...about, operator: 'empty chain', edit: () => lines.filter((_, at) => !emptied.has(at)).join('\n') }
-    yield {
-      ...about,
-      operator: 'insert rule',
-      edit: () => lines.toSpliced(first.at, 0, `-A ${chain} -j RETURN`).join('\n'),
-    }
+    yield { ...place, operator: 'empty chain', edit: without(new Set(body)) }
+    yield insertion('insert rule', place, lines, first, `-A ${chain} -j RETURN`)
   }
-  const nat = lines.indexOf('*nat')
-  const stale = ':KUBE-SVC-AAAAAAAAAAAAAAAA - [0:0]'
-  if (nat !== -1)
-    yield {
-      operator: 'add stale chain',
-      place: 'nat KUBE-SVC-AAAAAAAAAAAAAAAA',
-      detail: stale,
-      words: ['KUBE-SVC-AAAAAAAAAAAAAAAA'],
-      edit: () => lines.toSpliced(nat + 1, 0, stale).join('\n'),
-    }
+  const stale = { place: 'nat KUBE-SVC-AAAAAAAAAAAAAAAA', words: ['KUBE-SVC-AAAAAAAAAAAAAAAA'] }
+  const line = ':KUBE-SVC-AAAAAAAAAAAAAAAA - [0:0]'
+  if (lines.includes('*nat'))
+    yield insertion('add stale chain', { ...stale, detail: line }, lines, lines.indexOf('*nat') + 1, line)
 }
 
+/** The lines of an iptables-save text, each with its table. */
+function linesOfTables(lines: readonly string[]): { at: number; table: string; line: string }[] {
+  let table = ''
+  return lines.map((line, at) => {
+    if (line.startsWith('*')) table = line.slice(1).trim()
+    return { at, table, line }
+  })
+}
+
+const insertion = (
+  operator: string,
+  place: EditPlace,
+  lines: readonly string[],
+  at: number,
+  line: string,
+): FileEdit => ({ ...place, operator, edit: () => lines.toSpliced(at, 0, line).join('\n') })
+
 /** Rules outside kube-proxy's tables that drop some or all Service packets. */
-const TAKING_RULES = [
+const DROPPING_RULES = [
   '-A PREROUTING -p tcp -m statistic --mode random --probability 0.10000000009 -j DROP',
   '-A PREROUTING -d 10.96.0.0/16 -j DROP',
 ]
 
 /** Policies of the built-in chains, and foreign rules in front of kube-proxy's. */
 function* builtInEdits(lines: readonly string[], rules: readonly RuleLine[]): Generator<FileEdit> {
-  let table = ''
-  for (const [at, line] of lines.entries()) {
-    if (line.startsWith('*')) table = line.slice(1).trim()
+  for (const { at, table, line } of linesOfTables(lines)) {
     const chain = /^:(INPUT|FORWARD|OUTPUT) ACCEPT/.exec(line)?.[1]
     if (chain === undefined || table !== 'filter') continue
-    yield {
-      operator: 'alter policy',
-      place: `filter ${chain}`,
-      detail: `${chain} DROP`,
-      words: [chain],
-      edit: () => lines.with(at, line.replace('ACCEPT', 'DROP')).join('\n'),
-    }
+    const place = { place: `filter ${chain}`, words: [chain], detail: `${chain} DROP` }
+    yield* lineEdits(lines, at, place, { 'alter policy': [line.replace('ACCEPT', 'DROP')] })
   }
-  const mangle = lines.indexOf('COMMIT', lines.indexOf('*mangle'))
-  for (const rule of lines.includes('*mangle') ? TAKING_RULES : [])
-    yield {
-      operator: 'take packets',
-      place: 'mangle PREROUTING',
-      words: ['PREROUTING'],
-      detail: rule,
-      edit: () => lines.toSpliced(mangle, 0, rule).join('\n'),
-    }
+  const mangle = { place: 'mangle PREROUTING', words: ['PREROUTING'] }
+  const commit = lines.indexOf('COMMIT', lines.indexOf('*mangle'))
+  for (const rule of lines.includes('*mangle') ? DROPPING_RULES : [])
+    yield insertion('take packets', { ...mangle, detail: rule }, lines, commit, rule)
   for (const chain of ['PREROUTING', 'OUTPUT', 'POSTROUTING']) {
     const jump = rules.find((rule) => rule.table === 'nat' && rule.chain === chain && isOwn(rule.target))
-    if (!jump) continue
-    const about = { place: `nat ${chain}`, words: [chain] }
     const rule = `-A ${chain} -p tcp -j ACCEPT`
-    yield { ...about, operator: 'insert rule', detail: rule, edit: () => lines.toSpliced(jump.at, 0, rule).join('\n') }
+    const place = { place: `nat ${chain}`, words: [chain], detail: rule }
+    if (jump) yield insertion('insert rule', place, lines, jump.at, rule)
   }
 }

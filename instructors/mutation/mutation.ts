@@ -23,6 +23,21 @@ export interface FileEdit extends Omit<Mutation, 'apply' | 'node'> {
   edit(text: string): string
 }
 
+/** What an edit is about; several edits of one place share it. */
+export type EditPlace = Omit<FileEdit, 'operator' | 'edit'>
+
+/** The edits of one line: each alteration with the lines that replace it. One that changes nothing is left out. */
+export function* lineEdits(
+  lines: readonly string[],
+  at: number,
+  place: EditPlace,
+  alterations: Readonly<Record<string, readonly string[]>>,
+): Generator<FileEdit> {
+  for (const [operator, instead] of Object.entries(alterations))
+    if (instead.length !== 1 || instead[0] !== lines[at])
+      yield { ...place, operator, edit: () => lines.toSpliced(at, 1, ...instead).join('\n') }
+}
+
 /** The capture with one file of one node changed; undefined when the change changes nothing. */
 export function onNode(node: string, file: string, { edit, ...about }: FileEdit): Mutation {
   return {

@@ -1,10 +1,13 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import type { Capture } from '../../cluster/capture-folder.ts'
 import { foreignRules } from '../../course/incident/baseline.ts'
 import { INCIDENT_KEY, isIncidentNote, seal, unseal } from '../../course/incident/incident-note.ts'
 import { INCIDENT_LAB } from '../../course/incident/shop.ts'
-import { notesName } from '../../grading/lab-notes.ts'
+import type { ApiObject } from '../../grading/api-object.ts'
+import { notesOf } from '../../grading/lab-notes.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
-import { FOREIGN_RULES, type ForeignRules } from './foreign-rules.ts'
+import { projectRoot } from '../../host/layout.ts'
 import { isLearnersRule } from './mutation.ts'
 
 /** A change that keeps a good capture good: every passing step must still pass. */
@@ -22,28 +25,33 @@ function seededNumbers(seed: number): () => number {
   }
 }
 
-const rulesOf = (wanted: (rules: ForeignRules) => boolean) => (capture: Capture) =>
-  asBeforeIncident(file('iptables-save', (text) => withRules(text, FOREIGN_RULES.filter(wanted)))(capture))
+/**
+ * Rules that other software keeps in the tables that kube-proxy writes to, as scripts of iptables-restore, by who writes them.
+ */
+const FOREIGN_RULES: readonly (readonly [who: string, script: string])[] = readFileSync(
+  join(projectRoot, 'instructors/mutation/foreign-rules.iptables'),
+  'utf8',
+)
+  .split(/^# /m)
+  .slice(1)
+  .map((part) => [part.slice(0, part.indexOf('\n')), part.slice(part.indexOf('\n') + 1)])
+
+const rulesOf =
+  (...scripts: string[]) =>
+  (capture: Capture) =>
+    asBeforeIncident(file('iptables-save', (text) => withRules(text, scripts))(capture))
 
 /** Meaningless differences between good clusters, and rules, sets and links of other software. */
 export function noise(seed: number): Noise[] {
   const random = seededNumbers(seed)
-  const foreign = [...new Set(FOREIGN_RULES.map(({ who }) => who))]
+  const upTo = (most: number) => Math.floor(random() * most)
+  const inAnotherOrder = (what: string, name: string, pattern: RegExp) => ({
+    what: `${what} in another order`,
+    apply: file(name, (text) => shuffledRuns(text, pattern, random)),
+  })
   return [
-    {
-      what: 'other counters',
-      apply: file('iptables-save', (text) =>
-        withoutLearnersRules(
-          text,
-          /\[\d+:\d+\]/,
-          () => `[${Math.floor(random() * 1e6)}:${Math.floor(random() * 1e9)}]`,
-        ),
-      ),
-    },
-    {
-      what: 'no counters',
-      apply: file('iptables-save', (text) => withoutLearnersRules(text, /^\[\d+:\d+\] /, () => '')),
-    },
+    { what: 'other counters', apply: counters(/\[\d+:\d+\]/, () => `[${upTo(1e6)}:${upTo(1e9)}]`) },
+    { what: 'no counters', apply: counters(/^\[\d+:\d+\] /, () => '') },
     {
       what: 'comments of another tool',
       apply: file(
@@ -53,8 +61,8 @@ export function noise(seed: number): Noise[] {
       ),
     },
     { what: 'tables in another order', apply: file('iptables-save', (text) => tablesOf(text).reverse().join('')) },
-    { what: 'chains in another order', apply: file('iptables-save', (text) => shuffledRuns(text, /^:KUBE-/, random)) },
-    { what: 'members in another order', apply: file('ipset-save', (text) => shuffledRuns(text, /^add /, random)) },
+    inAnotherOrder('chains', 'iptables-save', /^:KUBE-/),
+    inAnotherOrder('members', 'ipset-save', /^add /),
     {
       what: 'other hash values',
       apply: file('ipset-save', (text) =>
@@ -68,10 +76,7 @@ export function noise(seed: number): Noise[] {
       what: 'virtual servers in another order',
       apply: file('ipvsadm-save', (text) => shuffled(text.split(/(?=^-A )/m), random).join('')),
     },
-    {
-      what: 'real servers in another order',
-      apply: file('ipvsadm-save', (text) => shuffledRuns(text, /^-a /, random)),
-    },
+    inAnotherOrder('real servers', 'ipvsadm-save', /^-a /),
     { what: 'addresses in another order', apply: file('ip-addr.json', (text) => shuffledAddresses(text, random)) },
     { what: 'links of others', apply: file('ip-addr.json', withLinks) },
     {
@@ -85,17 +90,9 @@ export function noise(seed: number): Noise[] {
         objects: { ...capture.objects, items: shuffled(capture.objects.items, random) },
       }),
     },
-    {
-      what: 'sets of others',
-      apply: (capture) =>
-        file(
-          'ipset-save',
-          (text) =>
-            `${text.trimEnd()}\ncreate f2b-sshd hash:ip family inet hashsize 1024 maxelem 65536\nadd f2b-sshd 198.51.100.7\n`,
-        )(capture),
-    },
-    ...foreign.map((who) => ({ what: `rules of ${who}`, apply: rulesOf((rules) => rules.who === who) })),
-    { what: 'rules of all of them', apply: rulesOf(() => true) },
+    { what: 'sets of others', apply: file('ipset-save', (text) => `${text.trimEnd()}\n${OTHER_SET}`) },
+    ...FOREIGN_RULES.map(([who, script]) => ({ what: `rules of ${who}`, apply: rulesOf(script) })),
+    { what: 'rules of all of them', apply: rulesOf(...FOREIGN_RULES.map(([, script]) => script)) },
   ]
 }
 
@@ -110,11 +107,14 @@ function file(name: string, edit: (text: string) => string) {
   })
 }
 
-/** Replaces in every line except the learner's own rules, whose counters lab 1 uses. */
-function withoutLearnersRules(text: string, pattern: RegExp, replacement: () => string): string {
-  const lines = text.split('\n')
-  return lines.map((line) => (isLearnersRule(line) ? line : line.replace(pattern, replacement))).join('\n')
-}
+/** Replaces counters in every line except the learner's own rules, which lab 1 reads. */
+const counters = (pattern: RegExp, replacement: () => string) =>
+  file('iptables-save', (text) =>
+    text
+      .split('\n')
+      .map((line) => (isLearnersRule(line) ? line : line.replace(pattern, replacement)))
+      .join('\n'),
+  )
 
 const tablesOf = (text: string) => text.split(/(?<=^COMMIT\n)/m)
 
@@ -146,6 +146,8 @@ function shuffledAddresses(text: string, random: () => number): string {
   )
 }
 
+const OTHER_SET = 'create f2b-sshd hash:ip family inet hashsize 1024 maxelem 65536\nadd f2b-sshd 198.51.100.7\n'
+
 /** TEST-NET-1 (RFC 5737): an address that a user added to a dummy device. */
 const OTHER_ADDRESS = '192.0.2.9'
 
@@ -171,35 +173,27 @@ function withLinks(text: string): string {
 const withVirtualServer = (text: string) =>
   `${text.trimEnd()}\n-A -t ${OTHER_ADDRESS}:8080 -s rr\n-a -t ${OTHER_ADDRESS}:8080 -r 192.0.2.10:80 -m -w 1\n`.trimStart()
 
-/** Adds chains and rules as iptables-save would list them: chains first, rules of a chain in their order. */
-function withRules(text: string, foreign: readonly ForeignRules[]): string {
+/** Adds the rules of a script to each table, as iptables-save lists them after `iptables-restore --noflush`. */
+function withRules(text: string, scripts: readonly string[]): string {
   return tablesOf(text)
     .map((tableText) => {
-      const table = /^\*(\w+)$/m.exec(tableText)?.[1]
-      return foreign.filter((rules) => rules.table === table).reduce(withTableRules, tableText)
+      const table = /^\*\w+\n/m.exec(tableText)?.[0]
+      if (table === undefined) return tableText
+      const lines = scripts.flatMap((script) => script.split(table)[1]?.split(/^\*/m)[0]?.split('\n') ?? [])
+      return lines.reduce(withRule, tableText)
     })
     .join('')
 }
 
-function withTableRules(text: string, { chains, rules, onTop, below }: ForeignRules): string {
+/** Adds a chain, a rule on top of its chain (-I), or one at its end (-A). */
+function withRule(text: string, line: string): string {
   const lines = text.split('\n')
-  const ruleOf = (chain: string) => (line: string) => line.replace(/^\[\d+:\d+\] /, '').startsWith(`-A ${chain} `)
-  const firstRule = () => {
-    const at = lines.findIndex((line) => /^(?:\[\d+:\d+\] )?-A /.test(line))
-    return at === -1 ? lines.indexOf('COMMIT') : at
-  }
-  for (const rule of below) {
-    const chain = rule.split(' ')[1] ?? ''
-    const last = lines.findLastIndex(ruleOf(chain))
-    lines.splice(last === -1 ? firstRule() : last + 1, 0, rule)
-  }
-  for (const rule of onTop.toReversed()) {
-    const first = lines.findIndex(ruleOf(rule.split(' ')[1] ?? ''))
-    lines.splice(first === -1 ? firstRule() : first, 0, rule)
-  }
-  lines.splice(lines.indexOf('COMMIT'), 0, ...rules)
-  const declared = chains.filter((chain) => !lines.some((line) => line.startsWith(`:${chain} `)))
-  lines.splice(firstRule(), 0, ...declared.map((chain) => `:${chain} - [0:0]`))
+  const [verb = '', chain = ''] = line.split(' ')
+  const isOfChain = (other: string) => other.replace(/^\[\d+:\d+\] /, '').startsWith(`-A ${chain} `)
+  const at = verb === '-I' ? lines.findIndex(isOfChain) : lines.findLastIndex(isOfChain) + 1
+  if (verb.startsWith(':') && !lines.some((other) => other.startsWith(`${verb} `)))
+    lines.splice(lines.findIndex((other) => other.startsWith('*')) + 1, 0, `${verb} - [0:0]`)
+  else if (chain !== '') lines.splice(at > 0 ? at : lines.indexOf('COMMIT'), 0, line.replace(/^-I/, '-A'))
   return lines.join('\n')
 }
 
@@ -208,28 +202,16 @@ function withTableRules(text: string, { chains, rules, onTop, below }: ForeignRu
  * by the noise would be a true alarm. A capture without an incident is returned unchanged.
  */
 function asBeforeIncident(capture: Capture): Capture {
-  const items = capture.objects.items.map((item) => (isNotes(item) ? resealed(item, capture) : item))
+  const notes = notesOf(capture.objects.items, INCIDENT_LAB)
+  const items = capture.objects.items.map((item) => (notes && item === notes ? resealed(notes, capture) : item))
   return { ...capture, objects: { ...capture.objects, items } }
 }
 
-interface Notes {
-  data: Record<string, string>
-}
-
-function resealed(notes: Notes, capture: Capture): Notes {
-  const note: unknown = JSON.parse(notes.data[INCIDENT_KEY] ?? 'null')
+function resealed(notes: ApiObject, capture: Capture): ApiObject {
+  const note: unknown = JSON.parse(notes.data?.[INCIDENT_KEY] ?? 'null')
   const secret = isIncidentNote(note) ? unseal(note.sealed) : undefined
   if (!isIncidentNote(note) || !secret) return notes
   const foreign = Object.fromEntries(new Snapshot(capture).nodes.map((node) => [node.name, foreignRules(node)]))
   const sealed = seal({ ...secret, baseline: { ...secret.baseline, foreign } })
   return { ...notes, data: { ...notes.data, [INCIDENT_KEY]: JSON.stringify({ ...note, sealed }) } }
 }
-
-const isRecord = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null
-
-const isNotes = (item: unknown): item is Notes =>
-  isRecord(item) &&
-  item.kind === 'ConfigMap' &&
-  isRecord(item.metadata) &&
-  item.metadata.name === notesName(INCIDENT_LAB) &&
-  isRecord(item.data)

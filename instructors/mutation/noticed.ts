@@ -2,7 +2,7 @@ import { DIAGNOSIS } from '../../course/incident/incident-note.ts'
 import { INCIDENT_LAB } from '../../course/incident/shop.ts'
 import type { StepOutcome } from '../../grading/failure.ts'
 import { judgeRound } from '../../grading/judge.ts'
-import { NOTES_NAMESPACE, notesName } from '../../grading/lab-notes.ts'
+import { notesName, notesOf } from '../../grading/lab-notes.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
 import type { GoodCapture } from './good-captures.ts'
 import type { Mutation } from './mutation.ts'
@@ -32,21 +32,13 @@ export async function notesAlone(good: GoodCapture, { place }: Mutation): Promis
 export const notesPlace = (lab: number) => `ConfigMap ${notesName(lab)}`
 
 async function passesByNotesAlone({ spec, capture, passing }: GoodCapture): Promise<boolean> {
-  const items = capture.objects.items.filter((item) => isNotes(item, notesName(spec.lab.number)))
+  const notes = notesOf(capture.objects.items, spec.lab.number)
+  const items = notes ? [notes] : []
   const nodes = capture.nodes.map(({ name }) => ({ name, files: new Map<string, string>() }))
   const bare = { objects: { ...capture.objects, items }, nodes }
   const outcomes = await judgeRound(spec, new Snapshot(bare), undefined, passing)
   return outcomes.every(({ verdict }) => verdict === 'passed')
 }
-
-const isRecord = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null
-
-const isNotes = (item: unknown, name: string): boolean =>
-  isRecord(item) &&
-  item.kind === 'ConfigMap' &&
-  isRecord(item.metadata) &&
-  item.metadata.name === name &&
-  item.metadata.namespace === NOTES_NAMESPACE
 
 /** The verdicts after a mutation of the steps that pass on the good capture. */
 interface Notice {

@@ -96,82 +96,65 @@ function replaced(at: number, ...instead: unknown[]) {
 
 const nameOf = ({ name, namespace }: z.infer<typeof metadata>) => `${namespace ?? ''}/${name}`
 
+/** An edit of a copy of the object at this place. */
+const edited =
+  <Item>(at: number, item: Item) =>
+  (edit: (copy: Item) => void) => {
+    const copy = structuredClone(item)
+    edit(copy)
+    return replaced(at, copy)
+  }
+
 function* serviceMutations(at: number, service: z.infer<typeof serviceSchema>): Generator<Mutation> {
   const { clusterIP = '', ports } = service.spec
   const [port] = ports
   if (clusterIP === '' || clusterIP === 'None' || !port) return
-  const place = `Service ${nameOf(service.metadata)}`
-  const words = [
-    clusterIP,
-    service.metadata.name,
-    ...ports.flatMap(({ nodePort }) => (nodePort ? [String(nodePort)] : [])),
-  ]
-  const about = { place, words, detail: `${clusterIP}:${port.port}` }
-  const copy = () => structuredClone(service)
+  const nodePorts = ports.flatMap(({ nodePort }) => (nodePort ? [String(nodePort)] : []))
+  const words = [clusterIP, service.metadata.name, ...nodePorts]
+  const about = { place: `Service ${nameOf(service.metadata)}`, words, detail: `${clusterIP}:${port.port}` }
+  const changed = edited(at, service)
   yield { ...about, words: [...words, 'no such Service'], operator: 'drop Service', apply: replaced(at) }
-  const moved = copy()
-  moved.spec.clusterIP = '10.96.95.95'
-  if (moved.spec.clusterIPs) moved.spec.clusterIPs = ['10.96.95.95']
-  yield { ...about, words: [...words, '10.96.95.95'], operator: 'alter clusterIP', apply: replaced(at, moved) }
+  const moved = changed(({ spec }) => {
+    spec.clusterIP = '10.96.95.95'
+    if (spec.clusterIPs) spec.clusterIPs = ['10.96.95.95']
+  })
+  yield { ...about, words: [...words, '10.96.95.95'], operator: 'alter clusterIP', apply: moved }
   for (const [index, { port: number, nodePort }] of ports.entries()) {
-    const shifted = copy()
-    const entry = shifted.spec.ports[index]
-    if (entry) entry.port = number + 1
-    yield { ...about, operator: 'alter port', detail: `${clusterIP}:${number}`, apply: replaced(at, shifted) }
+    const shifted = changed(({ spec }) => Object.assign(spec.ports[index] ?? {}, { port: number + 1 }))
+    yield { ...about, operator: 'alter port', detail: `${clusterIP}:${number}`, apply: shifted }
     if (!nodePort) continue
-    const other = copy()
-    const changed = other.spec.ports[index]
-    if (changed) changed.nodePort = nodePort === 30_001 ? 30_002 : 30_001
-    yield {
-      ...about,
-      words: [...words, '30001', '30002'],
-      operator: 'alter nodePort',
-      detail: String(nodePort),
-      apply: replaced(at, other),
-    }
+    const other = { nodePort: nodePort === 30_001 ? 30_002 : 30_001 }
+    const apply = changed(({ spec }) => Object.assign(spec.ports[index] ?? {}, other))
+    const found = { words: [...words, '30001', '30002'], detail: String(nodePort) }
+    yield { ...about, ...found, operator: 'alter nodePort', apply }
   }
-  const sticky = copy()
-  sticky.spec.sessionAffinity = 'ClientIP'
-  sticky.spec.sessionAffinityConfig = { clientIP: { timeoutSeconds: 10_800 } }
-  yield { ...about, operator: 'alter affinity', apply: replaced(at, sticky) }
+  const affinity = { sessionAffinity: 'ClientIP', sessionAffinityConfig: { clientIP: { timeoutSeconds: 10_800 } } }
+  const sticky = changed(({ spec }) => Object.assign(spec, affinity))
+  yield { ...about, operator: 'alter affinity', apply: sticky }
 }
 
+const NOT_READY = { ready: false, serving: false, terminating: false }
+
 function* sliceMutations(at: number, slice: z.infer<typeof sliceSchema>): Generator<Mutation> {
-  const place = `EndpointSlice ${nameOf(slice.metadata)}`
   const service = slice.metadata.labels?.['kubernetes.io/service-name'] ?? ''
   const addresses = slice.endpoints.flatMap((endpoint) => endpoint.addresses)
   if (addresses.length === 0) return
-  const about = { place, words: [...addresses, service] }
+  const about = { place: `EndpointSlice ${nameOf(slice.metadata)}`, words: [...addresses, service] }
+  const changed = edited(at, slice)
   yield { ...about, operator: 'drop EndpointSlice', detail: addresses.join(), apply: replaced(at) }
-  for (const [
-    index,
-    {
-      addresses: [address = ''],
-    },
-  ] of slice.endpoints.entries()) {
-    const gone = { ...slice, endpoints: slice.endpoints.toSpliced(index, 1) }
-    yield { ...about, operator: 'drop endpoint', detail: address, apply: replaced(at, gone) }
-    const unready = structuredClone(slice)
-    const entry = unready.endpoints[index]
-    if (entry) entry.conditions = { ready: false, serving: false, terminating: false }
-    yield { ...about, operator: 'endpoint not ready', detail: address, apply: replaced(at, unready) }
-    const moved = structuredClone(slice)
-    const other = moved.endpoints[index]
-    if (other) other.addresses = ['10.244.94.94']
-    yield {
-      ...about,
-      words: [...about.words, '10.244.94.94'],
-      operator: 'alter endpoint',
-      detail: address,
-      apply: replaced(at, moved),
-    }
+  for (const [index, endpoint] of slice.endpoints.entries()) {
+    const [detail = ''] = endpoint.addresses
+    const unready = changed(({ endpoints }) => Object.assign(endpoints[index] ?? {}, { conditions: NOT_READY }))
+    const moved = changed(({ endpoints }) => Object.assign(endpoints[index] ?? {}, { addresses: ['10.244.94.94'] }))
+    const gone = changed(({ endpoints }) => endpoints.splice(index, 1))
+    yield { ...about, operator: 'drop endpoint', detail, apply: gone }
+    yield { ...about, operator: 'endpoint not ready', detail, apply: unready }
+    yield { ...about, words: [...about.words, '10.244.94.94'], operator: 'alter endpoint', detail, apply: moved }
   }
   for (const [index, { port }] of slice.ports.entries()) {
     if (port === undefined) continue
-    const shifted = structuredClone(slice)
-    const entry = shifted.ports[index]
-    if (entry) entry.port = port + 1
-    yield { ...about, operator: 'alter targetPort', detail: String(port), apply: replaced(at, shifted) }
+    const shifted = changed(({ ports }) => Object.assign(ports[index] ?? {}, { port: port + 1 }))
+    yield { ...about, operator: 'alter targetPort', detail: String(port), apply: shifted }
   }
 }
 

@@ -3,10 +3,9 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Capture } from '../../cluster/capture-folder.ts'
 import type { Cluster } from '../../cluster/driver.ts'
-import { asApiObjects } from '../../grading/api-object.ts'
 import { birthMarks, clusterIdentity } from '../../grading/cluster-identity.ts'
 import type { LabDefinition } from '../../grading/lab-definition.ts'
-import { NOTES_NAMESPACE, notesName } from '../../grading/lab-notes.ts'
+import { notesOf } from '../../grading/lab-notes.ts'
 import type { Moment } from '../../grading/moments.ts'
 import { isAnswerNote } from '../../grading/question.ts'
 import type { Report } from '../../grading/report-schema.ts'
@@ -21,11 +20,7 @@ const MOST = 100
 
 /** The learner's answers to a lab's questions, as the lab's notes in the cluster keep them; for a human reader. */
 export function readAnswers(items: readonly unknown[], lab: number): Manifest['answers'] {
-  const notes = asApiObjects(items).find(
-    ({ kind, metadata }) =>
-      kind === 'ConfigMap' && metadata.namespace === NOTES_NAMESPACE && metadata.name === notesName(lab),
-  )
-  return Object.entries(notes?.data ?? {})
+  return Object.entries(notesOf(items, lab)?.data ?? {})
     .flatMap(([key, answer]) => {
       const question = ANSWER.exec(key)?.[1]
       return question === undefined ? [] : [{ question: question.slice(0, 200), answer: textOf(answer).slice(0, 2000) }]

@@ -16,7 +16,7 @@ import type { Submission } from './read-submission.ts'
 export async function rejudge(
   spec: LabSpec,
   submission: Submission,
-  snapshots = new Snapshots(submission),
+  snapshotOf = snapshotsOf(submission),
 ): Promise<StepOutcome[]> {
   const { manifest } = submission
   const captureOf = new Map(manifest.steps.map(({ id, capture }) => [id, capture]))
@@ -24,7 +24,7 @@ export async function rejudge(
   for (const step of spec.lab.steps) {
     const own = captureOf.get(step.id)
     const places = step.moment ? [own, manifest.final] : [manifest.final, own]
-    outcomes.push(await judgeOn(spec, step, new Set(places), snapshots))
+    outcomes.push(await judgeOn(spec, step, new Set(places), snapshotOf))
   }
   return withNeeds(spec.lab.steps, outcomes)
 }
@@ -32,9 +32,9 @@ export async function rejudge(
 /** The report of a submission. A step that the captures do not show gets no points, with a reason. */
 export async function reportSubmission(spec: LabSpec, submission: Submission, file: string): Promise<Report> {
   const began = performance.now()
-  const snapshots = new Snapshots(submission)
-  const outcomes = await rejudge(spec, submission, snapshots)
-  const last = snapshots.get(submission.manifest.final ?? [...submission.captures.keys()].at(-1))
+  const snapshotOf = snapshotsOf(submission)
+  const outcomes = await rejudge(spec, submission, snapshotOf)
+  const last = snapshotOf(submission.manifest.final ?? [...submission.captures.keys()].at(-1))
   return reportOf(spec.lab, { lab: spec.lab.number, source: { kind: 'submission', file } }, outcomes, {
     facts: last ? roundFacts(last) : {},
     notes: last ? roundNotes(last) : [],
@@ -43,20 +43,15 @@ export async function reportSubmission(spec: LabSpec, submission: Submission, fi
   })
 }
 
-/** One snapshot per capture, shared by all steps that are judged on it. */
-class Snapshots {
-  readonly #captures: Submission['captures']
-  readonly #made = new Map<string, Snapshot>()
+type SnapshotOf = (id: string | undefined) => Snapshot | undefined
 
-  constructor({ captures }: Submission) {
-    this.#captures = captures
-  }
-
-  get(id: string | undefined): Snapshot | undefined {
-    const kept = id === undefined ? undefined : this.#captures.get(id)
-    if (id === undefined || !kept) return undefined
-    const snapshot = this.#made.get(id) ?? new Snapshot(kept.capture)
-    this.#made.set(id, snapshot)
+/** Finds the snapshot of a capture, which all steps that are judged on it share. */
+function snapshotsOf({ captures }: Submission): SnapshotOf {
+  const made = new Map<string, Snapshot>()
+  return (id = '') => {
+    const submitted = captures.get(id)
+    const snapshot = made.get(id) ?? (submitted && new Snapshot(submitted.capture))
+    if (snapshot) made.set(id, snapshot)
     return snapshot
   }
 }
@@ -66,22 +61,22 @@ async function judgeOn(
   spec: LabSpec,
   step: StepDefinition,
   places: ReadonlySet<string | undefined>,
-  snapshots: Snapshots,
+  snapshotOf: SnapshotOf,
 ): Promise<StepOutcome> {
   const { id, moment } = step
-  let said: StepOutcome | undefined
+  let best: StepOutcome | undefined
   for (const place of places) {
-    const snapshot = snapshots.get(place)
+    const snapshot = snapshotOf(place)
     if (!snapshot) continue
     // Judged alone: dependencies are applied after all steps are judged, each on its own capture.
     const [outcome] = await judgeRound(spec, snapshot, undefined, [id])
     if (!outcome || outcome.verdict === 'passed') return outcome ?? { id, verdict: 'could not check' }
-    if (said?.verdict !== 'failed') said = outcome
+    if (best?.verdict !== 'failed') best = outcome
     if (spec.checks.get(id)?.needsCluster) return outcome
   }
-  if (!said) return { id, verdict: 'not yet', reason: 'no capture that shows it was handed in' }
-  if (said.verdict !== 'not applicable' || said.outOfReach || !moment) return said
-  return { id, verdict: 'not yet', reason: `no capture that shows it was handed in (${said.reason})` }
+  if (!best) return { id, verdict: 'not yet', reason: 'no capture that shows it was handed in' }
+  if (best.verdict !== 'not applicable' || best.outOfReach || !moment) return best
+  return { id, verdict: 'not yet', reason: `no capture that shows it was handed in (${best.reason})` }
 }
 
 /** A step whose needs did not pass waits for them, as on the cluster. */

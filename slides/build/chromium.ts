@@ -100,14 +100,9 @@ export async function ensureChromium(progress: Progress): Promise<string> {
  * Measures a page whose script is MEASURING_SCRIPT, in a window of this width. Throws Error if the browser returns no result.
  */
 export async function measurePage(chromium: string, html: string, width: number): Promise<Measured[]> {
-  return await withFolder(async (folder) => {
-    const page = join(folder, 'page.html')
-    await writeFile(page, html)
-    const { stdout } = await run(
-      chromium,
-      [...(await flags(folder)), `--window-size=${width},720`, '--dump-dom', `file://${page}`],
-      options,
-    )
+  return await withPage(html, async (url, folder) => {
+    const wanted = [`--window-size=${width},720`, '--dump-dom', url]
+    const { stdout } = await run(chromium, [...(await flags(folder)), ...wanted], options)
     const found = /data-measured="([^"]*)"/.exec(stdout)?.[1]
     if (found === undefined) throw new Error(`"${chromium}" did not measure the slides`)
     return measuredSchema.parse(JSON.parse(found.replaceAll('&quot;', '"')))
@@ -116,15 +111,10 @@ export async function measurePage(chromium: string, html: string, width: number)
 
 /** Prints a page as PDF, one slide per sheet. */
 export async function printPage(chromium: string, html: string): Promise<Buffer> {
-  return await withFolder(async (folder) => {
-    const page = join(folder, 'page.html')
+  return await withPage(html, async (url, folder) => {
     const file = join(folder, 'page.pdf')
-    await writeFile(page, html)
-    await run(
-      chromium,
-      [...(await flags(folder)), '--no-pdf-header-footer', `--print-to-pdf=${file}`, `file://${page}#all`],
-      options,
-    )
+    const wanted = ['--no-pdf-header-footer', `--print-to-pdf=${file}`, `${url}#all`]
+    await run(chromium, [...(await flags(folder)), ...wanted], options)
     return await readFile(file)
   })
 }
@@ -152,10 +142,12 @@ const options = { timeout: DEADLINE_MS, killSignal: 'SIGKILL', maxBuffer: 64 * 1
 
 const flags = async (folder: string) => [...(await chromiumFlags()), `--user-data-dir=${folder}`]
 
-async function withFolder<Value>(use: (folder: string) => Promise<Value>): Promise<Value> {
+/** Writes a page into a temporary folder for the time of its use. */
+async function withPage<Value>(html: string, use: (url: string, folder: string) => Promise<Value>): Promise<Value> {
   const folder = await mkdtemp(join(tmpdir(), 'slides-'))
   try {
-    return await use(folder)
+    await writeFile(join(folder, 'page.html'), html)
+    return await use(`file://${folder}/page.html`, folder)
   } finally {
     await rm(folder, { recursive: true, force: true, maxRetries: 5 })
   }

@@ -38,16 +38,6 @@ export const CONTENT = {
 export const SCALES = [1.6, 1.5, 1.4, 1.3, 1.2, 1.1, 1] as const
 export const FOLD_SCALE = 1.2
 
-/** The allowed text sizes; the smallest must be readable from the last row (24 px of 720). */
-export const TEXT_SIZES = [
-  GEOMETRY.title,
-  GEOMETRY.text,
-  GEOMETRY.code,
-  GEOMETRY.table,
-  GEOMETRY.foot,
-  GEOMETRY.cover,
-] as const
-
 /** The measures as custom properties, in units of a slide's pixel. */
 export function geometryStyle(): string {
   const names = Object.entries(GEOMETRY).map(([name, value]) => `--${name}:calc(${value} * var(--u))`)

@@ -1,4 +1,4 @@
-/** Every colour of the slides by name; the style sheet and the figures only use `var(--name)`. */
+/** Every colour of the slides by name; the style sheet and the figures only use `var(--name)`, and each pair of colours is tested. */
 export const PALETTE = {
   paper: '#ffffff',
   ink: '#15202b',
@@ -50,50 +50,6 @@ export const DARK: Readonly<Record<Colour, string>> = {
   badline: '#f0776c',
   faint: '#1a2027',
   onfaint: '#98a6b3',
-}
-
-/** Text colours and their backgrounds; WCAG 2.1 (1.4.3) requires a contrast of 4.5 : 1 at level AA. */
-export const TEXT_PAIRS: readonly (readonly [text: Colour, ground: Colour])[] = [
-  ['ink', 'paper'],
-  ['soft', 'paper'],
-  ['link', 'paper'],
-  ['ink', 'shade'],
-  ['soft', 'shade'],
-  ['moon', 'night'],
-  ['dim', 'night'],
-  ['ink', 'box'],
-  ['onpath', 'path'],
-  ['onstrong', 'strong'],
-  ['ongood', 'good'],
-  ['onbad', 'bad'],
-  ['onfaint', 'faint'],
-  ['onbad', 'paper'],
-  ['ongood', 'paper'],
-  ['onfaint', 'paper'],
-  ['path', 'paper'],
-  ['strong', 'paper'],
-]
-
-/** Lines and shapes and their backgrounds; WCAG 2.1 (1.4.11) requires 3 : 1. */
-export const SHAPE_PAIRS: readonly (readonly [shape: Colour, ground: Colour])[] = [
-  ['line', 'paper'],
-  ['path', 'paper'],
-  ['strong', 'paper'],
-  ['badline', 'paper'],
-]
-
-/** The contrast of two colours `#rrggbb`, 1 to 21, by WCAG 2.1's definition of relative luminance. */
-export function contrast(one: string, other: string): number {
-  const [low, high] = [luminance(one), luminance(other)].sort((a, b) => a - b) as [number, number]
-  return (high + 0.05) / (low + 0.05)
-}
-
-function luminance(colour: string): number {
-  const [red, green, blue] = [1, 3, 5].map((at) => {
-    const share = Number.parseInt(colour.slice(at, at + 2), 16) / 255
-    return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4
-  }) as [number, number, number]
-  return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 }
 
 /** A palette as custom properties of the elements that a selector names. */

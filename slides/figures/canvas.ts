@@ -68,7 +68,7 @@ export class Canvas {
       if (textWidth(line, TEXT, face) > box.width - 8 || lines.length * LINE > box.height) {
         throw new Error(`the text "${line}" does not fit into its box, which is ${box.width}×${box.height}`)
       }
-      this.#put(line, box.x + box.width / 2, top + index * LINE + 26, 'middle', face, `on-${tone}`)
+      this.#put(line, box.x + box.width / 2, top + index * LINE + 26, 'middle', face, `on ${tone}`)
     }
     return box
   }

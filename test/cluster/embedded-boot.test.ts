@@ -1,22 +1,24 @@
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
-import { EmbeddedCluster } from '../../cluster/embedded.ts'
+import type { EmbeddedCluster as Driver } from '../../cluster/embedded.ts'
 import { cacheFolder } from '../../host/layout.ts'
 
-const { ensurePackages, provePackages } = vi.hoisted(() => ({ ensurePackages: vi.fn(), provePackages: vi.fn() }))
-vi.mock('../../embedded/index.ts', async (original) => ({
-  ...(await original<typeof import('../../embedded/index.ts')>()),
-  ensurePackages,
-  provePackages,
-}))
-
+const product = '../../embedded/index.ts'
+const [ensurePackages, provePackages] = [vi.fn(), vi.fn()]
 const silent = { start: () => undefined, end: () => undefined, note: () => undefined }
+let EmbeddedCluster: typeof Driver
 
-beforeAll(() => {
+beforeAll(async () => {
   vi.stubEnv('KERNEL', 'uml')
+  // Other tests of this process have imported the real ones.
+  vi.resetModules()
+  vi.doMock(product, async (original) => ({ ...(await original<object>()), ensurePackages, provePackages }))
+  EmbeddedCluster = (await import('../../cluster/embedded.ts')).EmbeddedCluster
 })
 
 afterAll(() => {
   vi.unstubAllEnvs()
+  vi.doUnmock(product)
+  vi.resetModules()
 })
 
 test('a kernel that fails with damaged files, and again with new ones, names the folder to delete', async () => {

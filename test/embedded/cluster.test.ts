@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { $ } from 'zx'
 import { EmbeddedCluster } from '../../cluster/embedded.ts'
 import { kubectlPath } from '../../cluster/kubectl.ts'
@@ -32,20 +32,23 @@ const onNode = async (command: string, node = worker) => {
 }
 
 beforeAll(async () => {
-  process.env.KERNEL = 'uml'
+  vi.stubEnv('KERNEL', 'uml')
   await cluster.up(silent)
   const { path } = await kubectlPath(silent)
   const run = $({ quiet: true, env: { ...process.env, KUBECONFIG: cluster.kubeconfig } })
   kubectl = async (words) => (await run`${path} ${words}`).stdout
 })
 
-afterAll(() => cluster.down(silent))
+afterAll(async () => {
+  vi.unstubAllEnvs()
+  await cluster.down(silent)
+})
 
 /** The Pod that answered, as nginx's page names it. */
 const podIn = (page: string) => /^Pod: (\S+)$/m.exec(page)?.[1]
 
 describe('a cluster that is up', () => {
-  test('has three nodes, Ready, each with its own kernel state', async () => {
+  test('has three Ready nodes, each with its own kernel state', async () => {
     const nodes = (await kubectl(['get', 'nodes', '--no-headers'])).trim().split('\n')
     expect(nodes).toHaveLength(3)
     for (const node of nodes) expect(node).toMatch(/\sReady\s/)
@@ -53,14 +56,14 @@ describe('a cluster that is up', () => {
     expect(new Set(addresses).size).toBe(3)
   })
 
-  test('is found up by a second `make up`, which changes nothing', async () => {
+  test('is unchanged by a second `make up`', async () => {
     const before = readDaemonState(cluster.name)
     const { exitCode, stdout } = await make`make up`
     expect(exitCode, stdout).toBe(0)
     expect(readDaemonState(cluster.name)).toEqual(before)
   })
 
-  test('keeps every write of the nodes away from the host', async () => {
+  test('does not let nodes write to the host', async () => {
     const target = '/etc/hostname'
     const before = readFileSync(target, 'utf8')
     const probe = join(tmpdir(), `from-inside-${process.pid}`)
@@ -71,7 +74,7 @@ describe('a cluster that is up', () => {
     expect(existsSync(join(projectRoot, 'README.md'))).toBe(true)
   })
 
-  test('tells when every kube-proxy has programmed what the API holds', async () => {
+  test('reports when every kube-proxy has programmed the objects of the API', async () => {
     for (const address of ['10.96.77.1', '10.96.77.2']) {
       await kubectl(['create', 'service', 'clusterip', 'followed', '--tcp=80', `--clusterip=${address}`])
       await cluster.synced(20_000)
@@ -81,7 +84,7 @@ describe('a cluster that is up', () => {
     }
   })
 
-  test('asks the node itself for the mode of its kube-proxy: what does not answer there is in no report', async () => {
+  test('requests the mode of kube-proxy from the node itself, and reports none without an answer', async () => {
     const reported = async () => (await readNode(cluster, worker)).files.get('proxyMode')
     await expect.poll(reported).toBe('iptables')
     const rule = 'OUTPUT -o lo -p tcp --dport 10249 -j REJECT --reject-with tcp-reset'
@@ -125,7 +128,7 @@ describe('a cluster that is up', () => {
     expect(await onNode('ipvsadm -Sn; ipset list -n; ip -br link show type dummy')).toBe('')
   })
 
-  test('refuses mode nftables before anything is changed, with the module that is missing and the kernel that has it', async () => {
+  test('refuses mode nftables before anything is changed, and names the missing module and the kernel that has it', async () => {
     const { exitCode, stderr } = await make`make nftables`
     expect(exitCode).toBe(2)
     expect(stderr).toMatch(/nothing was changed: .*NAT in nf_tables \(module nft_chain_nat\)\..*KERNEL=host/)
@@ -169,7 +172,7 @@ describe('a cluster that is ended', () => {
   const nothingLeft = () => waitFor('its processes to end', 10_000, async () => processesOf(doomed.name).length === 0)
   afterAll(() => doomed.down(silent))
 
-  test('by kill -9 of its daemon takes the kernel with it, and the next `make up` just works', async () => {
+  test('by kill -9 of its daemon leaves no kernel, and the next `make up` works', async () => {
     await doomed.up(silent)
     const { pid } = readDaemonState(doomed.name) ?? { pid: 0 }
     process.kill(pid, 'SIGKILL')
@@ -185,7 +188,7 @@ describe('a cluster that is ended', () => {
     expect(existsSync(clusterFolder(doomed.name))).toBe(false)
   })
 
-  test('by Ctrl-C while it boots leaves nothing, and the next `make up` just works', async () => {
+  test('by Ctrl-C while it boots leaves nothing, and the next `make up` works', async () => {
     const up = spawn(process.execPath, ['scripts/start.mjs', 'scripts/up.ts'], {
       cwd: projectRoot,
       env: { ...process.env, NAME: doomed.name, CLUSTER: 'embedded' },

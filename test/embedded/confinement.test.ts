@@ -101,7 +101,7 @@ describe('root of the guest, with the file system of the host mounted,', () => {
     expect(read.stdout).toBe('of the host\n')
   })
 
-  test('would change it without confinement: the attempts are real', async () => {
+  test('can change the host without confinement, so that the attempts prove something', async () => {
     const before = state()
     const { said } = await asRootOfTheGuest({ files: undefined, systemCalls: false })
     expect(said).toContain('create\n')
@@ -151,7 +151,7 @@ describe('a confined program', () => {
   })
 })
 
-test('what everybody may read of a folder leaves out what is private, and only that', () => {
+test('the public paths of a folder omit private files, and only those', () => {
   const secret = (path: string, mode: number) => {
     writeFileSync(join(canary, path), '')
     chmodSync(join(canary, path), mode)

@@ -12,7 +12,7 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { chooseKernel } from '../../cluster/doctor/choose-kernel.ts'
 import type { KernelFacts } from '../../cluster/doctor/facts.ts'
 import { EmbeddedCluster } from '../../cluster/embedded.ts'
@@ -100,11 +100,11 @@ let before: ReturnType<typeof machineNow>
 beforeAll(async () => {
   if (trouble) return
   before = machineNow()
-  process.env.KERNEL = 'host'
+  vi.stubEnv('KERNEL', 'host')
   await cluster.up(silent)
 })
 afterAll(async () => {
-  delete process.env.KERNEL
+  vi.unstubAllEnvs()
   await cluster.down(silent)
 })
 
@@ -153,7 +153,7 @@ echo end`
     await leavesNoTrace(inGuest)
   })
 
-  test('nor does root of a privileged Pod in the namespaces of its node, with all files of it', async () => {
+  test('root of a privileged Pod in the namespaces of its node changes nothing either', async () => {
     const { core } = await kubeClient(cluster)
     const container = {
       name: 'canary',
@@ -214,7 +214,7 @@ describe.skipIf(trouble)('mode nftables in the kernel', { timeout: 120_000 }, ()
     return nodes.flatMap((node) => evaluate(node, 'nftables').differences).filter(({ where }) => 'nft' in where)
   }
 
-  test('what changes is written into the table that is there, and packets go where the prediction says', async () => {
+  test('changes are written into the present table, and packets take the predicted path', async () => {
     const { core, apps } = await kubeClient(cluster)
     await switchMode(cluster, 'nftables', { progress: silent, force: true })
     await matches()
@@ -332,7 +332,7 @@ ipset create KUBE-6-CLUSTER-IP hash:ip,port family inet6`
     (await inGuest('ip6tables-save')).split('\n').filter((line) => line.includes('KUBE-') || line.includes('fd00'))
   const own = ['-A INPUT -s fd00::1/128 -j ACCEPT', '-A POSTROUTING -s fd00::/64 -j OWN']
 
-  test('what an earlier mode left there is removed when kube-proxy starts, and by flush-nat', async () => {
+  test('leftovers of an earlier mode are removed when kube-proxy starts, and by flush-nat', async () => {
     await inGuest(earlierMode)
     expect((await rules()).length).toBeGreaterThan(10)
     await switchMode(cluster, 'nftables', { progress: silent, force: true })
@@ -377,7 +377,7 @@ exec unshare --user --map-user=1000 --map-group=1000 node scripts/start.mjs ${sc
   }
   const setting = 'sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0'
 
-  test('make doctor names it, what fixes it, and the kernel that runs without', () => {
+  test('make doctor names the setting, the command that changes it, and the other kernel', () => {
     const { stdout, stderr } = whereForbidden('scripts/doctor.ts')
     const table = stdout.replace(/\n {9,}(?=\S)/g, ' ')
     expect(table, stderr).toMatch(/ • +KERNEL=host +AppArmor forbids ordinary users user namespaces/)
@@ -385,7 +385,7 @@ exec unshare --user --map-user=1000 --map-group=1000 node scripts/start.mjs ${sc
     expect(table).toMatch(/ ✓ lab 7 +KERNEL=uml +without the steps that need NAT in nf_tables/)
   })
 
-  test('KERNEL=host is refused in one sentence with both ways out', () => {
+  test('KERNEL=host is refused in one sentence with both alternatives', () => {
     const { status, stderr } = whereForbidden('scripts/up.ts', { KERNEL: 'host' })
     expect(stderr).toMatch(
       /KERNEL=host can't be used here, AppArmor forbids .*: run `sudo sysctl .*=0` first, or leave KERNEL out\.\n$/,
@@ -451,7 +451,7 @@ describe('KERNEL', () => {
     expect(chooseKernel(wish, { hostKernel, uml }, of)).toEqual({ kernel: 'host' })
   })
 
-  test('uml is refused where it can not run, and so is auto where neither can', () => {
+  test('uml is refused if it cannot run, and auto if neither can', () => {
     expect(chooseKernel('uml', { uml })).toEqual({ refusal: `${uml}: leave KERNEL out.` })
     const hostKernel = { trouble: { detail: 'AppArmor forbids it', fix: 'sudo sysctl x=0' } }
     expect(chooseKernel('auto', { hostKernel, uml })).toEqual({
@@ -459,7 +459,7 @@ describe('KERNEL', () => {
     })
   })
 
-  test('that cannot be had, or is no kernel, is reported with what to do', () => {
+  test('with an unavailable or unknown value is reported with the next step', () => {
     const forbidden = { hostKernel: { trouble: { detail: 'AppArmor forbids it', fix: 'sudo sysctl x=0' } } }
     expect(chooseKernel('host', forbidden)).toEqual({
       refusal: "KERNEL=host can't be used here, AppArmor forbids it: run `sudo sysctl x=0` first, or leave KERNEL out.",

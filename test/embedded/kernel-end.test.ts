@@ -20,7 +20,7 @@ const linksTo = (folder: string) =>
     return entry.startsWith('kube-service-labs-') && existsSync(link) && readlinkSync(link) === folder
   })
 
-test('a kernel boots in a folder of any name, and leaves nothing, though the process that started it lives on', async () => {
+test('a kernel boots in a folder of any name, and leaves nothing while the process that started it continues', async () => {
   const directory = mkdtempSync(join(cacheFolder, 'the kernel\'s "end" '))
   const packages = join(directory, 'pack"ages')
   await $`cp -al ${await ensurePackages(cacheFolder, silent)} ${packages}`
@@ -122,13 +122,13 @@ describe('a cluster whose kernel ends reports why', () => {
     expect((await cluster.exec(`${cluster.name}-worker`, ['echo', 'here'])).stdout).toBe('here\n')
   })
 
-  test('one that was asked to end leaves nothing', async () => {
+  test('a cluster that is stopped leaves no note', async () => {
     await cluster.down(progress)
     expect(existsSync(folder)).toBe(false)
     expect((await run('status', [])).said.trim()).toBe(`The cluster "${cluster.name}" is not up: run \`make up\`.`)
   })
 
-  test('a kernel that cannot boot is one sentence, and its console has the rest', async () => {
+  test('a kernel that cannot boot is reported in one sentence that names its console', async () => {
     const directory = mkdtempSync(join(tmpdir(), 'panic-'))
     const packages = await ensurePackages(cacheFolder, silent)
     const options = { packages, directory, name: `panic-${process.pid}`, memoryMegabytes: 16 }

@@ -83,7 +83,7 @@ afterAll(() => cluster.down(silent))
 describe.each([false, true])('kubectl, SPDY: %s', (spdy) => {
   const suffix = spdy ? 'spdy' : 'ws'
 
-  test('run -it --rm: a prompt, the size of the terminal, the exit code, and nothing is left', async () => {
+  test('run -it --rm has a prompt, the size of the terminal and the exit code, and leaves nothing', async () => {
     const answers: [string, string][] = [['# ', `${untilSized}; curl -s web; exit 3`]]
     const run = `run -it --rm shell-${suffix} --image=busybox --restart=Never -- sh`
     const { code, text } = await kubectl(run, { answers, terminal: true, spdy })
@@ -105,7 +105,7 @@ describe.each([false, true])('kubectl, SPDY: %s', (spdy) => {
     expect([code, text.trim()]).toEqual([0, '33 101'])
   })
 
-  test('attach shows what a container prints from then on, and ending it does not end the container', async () => {
+  test('attach shows the further output of a container, and ending it does not end the container', async () => {
     const attached = kubectl('attach web', { spdy })
     await waitFor('attach to be connected', 10_000, async () => {
       await ok('exec web -- curl -s localhost/attached')
@@ -171,7 +171,7 @@ test('top shows CPU and memory of nodes and containers', async () => {
   expect((await ok('top nodes --no-headers')).trim().split('\n')).toHaveLength(3)
 })
 
-test('a tag that no registry has stays ErrImagePull, and the old Pod serves on', async () => {
+test('a Pod with an unknown tag stays in ErrImagePull, and the old Pod continues to serve', async () => {
   await ok('create deployment tagged --image=nginx:1.27')
   await ok('rollout status deployment/tagged --timeout=30s')
   await ok('set image deployment/tagged nginx=nginx:9.99-nope')

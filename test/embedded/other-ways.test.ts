@@ -50,7 +50,7 @@ afterAll(async () => {
 })
 
 describe('a context of a kubeconfig', () => {
-  test('that does not exist is refused with those that do', async () => {
+  test('that does not exist is refused with the names of the existing ones', async () => {
     vi.stubEnv('KUBECONFIG', cluster.kubeconfig)
     await expect(ContextCluster.open('elsewhere')).rejects.toThrow(
       `CLUSTER="context:elsewhere" names no context of your kubeconfig: there are "${contextName}".`,
@@ -58,7 +58,7 @@ describe('a context of a kubeconfig', () => {
     vi.unstubAllEnvs()
   })
 
-  test('is not changed without consent: the change is named, and made with YES=1', async () => {
+  test('is not changed without consent: the change is described, and made with YES=1', async () => {
     const context = await open()
     await expect(context.up(silent)).rejects.toThrow(
       /^This would run a privileged Pod on each of 3 nodes.*nothing was changed.*YES=1\.$/,
@@ -73,7 +73,7 @@ describe('a context of a kubeconfig', () => {
     await context.up(silent)
   })
 
-  test('an image that cannot be had is reported, and another one takes its place at once', async () => {
+  test('an unavailable image is reported, and another one replaces it immediately', async () => {
     vi.stubEnv('YES', '1')
     await (await open()).down(silent)
     vi.stubEnv('AGENT_IMAGE', 'not/here:1')
@@ -85,7 +85,7 @@ describe('a context of a kubeconfig', () => {
     vi.unstubAllEnvs()
   })
 
-  test('keeps its own copy of the kubeconfig, and that of the user stays as it is', async () => {
+  test('has its own copy of the kubeconfig, and that of the user is not changed', async () => {
     const before = readFileSync(cluster.kubeconfig, 'utf8')
     const context = await open()
     expect(context.kubeconfig).not.toBe(cluster.kubeconfig)
@@ -113,7 +113,7 @@ describe('a context of a kubeconfig', () => {
     await expect(context.exec('nowhere', ['true'])).rejects.toThrow(/Node "nowhere" has no node-access Pod/)
   })
 
-  test('is read at once: a capture of it holds what one of the cluster itself holds', async () => {
+  test('is read without consent: its capture equals one of the cluster itself', async () => {
     const context = await open()
     const [own, other] = await Promise.all(
       [cluster, context].map(async (one) => new Snapshot(await takeCapture(one, await kubeClient(one)))),
@@ -125,7 +125,7 @@ describe('a context of a kubeconfig', () => {
     }
   })
 
-  test('is changed only when that is meant', async () => {
+  test('is changed only on purpose', async () => {
     const context = await open()
     await expect(switchMode(context, 'ipvs', { progress: silent })).rejects.toThrow(
       /^This would put kube-proxy into mode "ipvs"/,
@@ -175,7 +175,7 @@ describe('a context of a kubeconfig', () => {
     expect(await objects()).toEqual(before)
   })
 
-  test('a grade reads only, and reports that nothing is written down', async () => {
+  test('grading only reads, and reports that nothing is stored', async () => {
     const before = await objects()
     const { exitCode, stdout, stderr } = await make('check-1 STEP=web')
     expect(exitCode, stdout + stderr).not.toBe(0)
@@ -183,7 +183,7 @@ describe('a context of a kubeconfig', () => {
     expect(await objects()).toEqual(before)
   })
 
-  test("somebody else's objects survive, whatever their labels and names; one agreement covers a command", async () => {
+  test("other users' objects are kept, whatever their labels and names; one confirmation covers a command", async () => {
     const { core, apps } = await kubeClient(cluster)
     const labels = { app: 'web' }
     const pods = { app: 'theirs' }
@@ -213,7 +213,7 @@ describe('a context of a kubeconfig', () => {
     expect(await client()).toBe(theirClient)
   })
 
-  test('a name that is taken, and labels that would mix with those of others, are refused before anything is made', async () => {
+  test('a name in use, and labels that other objects have, are refused before anything is created', async () => {
     const { core, apps } = await kubeClient(cluster)
     const service = { selector: { app: 'web' }, ports: [{ port: 80 }] }
     const before = await objects()
@@ -240,7 +240,7 @@ describe('a context of a kubeconfig', () => {
     expect(await objects()).toEqual(before)
   })
 
-  test('its targets are those of the other drivers, and `make down` takes away what was ours, and nothing else', async () => {
+  test('its targets are those of the other drivers, and `make down` removes our objects and nothing else', async () => {
     expect((await make('status')).stdout.match(/Ready .* kube-proxy: iptables/g)).toHaveLength(3)
     const theirs = (await objects()).filter((one) => !one.startsWith('lab-1 '))
     await agreed('web')
@@ -253,7 +253,7 @@ describe('a context of a kubeconfig', () => {
 })
 
 describe('the kernel', () => {
-  test('is asked by function, as doctor asks it, and nothing stays of the asking', async () => {
+  test('is tested by use, as doctor does, and the test leaves nothing', async () => {
     const rules = async () => (await cluster.exec(worker, ['sh', '-c', 'iptables-save; ipvsadm -Sn; ip link'])).stdout
     const before = (await rules()).split('\n').length
     const { stdout } = await cluster.exec(worker, kernelProbeCommand, { timeoutMs: 60_000 })

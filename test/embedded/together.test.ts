@@ -108,7 +108,7 @@ test('`make down` during `make up` waits for it and then stops the cluster', asy
   expect(existsSync(clusterFolder(name))).toBe(false)
 })
 
-test('kill -9 of the `make up` that works lets the one that waits make the cluster, and one alone', async () => {
+test('after kill -9 of the working `make up`, one waiting `make up` creates the cluster', async () => {
   const first = await stoppedUp()
   const [second, third] = [start('up'), start('up')]
   await Promise.all([says(second, 'Waiting for process'), says(third, 'Waiting for process')])
@@ -118,7 +118,7 @@ test('kill -9 of the `make up` that works lets the one that waits make the clust
   expect(await works()).toBe(true)
 })
 
-test('Ctrl-C of one that waits takes nothing from the others', async () => {
+test('Ctrl-C of a waiting `make up` does not affect the others', async () => {
   const first = await stoppedUp()
   const second = start('up')
   await says(second, 'Waiting for process')
@@ -129,7 +129,7 @@ test('Ctrl-C of one that waits takes nothing from the others', async () => {
   expect(await works()).toBe(true)
 })
 
-test('a daemon whose folder was removed, or taken by another one, ends by itself', async () => {
+test('a daemon whose folder was removed, or belongs to another one, ends by itself', async () => {
   await cluster.up(silent)
   const first = daemonOf(name)
   rmSync(clusterFolder(name), { recursive: true })
@@ -142,8 +142,8 @@ test('a daemon whose folder was removed, or taken by another one, ends by itself
   expect(await works()).toBe(true)
 })
 
-test('two `make lab-2` play one after the other, and both get full marks', async () => {
-  const labs = [start('lab', '2'), start('lab', '2')]
+test('two `make lab-1` run one after the other, and both get all points', async () => {
+  const labs = [start('lab', '1'), start('lab', '1')]
   expect(await codes(labs), labs.map((lab) => lab.said()).join('\n----\n')).toEqual([0, 0])
-  expect(labs.filter((lab) => /Waiting for process \d+, which plays lab 2/.test(lab.said()))).toHaveLength(1)
+  expect(labs.filter((lab) => /Waiting for process \d+, which plays lab 1/.test(lab.said()))).toHaveLength(1)
 })

@@ -3,7 +3,7 @@ import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:f
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { projectRoot } from '../../host/layout.ts'
+import { projectRoot, START } from '../../host/layout.ts'
 import { plainJson, plainText, visibleText } from '../../host/plain-text.ts'
 import { xmlText } from '../../instructors/class/formats/tables.ts'
 
@@ -60,22 +60,21 @@ await main(async () => {
 
   const run = (words: string[], env: Record<string, string> = {}) => {
     const { NO_COLOR: _, FORCE_COLOR: __, ...own } = process.env
-    const node = ['--import', 'tsx', ...words]
-    return spawnSync(process.execPath, node, { cwd: projectRoot, encoding: 'utf8', env: { ...own, ...env } })
+    return spawnSync(process.execPath, words, { cwd: projectRoot, encoding: 'utf8', env: { ...own, ...env } })
   }
 
   test.each([
     ['without colours', {}, 'ours'],
     ['with colours', { FORCE_COLOR: '1', DEBUG: '1' }, '\x1b[32mours\x1b[39m'],
   ])('is visible text, %s: lines, errors, progress', (_what, env, ours) => {
-    const { status, stdout, stderr } = run([at('program.mts')], env)
+    const { status, stdout, stderr } = run(['--import', 'tsx', at('program.mts')], env)
     expect(status).toBe(2)
     expect(stdout).toContain(`${ours} evil\\x1b]0;title\\x07\\x1b[2J`)
     for (const text of [stdout, stderr]) expect(text.replace(/\x1b\[\d+m/g, '')).not.toMatch(UNSEEN)
   })
 
   test('but what a command on a node printed goes into a pipe as it is', () => {
-    expect(run([at('program.mts'), 'result']).stdout.endsWith(attack)).toBe(true)
+    expect(run(['--import', 'tsx', at('program.mts'), 'result']).stdout.endsWith(attack)).toBe(true)
   })
 
   test.each([
@@ -84,7 +83,7 @@ await main(async () => {
     ['a trace to nowhere', ['scripts/trace.ts', '--from', 'host', '--to', attack.replace('\0', '')]],
     ['a help that is not there', ['scripts/trace.ts', `--${attack.replace('\0', '')}`]],
   ])('is visible text: %s', (_what, [script = '', ...words]) => {
-    const { stdout, stderr } = run([script, '--capture', at('node'), ...words], { FORCE_COLOR: '1' })
+    const { stdout, stderr } = run([START, script, '--capture', at('node'), ...words], { FORCE_COLOR: '1' })
     expect(stdout + stderr).toContain('evil')
     for (const text of [stdout, stderr]) expect(text.replace(/\x1b\[\d+m/g, '')).not.toMatch(UNSEEN)
   })

@@ -1,9 +1,53 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
-import { TEXT_SIZES } from '../../slides/build/geometry.ts'
-import { contrast, DARK, PALETTE, SHAPE_PAIRS, TEXT_PAIRS } from '../../slides/build/palette.ts'
+import { GEOMETRY } from '../../slides/build/geometry.ts'
+import { type Colour, DARK, PALETTE } from '../../slides/build/palette.ts'
 import { readTheme } from '../../slides/build/write.ts'
 import { TEXT } from '../../slides/figures/canvas.ts'
+
+/** Text colours and their backgrounds; WCAG 2.1 (1.4.3) requires a contrast of 4.5 : 1 at level AA. */
+const TEXT_PAIRS: readonly (readonly [text: Colour, ground: Colour])[] = [
+  ['ink', 'paper'],
+  ['soft', 'paper'],
+  ['link', 'paper'],
+  ['ink', 'shade'],
+  ['soft', 'shade'],
+  ['moon', 'night'],
+  ['dim', 'night'],
+  ['ink', 'box'],
+  ['onpath', 'path'],
+  ['onstrong', 'strong'],
+  ['ongood', 'good'],
+  ['onbad', 'bad'],
+  ['onfaint', 'faint'],
+  ['onbad', 'paper'],
+  ['ongood', 'paper'],
+  ['onfaint', 'paper'],
+  ['path', 'paper'],
+  ['strong', 'paper'],
+]
+
+/** Lines and shapes and their backgrounds; WCAG 2.1 (1.4.11) requires 3 : 1. */
+const SHAPE_PAIRS: readonly (readonly [shape: Colour, ground: Colour])[] = [
+  ['line', 'paper'],
+  ['path', 'paper'],
+  ['strong', 'paper'],
+  ['badline', 'paper'],
+]
+
+/** The contrast of two colours `#rrggbb`, 1 to 21, by WCAG 2.1's definition of relative luminance. */
+function contrast(one: string, other: string): number {
+  const [low, high] = [luminance(one), luminance(other)].sort((a, b) => a - b) as [number, number]
+  return (high + 0.05) / (low + 0.05)
+}
+
+function luminance(colour: string): number {
+  const [red, green, blue] = [1, 3, 5].map((at) => {
+    const share = Number.parseInt(colour.slice(at, at + 2), 16) / 255
+    return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4
+  }) as [number, number, number]
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+}
 
 test('contrast equals the WCAG value of known pairs', () => {
   expect(contrast('#000000', '#ffffff')).toBeCloseTo(21, 5)
@@ -46,7 +90,8 @@ test('a slide sets its own text and background colour', () => {
 })
 
 test('nothing on a slide is smaller than 24 px at 1280×720', () => {
-  expect(Math.min(TEXT, ...TEXT_SIZES)).toBeGreaterThanOrEqual(24)
+  const { title, text, code, table, foot, cover } = GEOMETRY
+  expect(Math.min(TEXT, title, text, code, table, foot, cover)).toBeGreaterThanOrEqual(24)
   const style = readFileSync(new URL('../../slides/theme/deck.css', import.meta.url), 'utf8')
   const onSlides = [...style.matchAll(/^(\.(?:sheet|content|cover)[^{]*)\{([^}]*)\}/gm)]
   const sizes = onSlides.flatMap(([, , body = '']) =>

@@ -5,38 +5,23 @@ import type {
   V1Taint,
   V1Toleration,
 } from '@kubernetes/client-node'
-import { hasLabels, type Labels } from '../../../dataplane/label-selector.ts'
+import { hasLabels } from '../../../dataplane/label-selector.ts'
 import type { Api } from '../../apiserver/api.ts'
-import { isTerminal, type Namespace, type Node, type Pod, type Stored } from '../resources.ts'
+import { isTerminal, type Node, type Pod, type Stored } from '../resources.ts'
 
 /** The input of one scheduling decision. */
 export interface SchedulingView {
   nodes: readonly Node[]
-  /** A Pod that uses a node: bound and not ended. */
-  placed: readonly PlacedPod[]
-  byNode: ReadonlyMap<string, readonly PlacedPod[]>
-  namespaceLabels(namespace: string): Labels
-}
-
-export interface PlacedPod {
-  pod: Pod
-  node: Node
+  /** The Pods that use a node, by its name: bound and not ended. */
+  byNode: ReadonlyMap<string, readonly Pod[]>
 }
 
 /** Reads the current state of the cluster, without Pods of nodes that no longer exist. */
 export function readSchedulingView(api: Api): SchedulingView {
   const nodes = api.list<Node>('nodes')
-  const named = new Map(nodes.map((node) => [node.metadata.name, node]))
-  const byNode = new Map<string, PlacedPod[]>(nodes.map((node) => [node.metadata.name, []]))
-  const placed: PlacedPod[] = []
-  for (const pod of api.list<Pod>('pods')) {
-    const node = named.get(pod.spec.nodeName ?? '')
-    if (!node || isTerminal(pod)) continue
-    placed.push({ pod, node })
-    byNode.get(node.metadata.name)?.push({ pod, node })
-  }
-  const namespaceLabels = (name: string) => api.get<Namespace>('namespaces', undefined, name)?.metadata.labels ?? {}
-  return { nodes, placed, byNode, namespaceLabels }
+  const byNode = new Map<string, Pod[]>(nodes.map((node) => [node.metadata.name, []]))
+  for (const pod of api.list<Pod>('pods')) if (!isTerminal(pod)) byNode.get(pod.spec.nodeName ?? '')?.push(pod)
+  return { nodes, byNode }
 }
 
 type Requirement = Stored<V1NodeSelectorRequirement>

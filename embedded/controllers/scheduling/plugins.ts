@@ -63,7 +63,7 @@ const filters: readonly Filter[] = [
 ]
 
 function podsOn(node: Node, byNode: SchedulingView['byNode']): Pod[] {
-  return (byNode.get(node.metadata.name) ?? []).map(({ pod }) => pod)
+  return [...(byNode.get(node.metadata.name) ?? [])]
 }
 
 /** The first reason, in kube-scheduler's order of filters, why the Pod can't go to the node. */
@@ -145,13 +145,13 @@ function scores(isSibling: (other: Pod) => boolean): Score[] {
       of: (pod, node, snapshot) =>
         pod.spec.topologySpreadConstraints?.length
           ? softSpreadCount(pod, node, snapshot)
-          : (snapshot.byNode.get(node.metadata.name) ?? []).filter((other) => isSibling(other.pod)).length,
+          : podsOn(node, snapshot.byNode).filter(isSibling).length,
     },
     { weight: 2, moreIsBetter: true, of: affinityScore },
     {
       weight: 1,
       moreIsBetter: false,
-      of: (_pod, node, { byNode }) => (byNode.get(node.metadata.name) ?? []).length,
+      of: (_pod, node, { byNode }) => podsOn(node, byNode).length,
     },
   ]
 }

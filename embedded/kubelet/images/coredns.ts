@@ -1,7 +1,7 @@
 import type { Api } from '../../apiserver/api.ts'
 import type { EndpointSlice, Service } from '../../controllers/resources.ts'
 import type { GuestProcess } from '../../machine/machine.ts'
-import type { BuiltinContext, BuiltinImage } from './registry.ts'
+import type { BuiltinContainer, BuiltinContext, BuiltinImage } from './registry.ts'
 
 const settings = [
   ...[
@@ -20,102 +20,86 @@ const settings = [
 // Changes of Endpoints occur in bursts, and each needs a signal or a new process.
 const settleMs = 50
 
-function onChange(api: Api, changed: () => void): () => void {
-  const ends = ['services', 'endpointslices'].map((resource) => api.watch(resource, changed))
-  return () => {
-    for (const end of ends) end()
-  }
-}
-
 /**
- * dnsmasq in one Pod, kept up to date: addresses through a file that it rereads, SRV records through a new process.
+ * Runs dnsmasq in one Pod and keeps it up to date: addresses through a file that it rereads, SRV records through a new process.
  */
-class NameServer {
-  readonly exited: Promise<number>
-  private readonly context: BuiltinContext
-  private readonly hostsFile: string
-  private process: GuestProcess | undefined
-  private zone: DnsZone = { hosts: '', services: [] }
-  private timer: NodeJS.Timeout | undefined
-  private finish: (exitCode: number) => void = () => {}
-  private stopped = false
-  private readonly unwatch: () => void
-
-  constructor(context: BuiltinContext) {
-    this.context = context
-    this.hostsFile = `/run/pods/${context.pod.metadata.uid}/dns-hosts`
-    this.exited = new Promise((resolve) => {
-      this.finish = resolve
-    })
-    this.unwatch = onChange(context.api, () => {
-      this.timer ??= setTimeout(() => void this.refresh(), settleMs)
-    })
+async function startNameServer({
+  api,
+  machine,
+  placement,
+  pod,
+  log,
+  stderr,
+}: BuiltinContext): Promise<BuiltinContainer> {
+  const hostsFile = `/run/pods/${pod.metadata.uid}/dns-hosts`
+  let zone = dnsZone(api)
+  let server: GuestProcess | undefined
+  let timer: NodeJS.Timeout | undefined
+  let stopped = false
+  let finish: (exitCode: number) => void = () => {}
+  const exited = new Promise<number>((resolve) => {
+    finish = resolve
+  })
+  const watches: (() => void)[] = []
+  const end = (exitCode: number) => {
+    stopped = true
+    clearTimeout(timer)
+    for (const endWatch of watches) endWatch()
+    finish(exitCode)
   }
-
-  async start(): Promise<void> {
-    this.zone = dnsZone(this.context.api)
-    await this.context.machine.write([{ path: this.hostsFile, content: this.zone.hosts }])
-    await this.launch()
-    this.context.log('.:53')
-    this.context.log('dnsmasq replaces CoreDNS')
-  }
-
-  private async launch(): Promise<void> {
-    const { machine, placement, stderr } = this.context
-    const records = this.zone.services.map((record) => `--srv-host=${record}`)
-    const process = await machine.spawn(
-      ['dnsmasq', ...settings, `--addn-hosts=${this.hostsFile}`, ...records],
-      placement,
-      { noInput: true },
-    )
-    this.process = process
+  const writeHosts = () => machine.write([{ path: hostsFile, content: zone.hosts }])
+  const launch = async () => {
+    const records = zone.services.map((record) => `--srv-host=${record}`)
+    const command = ['dnsmasq', ...settings, `--addn-hosts=${hostsFile}`, ...records]
+    const process = await machine.spawn(command, placement, { noInput: true })
+    server = process
     process.stdout.resume()
-    const serving = new Promise<void>((resolve) => {
+    void process.exited.then(({ code }) => {
+      if (server === process) end(code ?? 137)
+    })
+    await new Promise<void>((serving) => {
       process.stderr.on('data', (bytes: Buffer) => {
         for (const line of bytes.toString().trimEnd().split('\n')) stderr(line)
-        if (bytes.includes('read ') || bytes.includes('started')) resolve()
+        if (bytes.includes('read ') || bytes.includes('started')) serving()
       })
-      void process.exited.then(() => resolve())
+      void process.exited.then(() => serving())
     })
-    void process.exited.then(({ code }) => {
-      if (this.process !== process) return
-      this.unwatch()
-      this.finish(code ?? 137)
-    })
-    await serving
   }
-
-  private async refresh(): Promise<void> {
-    this.timer = undefined
-    if (this.stopped) return
-    const before = this.zone
-    this.zone = dnsZone(this.context.api)
-    try {
-      if (before.hosts !== this.zone.hosts)
-        await this.context.machine.write([{ path: this.hostsFile, content: this.zone.hosts }])
-      if (before.services.join() !== this.zone.services.join()) await this.relaunch()
-      else if (before.hosts !== this.zone.hosts) this.process?.kill('SIGHUP')
-    } catch {
-      // The machine is being stopped.
-    }
-  }
-
-  private async relaunch(): Promise<void> {
-    const old = this.process
-    this.process = undefined
-    old?.kill('SIGTERM')
-    await old?.exited
-    if (!this.stopped) await this.launch()
-  }
-
-  stop(): void {
-    this.stopped = true
-    clearTimeout(this.timer)
-    this.unwatch()
-    const { process } = this
-    this.process = undefined
+  const endServer = async () => {
+    const process = server
+    server = undefined
     process?.kill('SIGTERM')
-    void (process?.exited ?? Promise.resolve()).then(() => this.finish(0))
+    await process?.exited
+  }
+  const refresh = async () => {
+    timer = undefined
+    const before = zone
+    zone = dnsZone(api)
+    if (before.hosts !== zone.hosts) await writeHosts()
+    if (before.services.join() !== zone.services.join()) {
+      await endServer()
+      if (!stopped) await launch()
+    } else if (before.hosts !== zone.hosts) server?.kill('SIGHUP')
+  }
+  await writeHosts()
+  await launch()
+  log('.:53')
+  log('dnsmasq replaces CoreDNS')
+  watches.push(
+    ...['services', 'endpointslices'].map((resource) =>
+      api.watch(resource, () => {
+        // An error means that the machine is being stopped.
+        timer ??= setTimeout(() => void refresh().catch(() => {}), settleMs)
+      }),
+    ),
+  )
+  return {
+    exited,
+    async stop() {
+      stopped = true
+      await endServer()
+      end(0)
+    },
   }
 }
 
@@ -124,11 +108,7 @@ export const coredns: BuiltinImage = {
   names: ['registry.k8s.io/coredns/coredns', 'registry.k8s.io/coredns', 'coredns/coredns'],
   tags: /^v1\.\d+\.\d+$/,
   about: 'cluster DNS, played by dnsmasq',
-  async start(context) {
-    const server = new NameServer(context)
-    await server.start()
-    return { exited: server.exited, stop: () => server.stop() }
-  },
+  start: startNameServer,
 }
 
 /** Cluster DNS as configuration of dnsmasq. */

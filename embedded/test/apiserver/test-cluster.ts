@@ -56,7 +56,7 @@ export async function startTestCluster(): Promise<TestCluster> {
   const folder = mkdtempSync(join(tmpdir(), 'apiserver-test-'))
   const path = join(folder, 'kubeconfig')
   const url = `https://127.0.0.1:${server.port}`
-  const kubeconfigText = kubeconfig({ name: 'test', server: url, ca: tls.ca, token })
+  const kubeconfigText = kubeconfig({ name: 'test', server: url, ca: tls.cert, token })
   writeFileSync(path, kubeconfigText)
   const started = new Set<ChildProcess>()
 
@@ -89,7 +89,7 @@ export async function startTestCluster(): Promise<TestCluster> {
     backend,
     url,
     token,
-    ca: tls.ca,
+    ca: tls.cert,
     kubeconfig: path,
     kubeconfigText,
     folder,

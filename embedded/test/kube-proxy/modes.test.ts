@@ -62,7 +62,7 @@ describe.sequential('one cluster, iptables, then ipvs, then iptables again', { t
     expect(Object.keys(answers).sort()).toEqual(['web1', 'web2'])
   })
 
-  test('a new Service is there soon after the change, not only at the next sync of the clock', async () => {
+  test('a new Service is reachable soon after the change, not only after the next periodic sync', async () => {
     const began = Date.now()
     nodes.addService('fast', '10.96.100.101')
     nodes.setEndpoints('fast', [worker2])
@@ -71,7 +71,7 @@ describe.sequential('one cluster, iptables, then ipvs, then iptables again', { t
     expect(Date.now() - began).toBeLessThan(6000 * timeoutScale())
   })
 
-  test('a rule deleted by hand inside a chain of a Service, or a jump, is not healed by a sync for another Service', async () => {
+  test("a rule deleted by hand from a Service's chain, or a jump, is not restored by a sync for another Service", async () => {
     const state = await nodes.state(worker)
     const chain = [...(state.iptables.get('nat')?.keys() ?? [])].find((name) => name.startsWith('KUBE-SEP-'))
     await nodes.sh(worker, `iptables -t nat -F ${chain}; iptables -D FORWARD 1; iptables -t nat -F KUBE-MARK-MASQ`)
@@ -91,7 +91,7 @@ describe.sequential('one cluster, iptables, then ipvs, then iptables again', { t
     await settled(worker, 'iptables')
   })
 
-  test('in ipvs mode every node holds what is predicted, beside what iptables mode left', async () => {
+  test('in IPVS mode every node has the predicted state, beside the leftovers of iptables mode', async () => {
     nodes.configure((text) => writeMode(text, { mode: 'ipvs' }))
     const running = await nodes.restartProxies()
     await waitFor('the proxy mode', 20_000, async () =>
@@ -108,7 +108,7 @@ describe.sequential('one cluster, iptables, then ipvs, then iptables again', { t
     expect(await nodes.ask(controlPlane, webIP, 8)).toEqual({ web1: 4, web2: 4 })
   })
 
-  test('the flush removes all of it while requests are running, and none fails', async () => {
+  test('the flush removes the leftovers while requests are running, and none fails', async () => {
     const load = nodes.ask('client1', webIP, 60)
     const before = planFlush('ipvs', await nodes.state(worker))
     expect(describeFlush(before).length).toBeGreaterThan(0)
@@ -120,7 +120,7 @@ describe.sequential('one cluster, iptables, then ipvs, then iptables again', { t
     expect(again.flatMap(({ removed }) => removed)).toEqual([])
   })
 
-  test('in ipvs mode too a new Service does not wait for the clock', async () => {
+  test('in IPVS mode, too, a new Service does not wait for the periodic sync', async () => {
     const began = Date.now()
     nodes.addService('quick', '10.96.100.103')
     nodes.setEndpoints('quick', [worker])
@@ -129,7 +129,7 @@ describe.sequential('one cluster, iptables, then ipvs, then iptables again', { t
     expect(Date.now() - began).toBeLessThan(6000 * timeoutScale())
   })
 
-  test('the sync of the clock repairs what was broken by hand, and removes foreign virtual servers', async () => {
+  test('the periodic sync repairs changes made by hand and removes foreign virtual servers', async () => {
     // The clock may strike in between.
     await waitFor('the node to be broken', 20_000, async () => {
       await nodes.sh(
@@ -141,7 +141,7 @@ describe.sequential('one cluster, iptables, then ipvs, then iptables again', { t
     await settled(worker, 'ipvs')
   })
 
-  test('a real server with an open connection gets weight 0; one without goes at once', async () => {
+  test('a real server with an open connection gets weight 0; one without is deleted immediately', async () => {
     // The connection to the first choice of rr stays open while its endpoint is taken away.
     const held = await nodes.machine.spawn(['bash', '-c', `exec 3<>/dev/tcp/${webIP}/80; echo open; cat`], {
       netns: 'client1',
@@ -167,7 +167,7 @@ describe.sequential('one cluster, iptables, then ipvs, then iptables again', { t
     await held.exited
   })
 
-  test('health check node ports answer 200 where endpoints are, else 503', async () => {
+  test('health check node ports return 200 on nodes with endpoints, else 503', async () => {
     nodes.addService('local', '10.96.100.110', {
       type: 'LoadBalancer',
       externalTrafficPolicy: 'Local',
@@ -182,7 +182,7 @@ describe.sequential('one cluster, iptables, then ipvs, then iptables again', { t
     expect(JSON.parse(body)).toMatchObject({ service: { namespace: 'default', name: 'local' }, localEndpoints: 1 })
   })
 
-  test('back in iptables mode all of IPVS is left behind and Services work; the flush removes it under load', async () => {
+  test('back in iptables mode, Services work beside the leftovers of IPVS mode, and the flush removes these under load', async () => {
     nodes.configure((text) => writeMode(text, { mode: 'iptables' }))
     await nodes.restartProxies()
     await waitFor('the proxy mode', 20_000, async () =>
@@ -202,7 +202,7 @@ describe.sequential('one cluster, iptables, then ipvs, then iptables again', { t
     expect((await nodes.state(worker)).virtualServers).toEqual([])
   })
 
-  test('a scheduler that no kernel has ends kube-proxy with its own words, and what stood stays', async () => {
+  test('an unknown scheduler ends kube-proxy with its message, and the present state is kept', async () => {
     nodes.configure((text) => writeMode(text, { mode: 'ipvs', scheduler: 'foo' }))
     const [running] = await nodes.restartProxies()
     expect(await running?.container.exited).toBe(1)
@@ -212,7 +212,7 @@ describe.sequential('one cluster, iptables, then ipvs, then iptables again', { t
     expect(await nodes.sh(worker, 'curl -s http://127.0.0.1:10249/proxyMode || echo silent')).toBe('silent\n')
   })
 
-  test('an unknown mode ends it too', async () => {
+  test('an unknown mode ends kube-proxy, too', async () => {
     nodes.configure((text) => text.replace(/^mode: .*$/m, 'mode: magic'))
     const [running] = await nodes.restartProxies()
     expect(await running?.container.exited).toBe(1)

@@ -80,11 +80,11 @@ test('in iptables mode it fails, about one time in three', async () => {
   expect(web1 + web2).toBeGreaterThan(0)
 })
 
-test('datagrams and their answers pass, too', async () => {
+test('datagrams and their answers are relayed', async () => {
   expect(await nodes.sh('client1', `echo hello | socat -t1 - UDP4:${DNS}:53`)).toBe('hello\n')
 })
 
-test('the rules are those of a genuine 1.20, and who looks sees that kube-proxy opens the connection', async () => {
+test("the rules are those of a genuine 1.20, and Pods see connections from kube-proxy's address", async () => {
   const items = ['nodes', 'services', 'endpointslices'].flatMap((resource) => nodes.api.list(resource))
   const { objects } = readObjects({ apiVersion: 'v1', kind: 'List', items })
   const config = parseKubeProxyConfiguration('mode: userspace\nclusterCIDR: 10.244.0.0/16\n')
@@ -101,7 +101,7 @@ test('the rules are those of a genuine 1.20, and who looks sees that kube-proxy 
   )
 })
 
-test('a change of the endpoints is followed, and without any the connection ends', async () => {
+test('changes of the endpoints take effect, and without endpoints the connection ends', async () => {
   nodes.setEndpoints('web', [worker2])
   await waitFor('the relay to follow', 10_000, async () => (await nodes.ask('client1', webIP, 3)).web2 === 3)
   nodes.setEndpoints('web', [])
@@ -109,7 +109,7 @@ test('a change of the endpoints is followed, and without any the connection ends
   expect(userspace.log.at(-1)).toContain('"Failed to connect to balancer"')
 })
 
-test('its listeners end with it, and a current kube-proxy does not know the mode', async () => {
+test('the listeners end with kube-proxy, and a current kube-proxy refuses the mode', async () => {
   await userspace.container.stop()
   expect(await nodes.sh(worker, 'ss -Hltun | grep -c :3276 || true')).toBe('0\n')
   nodes.configure((text) => writeMode(text, { mode: 'userspace' }))

@@ -22,7 +22,7 @@ TCP  [fd00::a]:53 rr
   ])
 })
 
-test('a UDP flow is stale when something else than an endpoint of its Service answers', () => {
+test('a UDP flow is stale if its reply comes from an address that is not an endpoint of its Service', () => {
   const flow = (destination: string, port: number, answer: string) =>
     parseConntrack(
       `udp      17 20 src=10.244.1.9 dst=${destination} sport=5000 dport=${port} src=${answer} dst=10.244.1.9 sport=53 dport=5000 mark=0 use=1`,
@@ -43,12 +43,12 @@ test('a UDP flow is stale when something else than an endpoint of its Service an
   expect(stale('8.8.8.8', 53, '8.8.8.8')).toBe(false)
 })
 
-test('log lines look like klog', () => {
+test('log lines have the format of klog', () => {
   const line = klogLine('I', 'server.go:527', 'Version info', { version: 'v1.34.0', n: 3, list: ['a'] }, new Date(0))
   expect(line).toBe('I0101 00:00:00.000000       1 server.go:527] "Version info" version="v1.34.0" n=3 list=["a"]')
 })
 
-test('settings: defaults, durations, and refusals in the words of kube-proxy', () => {
+test("settings have kube-proxy's defaults, durations and error messages", () => {
   expect(readSettings('mode: ""\n')).toMatchObject({ mode: 'iptables', syncPeriodMs: 30_000, minSyncPeriodMs: 1000 })
   expect(readSettings('mode: ipvs\nipvs: {scheduler: own-made, syncPeriod: 1m5s}\n')).toMatchObject({
     syncPeriodMs: 65_000,
@@ -67,7 +67,7 @@ test('settings: defaults, durations, and refusals in the words of kube-proxy', (
   }
 })
 
-test('an object that cannot be used is left out, with the reason, and the others are used', () => {
+test('an invalid object is left out with the reason, and the others are used', () => {
   const service = (name: string, clusterIP: string) => ({
     kind: 'Service',
     metadata: { name, namespace: 'default', uid: name },

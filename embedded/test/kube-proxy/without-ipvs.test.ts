@@ -14,7 +14,7 @@ afterAll(async () => {
 
 const forbid = { path: '/etc/modprobe.d/no-ipvs.conf', content: 'install ip_vs /bin/false\n' }
 
-test('a kernel that cannot load ip_vs is refused before anything is changed, on every node that lacks it', async () => {
+test('a kernel that cannot load ip_vs is reported for every node before anything is changed', async () => {
   await nodes.machine.write([forbid])
   const asked = requireModules(nodes.cluster(), [worker, worker2], 'ipvs', 'rr')
   await expect(asked).rejects.toThrow(ModeUnsupported)
@@ -24,7 +24,7 @@ test('a kernel that cannot load ip_vs is refused before anything is changed, on 
   await expect(requireModules(nodes.cluster(), [worker], 'iptables', 'rr')).resolves.toBeUndefined()
 })
 
-test('kube-proxy in ipvs mode ends there as a current one does, and nothing listens', async () => {
+test("kube-proxy in IPVS mode ends there with kube-proxy's message, and no port is open", async () => {
   nodes.configure((text) => writeMode(text, { mode: 'ipvs' }))
   const { container, log } = nodes.startProxy(worker)
   expect(await container.exited).toBe(1)
@@ -32,7 +32,7 @@ test('kube-proxy in ipvs mode ends there as a current one does, and nothing list
   expect(await nodes.sh(worker, 'ss -ltnH')).toBe('')
 })
 
-test('with the module there, a scheduler that it has passes and one that nobody has does not', async () => {
+test('with the module, a scheduler of the kernel is accepted and an unknown one is refused', async () => {
   await nodes.machine.write([{ ...forbid, content: '' }])
   await expect(requireModules(nodes.cluster(), [worker], 'ipvs', 'wrr')).resolves.toBeUndefined()
   await expect(requireModules(nodes.cluster(), [worker], 'ipvs', 'foo')).rejects.toThrow(/no IPVS scheduler "foo"/)

@@ -26,7 +26,7 @@ describe('starting', () => {
     await cluster.ready('unknown')
   })
 
-  test('environment, arguments, working directory and volumes are what the Pod says', async () => {
+  test('environment, arguments, working directory and volumes are those of the Pod specification', async () => {
     const { api } = cluster
     api.create('configmaps', 'default', {
       metadata: { name: 'settings' },
@@ -99,7 +99,7 @@ describe('starting', () => {
 })
 
 describe('ending', () => {
-  test('a container that fails is started again at once, then after a growing delay', async () => {
+  test('a container that fails is restarted immediately, then after a growing delay', async () => {
     cluster.create('crash', worker2, shell('echo run; exit 3'))
     await cluster.until(
       'crash',
@@ -118,7 +118,7 @@ describe('ending', () => {
     )
   })
 
-  test('policies Never and OnFailure end Pods as Failed and Succeeded, and their network goes', async () => {
+  test('Pods with the policies Never and OnFailure end as Failed and Succeeded, and their network is removed', async () => {
     cluster.create('failed', worker, shell('exit 2'), { restartPolicy: 'Never' })
     cluster.create('done', worker, shell('exit 0'), { restartPolicy: 'OnFailure' })
     await cluster.until('failed', 'Failed', ({ status }) => status?.phase === 'Failed')
@@ -128,7 +128,7 @@ describe('ending', () => {
     await expect.poll(links).not.toContain(uid)
   })
 
-  test('deletion runs preStop, sends SIGTERM, and waits for what the process still has to do', async () => {
+  test('deletion runs preStop, sends SIGTERM, and waits for the process to end', async () => {
     const preStop = { exec: { command: ['sh', '-c', 'echo pre >/proc/1/fd/1'] } }
     cluster.create('graceful', worker, {
       ...shell('trap "echo term; sleep 0.5; echo bye; exit 0" TERM; echo up; while :; do sleep 0.1; done'),
@@ -167,7 +167,7 @@ describe('ending', () => {
 })
 
 describe('probes', () => {
-  test('readiness decides about Ready and reports why not', async () => {
+  test('the readiness probe sets the condition Ready, with the reason', async () => {
     const readinessProbe = { exec: { command: ['test', '-e', '/ready'] }, periodSeconds: 1 }
     cluster.create('gated', worker, { image: 'tools', readinessProbe })
     await cluster.until('gated', 'running', (_pod, { state }) => state?.running !== undefined)
@@ -218,7 +218,7 @@ describe('probes', () => {
   })
 })
 
-test('cluster DNS answers for Services over UDP and TCP and refuses to invent names', async () => {
+test('cluster DNS resolves Services over UDP and TCP, and no other names', async () => {
   const { api } = cluster
   api.create('services', 'default', { metadata: { name: 'web' }, spec: { ports: [{ name: 'http', port: 80 }] } })
   api.create('services', 'default', {

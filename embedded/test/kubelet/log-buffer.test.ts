@@ -5,7 +5,7 @@ import { textOf } from './guest-cluster.ts'
 
 const request = { namespace: 'default', name: 'p', follow: false, previous: false, timestamps: false }
 
-test('output cut anywhere comes back as it was', async () => {
+test('output that arrives in parts of any size is unchanged', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(fc.string({ unit: fc.constantFrom('a', '\n', 'ä') })), async (chunks) => {
       const log = new LogBuffer()
@@ -16,7 +16,7 @@ test('output cut anywhere comes back as it was', async () => {
   )
 })
 
-test('lines of the two outputs are never mixed', async () => {
+test('lines of the two outputs are not mixed', async () => {
   const log = new LogBuffer()
   log.write('stdout', 'one ')
   log.write('stderr', 'error\n')
@@ -24,7 +24,7 @@ test('lines of the two outputs are never mixed', async () => {
   expect(await textOf(logStream(log, request))).toBe('error\none line\n')
 })
 
-test('the last lines, and what follows until the container ends', async () => {
+test('a log is printed from its last lines on, and followed until the container ends', async () => {
   const log = new LogBuffer()
   log.write('stdout', '1\n2\n3\n')
   const followed = textOf(logStream(log, { ...request, tailLines: 1, follow: true }))

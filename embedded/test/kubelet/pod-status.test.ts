@@ -37,13 +37,13 @@ test.each([
   expect(podPhase(pod(policy), view(containers))).toBe(phase)
 })
 
-test('a Pod is pending until its init containers are through, and failed when one of them may not try again', () => {
+test('a Pod is Pending until its init containers have succeeded, and Failed if one of them may not restart', () => {
   const containers = [status('a', waiting), status('b', waiting)]
   expect(podPhase(pod('Always'), view(containers, [status('i', running)]))).toBe('Pending')
   expect(podPhase(pod('Never'), view(containers, [status('i', ended(1))]))).toBe('Failed')
 })
 
-test('conditions name the unready, and keep their time and those of others', () => {
+test('conditions name the containers that are not ready; unchanged ones and those of other owners are kept', () => {
   const old = '2026-01-01T00:00:00Z'
   const conditions = [
     { type: 'PodScheduled', status: 'True', lastTransitionTime: old },

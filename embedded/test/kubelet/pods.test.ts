@@ -80,7 +80,7 @@ describe('the network', () => {
     )
   })
 
-  test('a Pod with hostNetwork is on its node', async () => {
+  test('a Pod with hostNetwork has the address of its node', async () => {
     cluster.create('host', worker, { image: 'tools' }, { hostNetwork: true })
     await cluster.ready('host')
     expect(addressOf('host')).toBe('172.18.0.3')
@@ -104,7 +104,7 @@ describe('logs and exec', () => {
     await expect(cluster.logs('web-a', { previous: true })).rejects.toThrow('previous terminated container "main"')
   })
 
-  test('a learner may change the page', async () => {
+  test('the page of nginx can be changed', async () => {
     const html = '/usr/share/nginx/html/index.html'
     expect((await cluster.exec('web-b', `echo changed >${html}`)).exitCode).toBe(0)
     const { stdout } = await cluster.exec('shell', `curl -s ${addressOf('web-b')}; curl -s ${addressOf('web-a')}`)
@@ -136,7 +136,7 @@ test('a file of the host cannot be changed from a node, a Pod or the guest itsel
   expect(readFileSync('/etc/hostname')).toEqual(before)
 })
 
-test('the kernel brings IPVS and ipset', async () => {
+test('the kernel has IPVS and ipset', async () => {
   await cluster.network.modulesLoaded
   const service = 'ipvsadm -A -t 10.96.9.9:80 -s wlc && ipvsadm -Sn; ipset create x hash:ip,port && ipset list -n'
   expect((await cluster.onNode(worker, service)).stdout).toBe('-A -t 10.96.9.9:80 -s wlc\nx\n')

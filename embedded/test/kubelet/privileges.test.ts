@@ -45,7 +45,7 @@ describe.each([
   ['bare', allowed('0', 1)],
   ['privileged', allowed('1f{10}')],
 ])('the rights of Pod %s', (pod, rights) => {
-  test('are those of its process, of a command, a hook and a probe', async () => {
+  test('apply to its process, a command, a hook and a probe', async () => {
     expect((await cluster.logs(pod)).trim()).toMatch(rights)
     for (const source of [RIGHTS, 'cat /tmp/hook', 'cat /tmp/probe'])
       expect((await run(pod, source)).stdout, source).toMatch(rights)
@@ -85,18 +85,18 @@ test.each(['ordinary', 'bare', 'admin'])(
   },
 )
 
-test('root of a privileged Pod can', async () => {
+test('root of a privileged Pod can change the kernel and its node', async () => {
   const { stdout } = await run('privileged', script)
   for (const name of ['mount tmpfs', 'device node', 'load a module', 'set a sysctl', 'serial line'])
     expect(stdout.split('\n')).toContain(name)
 })
 
-test('a capability that is added is one that works', async () => {
+test('an added capability takes effect', async () => {
   expect(await run('ordinary', 'ip link add dummy0 type dummy')).toMatchObject({ exitCode: 2 })
   expect(await run('admin', 'ip link add dummy0 type dummy')).toMatchObject({ exitCode: 0 })
 })
 
-test('a Pod has the devices of a container, and terminals and shared memory of its own', async () => {
+test('a Pod has the devices of a container, and its own terminals and shared memory', async () => {
   const { stdout } = await run('ordinary', 'ls /dev | xargs; echo x >/dev/null; head -c 4 /dev/urandom | wc -c')
   const links = 'fd full null ptmx pts random shm stderr stdin stdout tty urandom zero'
   expect(stdout).toBe(`${links}\n4`)
@@ -106,19 +106,19 @@ test('a Pod has the devices of a container, and terminals and shared memory of i
   expect((await run('ordinary', 'ls /sys/class/net')).stdout).toMatch(/^eth0\nlo$/)
 })
 
-test('a program that a Pod put in the place of one of ours is run with the rights of the Pod', async () => {
+test('a program with which a Pod replaced one of ours runs with the rights of the Pod', async () => {
   const fake = `#!/bin/sh\n${RIGHTS} >/tmp/fake`
   await run('ordinary', `for one in nsenter setpriv sh; do printf '%s' '${fake}' >/tmp/$one; chmod +x /tmp/$one; done`)
   await run('ordinary', 'for one in nsenter setpriv; do mv -f /tmp/$one /usr/bin/; done')
   expect((await run('ordinary', RIGHTS)).stdout).toMatch(allowed('a00425fb'))
 })
 
-test('the program that starts containers, which is for a moment one of their processes, cannot be written', async () => {
+test('a container cannot write to the program that starts it', async () => {
   const { stderr } = await cluster.machine.run(['sh', '-c', 'echo >/usr/lib/uml/confine'])
   expect(stderr).toContain('Read-only file system')
 })
 
-test('the output of a short command arrives whole, also of many at a time', async () => {
+test('the output of short commands is complete, also of many at a time', async () => {
   const errors = await Promise.all(
     Array.from(
       { length: 60 },

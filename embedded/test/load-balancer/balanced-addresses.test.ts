@@ -25,7 +25,7 @@ describe('balancedAddresses', () => {
     ])
   })
 
-  test('policy Local: only nodes whose health check answered', () => {
+  test('policy Local: only nodes whose health check returned 200', () => {
     expect(healthChecks([local], nodes)).toEqual([
       { node: '172.18.0.2', port: 31000 },
       { node: '172.18.0.3', port: 31000 },
@@ -51,7 +51,7 @@ describe('routeLines', () => {
     ])
   })
 
-  test('nothing changes for what is there already; what went is withdrawn; no taker means unreachable', () => {
+  test('an unchanged address has no lines, a removed one is flushed, and one without nodes is unreachable', () => {
     expect(routeLines([one], [one])).toEqual([])
     expect(routeLines([one], [])).toEqual(['route flush exact 172.18.255.200/32'])
     expect(routeLines([one], [{ ...one, nodes: [] }])).toEqual(['route replace unreachable 172.18.255.200/32'])

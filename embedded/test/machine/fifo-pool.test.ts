@@ -42,16 +42,16 @@ async function outputOf(script: string, { slow = 0, busy = 0 } = {}): Promise<st
 
 const lines = (count: number) => `${Array.from({ length: count }, (_, index) => index + 1).join('\n')}\n`
 
-test('what a command wrote comes before its end is reported, also where this process had no time to read it', async () => {
+test('the output of a command arrives before its end is reported, even if this process had no time to read it', async () => {
   expect(await outputOf('seq 10000')).toBe(lines(10_000))
   expect(await outputOf('sleep 5 & seq 5000', { busy: 500 })).toBe(lines(5000))
 })
 
-test('a reader that is slow loses nothing, although something in the background holds the pipe open', async () => {
+test('a slow reader loses nothing, even if a background process keeps the pipe open', async () => {
   expect(await outputOf('sleep 5 & seq 10000', { slow: 600 })).toBe(lines(10_000))
 })
 
-test('what is left in the background does not delay the end, nor is its writer ended', async () => {
+test('a background process does not delay the end of its command, and is not ended', async () => {
   const late = `until [ -e '${folder}/ended' ]; do sleep 0.05; done; echo late; echo >'${folder}/alive'`
   expect(await outputOf(`(${late}) & echo now`)).toBe('now\n')
   writeFileSync(join(folder, 'ended'), '')

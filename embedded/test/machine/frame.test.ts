@@ -5,7 +5,7 @@ import { chunkBytes, encodeData, encodeFrame, encodePacked, FrameDecoder, FrameT
 test.each([
   ['as they are', encodeFrame],
   ['packed', encodePacked],
-])('frames %s survive being cut anywhere on the line', (_how, encode) => {
+])('frames %s can be received in parts of any size', (_how, encode) => {
   const frame = fc.record({
     stream: fc.integer({ min: 0, max: 0xffff_ffff }),
     type: fc.constantFrom(...Object.values(FrameType)),
@@ -35,12 +35,12 @@ test.each([
   )
 })
 
-test('long data is split so that one stream never holds the line', () => {
+test('long data is split, so that one stream does not block the others', () => {
   const frames = [...encodeData(7, FrameType.data, Buffer.alloc(chunkBytes * 2 + 1))]
   expect(frames.map((frame) => frame.length)).toEqual([chunkBytes + 9, chunkBytes + 9, 10])
 })
 
-test('what is long and says the same again is a fraction of itself for the guest, what is short stays as it is', () => {
+test('long payloads for the guest are compressed, short ones are not', () => {
   const rules = Array.from({ length: 300 }, (_, index) => `-A KUBE-SERVICES -d 10.96.0.${index % 250}/32 -j KUBE-SVC`)
   const text = rules.join('\n')
   expect(encodePacked(1, FrameType.script, text).length).toBeLessThan(text.length / 5)

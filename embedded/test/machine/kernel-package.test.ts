@@ -2,7 +2,7 @@ import { afterEach, describe, expect, test, vi } from 'vitest'
 import { sourcesOfRelease } from '../../machine/apt-sources.ts'
 import { kernelProgram, withLoaderHere } from '../../machine/kernel-package.ts'
 
-test('the sources of another release: the same servers, keys and options, and nothing of what is switched off', () => {
+test('the sources of another release have the same servers, keys and options, without disabled entries', () => {
   const files = [
     {
       name: 'debian.sources',
@@ -54,14 +54,14 @@ Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
   ])
 })
 
-test('only the way to the loader changes in the kernel', () => {
+test('only the path to the loader changes in the kernel', () => {
   const program = Buffer.from('\x7fELF…/lib64/ld-linux-x86-64.so.2\0rest')
   const changed = withLoaderHere(program)
   expect(changed.toString()).toBe(`\x7fELF…ld-linux-x86-64.so.2${'\0'.repeat(8)}rest`)
   expect(() => withLoaderHere(Buffer.from('#!/bin/sh\n'))).toThrow('has no loader')
 })
 
-test("the kernel is started with the shim without which it dies on processors with AMX, with its own libc or the host's", () => {
+test('the kernel is started with the shim for processors with AMX, and with the libc of the host if it has none of its own', () => {
   const { command, directory } = kernelProgram('/nowhere')
   expect(command).toEqual(['env', 'LD_PRELOAD=./xstate-shim.so', '/nowhere/usr/bin/linux.uml'])
   expect(directory).toBe('/nowhere/usr/lib/uml/libc')
@@ -77,7 +77,7 @@ describe('on another processor', () => {
   }
   afterEach(() => become(own))
 
-  test('arm64: the embedded cluster runs, User-Mode Linux is refused in a sentence and its package not asked for', async () => {
+  test('on arm64 the embedded cluster runs, User-Mode Linux is refused with the reason, and its package is not fetched', async () => {
     const { requireSupport, umlTrouble, kernelAddition, LIBRARIES, runFrom, processor } = await load('arm64')
     await expect(requireSupport()).resolves.toBeUndefined()
     await expect(requireSupport('uml')).rejects.toThrow(
@@ -92,7 +92,7 @@ describe('on another processor', () => {
     expect(runFrom('/root', 'usr/bin/env')[0]).toBe('/root/usr/lib/aarch64-linux-gnu/ld-linux-aarch64.so.1')
   })
 
-  test('any other: refused with what runs there', async () => {
+  test('any other processor is refused with an alternative', async () => {
     const { requireSupport } = await load('riscv64')
     await expect(requireSupport()).rejects.toThrow(
       /^The embedded cluster runs on x86-64 and arm64, and this is "riscv64"\. .*`CLUSTER=kind make up`/,

@@ -42,7 +42,7 @@ afterAll(() => rmSync(folder, { recursive: true }))
 
 afterEach(() => vi.unstubAllEnvs())
 
-test('a Linux without apt is pointed to the archive', async () => {
+test('a Linux without apt is referred to the offline archive', async () => {
   vi.stubEnv('PATH', folder)
   await expect(requireSupport()).rejects.toThrow(
     /"apt-get" is not installed: use the offline archive.*`make bundle`[^.]*\.$/,
@@ -52,25 +52,25 @@ test('a Linux without apt is pointed to the archive', async () => {
 const nodeRuns = (text: string, env: Record<string, string> = {}) =>
   execFileSync(join(offline, 'bin/node'), ['-e', text], { encoding: 'utf8', env }).trim()
 
-test('a program of the archive runs with the libraries beside it alone', () => {
+test('a program of the archive uses only the libraries of the archive', () => {
   const mapped = nodeRuns(`console.log(fs.readFileSync('/proc/self/maps', 'utf8'))`)
   const files = [...mapped.matchAll(/ (\/\S.*)$/gm)].map(([, path]) => path)
   expect(files.length).toBeGreaterThan(3)
   expect(files.filter((path) => !path?.startsWith(`${offline}/root/`))).toEqual([])
 })
 
-test('Node.js starts itself, in processes and in threads, by the path it was started by', () => {
+test('Node.js starts itself in processes and threads by the path of its starter', () => {
   const tell = 'console.log(process.execPath)'
   const inThread = `new (require('node:worker_threads').Worker)(${JSON.stringify(tell)}, { eval: true })`
   const inChild = `console.log(require('node:child_process').execFileSync(process.execPath, ['-e', ${JSON.stringify(tell)}]) + '')`
   for (const text of [tell, inThread, inChild]) expect(nodeRuns(text)).toBe(join(offline, 'bin/node'))
 })
 
-test('without a temporary folder, it is one beside the programs', () => {
+test('without a temporary folder, Node.js uses one beside the programs', () => {
   expect(nodeRuns('console.log(fs.statSync(os.tmpdir()).isDirectory())', { TMPDIR: join(folder, 'none') })).toBe('true')
 })
 
-test('scripts and perl, which would look for their own on the host, are left out; a static program is itself', () => {
+test('scripts and perl, which would use files of the host, have no starter; a static program is linked', () => {
   expect(['script', 'perl', 'static'].map((name) => existsSync(join(offline, 'bin', name)))).toEqual([
     false,
     false,
@@ -96,13 +96,13 @@ function lab(words: string[], { place = folder, make = TELL } = {}) {
   return { status, stdout, stderr }
 }
 
-test('./lab hands its words to the make of the archive', () => {
+test('./lab passes its arguments to the make of the archive', () => {
   const bin = join(folder, '.offline/bin')
   expect(lab(['2', 'NAME=a b'])).toEqual({ status: 0, stdout: `lab-2 NAME=a b\n${bin}\n`, stderr: '' })
   expect(lab(['check-2']).stdout).toBe(`check-2\n${bin}\n`)
 })
 
-test('./lab and make refuse an archive for another processor in a sentence', () => {
+test('./lab and make refuse an archive for another processor with one sentence', () => {
   const place = join(folder, 'elsewhere')
   mkdirSync(join(place, '.offline/bin'), { recursive: true })
   copyFileSync(join(projectRoot, 'Makefile'), join(place, 'Makefile'))
@@ -115,7 +115,7 @@ test('./lab and make refuse an archive for another processor in a sentence', () 
   expect({ status, stderr }).toMatchObject({ status: 2, stderr: expect.stringMatching(said) })
 })
 
-test('./lab reports in a sentence why it cannot run', () => {
+test('./lab reports with one sentence why it cannot run', () => {
   const odd = join(folder, 'a:b')
   expect(lab(['2'], { place: odd })).toMatchObject({
     status: 2,

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { SerialLine } from '../../machine/serial-line.ts'
 
-test('never more than the guest can hold is under way, and all of it arrives in order', () => {
+test('no more bytes are sent than the guest can hold, and all arrive in order', () => {
   fc.assert(
     fc.property(fc.array(fc.uint8Array({ maxLength: 9000 }), { maxLength: 6 }), (writes) => {
       const output = new PassThrough({ highWaterMark: 1 << 20 })
@@ -20,7 +20,7 @@ test('never more than the guest can hold is under way, and all of it arrives in 
   )
 })
 
-test('a full line says so, and when it has room again', () => {
+test('a full line is reported, and when it has room again', () => {
   const output = new PassThrough({ highWaterMark: 1 << 20 })
   const line = new SerialLine(output, 3584)
   let told = false

@@ -7,7 +7,7 @@ import { classMark } from '../../../grading/class-word.ts'
 import { type ClassKey, wordOf } from '../../../grading/signature.ts'
 import { projectRoot } from '../../../host/layout.ts'
 import { classResult } from '../../../instructors/class/class-result.ts'
-import { DRAWN_KINDS, type DrawnKind, TELLING } from '../../../instructors/class/drawn-values.ts'
+import { DRAWN_KINDS, type DrawnKind, LEAST_SHARED } from '../../../instructors/class/drawn-values.ts'
 import { type JudgeOptions, judgeFile } from '../../../instructors/class/judge-file.ts'
 import { PUBLISHED_FILE, readPublishedValues, reuseOfPublished } from '../../../instructors/class/published.ts'
 import { gatherPublished } from '../../../instructors/class/published-sources.ts'
@@ -72,7 +72,7 @@ describe('what this repository publishes', () => {
     expect(reused?.text).toMatch(new RegExp(`lab 2: \\d+ ${DRAWN_KINDS[kept]} are the same`))
   })
 
-  test(`one value may be chance, ${TELLING} are none`, () => {
+  test(`one value may be chance, ${LEAST_SHARED} are none`, () => {
     const [source = '', kinds = {}] = Object.entries(readPublishedValues())[0] ?? []
     const [a = '', b = ''] = kinds.uid?.split(' ') ?? []
     expect(reuseOfPublished(new Map([['uid', new Set([a, 'x'])]]))).toBeUndefined()
