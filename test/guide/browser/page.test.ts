@@ -64,10 +64,12 @@ const showNode = async (mode = 'ipvs') => {
   await page.getByLabel('Because of').selectOption('')
 }
 
-/** Shows a terminal that is open, and waits until it has the focus. */
+/** Shows a terminal, which is opened if there is none, and waits until it has the focus. */
 const showTerminal = async (name: string) => {
   await page.getByRole('tab', { name: 'Terminals' }).click()
-  await page.getByRole('button', { name, exact: true }).click()
+  const chip = page.getByRole('button', { name, exact: true })
+  if ((await chip.count()) === 0) await page.getByLabel('Open a terminal').selectOption(name)
+  await chip.click()
   await page.getByRole('button', { name, exact: true, pressed: true }).waitFor()
   await expect.poll(() => hasFocus(page, page.locator('.xterm-helper-textarea'))).toBe(true)
 }
@@ -175,10 +177,8 @@ test('a chain that is flushed in a terminal of the page turns its step', async (
   const table = await guide.onNode(NODE, 'iptables-save -t nat')
   await goTo('prerouting')
   await passed('prerouting').waitFor()
-  await page.getByLabel('Open a terminal').selectOption(NODE)
-  await page.getByRole('button', { name: NODE, exact: true }).waitFor()
+  await showTerminal(NODE)
   await page.locator('.xterm-rows', { hasText: '#' }).waitFor()
-  await page.locator('.xterm-helper-textarea').focus()
   await page.keyboard.type('iptables -t nat -F KUBE-SERVICES\n')
   await passed('prerouting').waitFor({ state: 'hidden' })
   await page.locator('.finding', { hasText: NODE }).waitFor()
