@@ -337,7 +337,9 @@ test(
       await tabTo(page, target)
       await press(key)
     }
-    await tabTo(page, page.getByLabel('Lab', { exact: true }))
+    // The focus may be in a terminal, to which Tab alone belongs.
+    await page.keyboard.press('Escape')
+    await tabTo(page, page.getByRole('combobox', { name: 'Lab', exact: true }))
     await page.keyboard.type('Lab 8')
     await page.getByRole('tab', { name: 'Incident' }).waitFor({ timeout: 120_000 * timeoutScale() })
     await press('Alt+5')
