@@ -1,50 +1,19 @@
 // What the page answers about a packet, on nodes as genuine kube-proxies left them in each mode.
 
-import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
-import { CAPTURE_FILES, readCapturedNode } from '../../dataplane/capture.ts'
 import { parsePacket } from '../../dataplane/trace.ts'
-import { Snapshot } from '../../grading/snapshot.ts'
+import { stateOf } from '../../grading/snapshot.ts'
 import { pathsOn } from '../../guide/server/packet-paths.ts'
-import { NODE, recordingPath } from '../dataplane/kube-proxy/recordings.ts'
+import { NODE } from '../dataplane/kube-proxy/recordings.ts'
+import { recordedSnapshot } from './recorded-snapshot.ts'
 
 const MODES = ['iptables', 'ipvs', 'nftables'] as const
 const CLUSTER_IP = '10.96.119.228:80'
 const FIREWALL = '-A OUTPUT -p tcp -m tcp --dport 80 -j REJECT --reject-with icmp-port-unreachable'
-const FILTER = `*filter\n:INPUT ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\nCOMMIT\n`
 
-/** The files of a recorded node; in nftables mode its nf_tables, and iptables without rules. */
-function filesAt(mode: string, scenario: string): Map<string, string> {
-  const folder = recordingPath('v1.30.3', mode, scenario)
-  const textOf = (name: string) => {
-    try {
-      return readFileSync(`${folder}/${name}`, 'utf8')
-    } catch {
-      return undefined
-    }
-  }
-  const files = CAPTURE_FILES.flatMap((name): [string, string][] => {
-    const text = textOf(name === 'nft-ip.json' ? 'nft.json' : name)
-    return text === undefined ? [] : [[name, text]]
-  })
-  return new Map([['iptables-save', FILTER], ['ip6tables-save', FILTER], ...files, ['proxyMode', mode]])
-}
-
-function pathsIn(mode: string, scenario: string, from: string, to: string, edit = (rules: string) => rules) {
-  const files = filesAt(mode, scenario)
-  files.set('iptables-save', edit(files.get('iptables-save') ?? ''))
-  const { items } = JSON.parse(readFileSync(recordingPath('objects', `${scenario}.json`), 'utf8'))
-  const image = 'registry.k8s.io/kube-proxy:v1.30.3'
-  const kubeProxy = {
-    kind: 'Pod',
-    metadata: { namespace: 'kube-system', name: 'kube-proxy-1', labels: { 'k8s-app': 'kube-proxy' } },
-    spec: { nodeName: NODE, containers: [{ image }] },
-  }
-  const snapshot = new Snapshot({
-    objects: { apiVersion: 'v1', kind: 'List', items: [...items, kubeProxy] },
-    nodes: [{ name: NODE, files }],
-  })
-  return pathsOn(snapshot, NODE, readCapturedNode(files).state, parsePacket(from, to))
+function pathsIn(mode: string, scenario: string, from: string, to: string, edit?: (rules: string) => string) {
+  const snapshot = recordedSnapshot(mode, scenario, edit)
+  return pathsOn(snapshot, NODE, stateOf(snapshot.node(NODE)), parsePacket(from, to))
 }
 
 describe.each(MODES)('in %s mode', (mode) => {
