@@ -12,6 +12,10 @@ export interface KubeClient {
   core: k8s.CoreV1Api
   apps: k8s.AppsV1Api
   discovery: k8s.DiscoveryV1Api
+  /** The options of a request whose body is a merge patch, as `kubectl patch --type merge` sends it. */
+  mergePatch: k8s.ConfigurationOptions
+  /** The same for a strategic merge patch. */
+  strategicPatch: k8s.ConfigurationOptions
 }
 
 /** A cluster on which labs run. All code above it is the same for every driver. */
@@ -52,8 +56,6 @@ export interface Cluster {
   synced?(timeoutMs: number): Promise<void>
   /** An interactive shell on a node; resolves to its exit code. */
   shell(node: string, command?: readonly string[]): Promise<number>
-  /** Writes a file on a node. */
-  copyIn(node: string, path: string, content: string | Uint8Array): Promise<void>
 }
 
 /** A clause for messages: when and why a cluster ended by itself. */

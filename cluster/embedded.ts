@@ -210,12 +210,6 @@ export class EmbeddedCluster implements Cluster {
     return shellOnNode(this.endpoint(), node, command)
   }
 
-  async copyIn(node: string, path: string, content: string | Uint8Array): Promise<void> {
-    const write = ['sh', '-c', 'mkdir -p "$(dirname "$0")" && cat >"$0"', path]
-    const { exitCode, stderr } = await this.exec(node, write, { stdin: content })
-    if (exitCode !== 0) throw new Error(`"${path}" could not be written on ${node}: ${stderr.trim()}`)
-  }
-
   private state() {
     const state = readDaemonState(this.name)
     if (!state) throw notUp(this)

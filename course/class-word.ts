@@ -1,7 +1,6 @@
 import { consent } from '../cluster/consent.ts'
 import type { Cluster } from '../cluster/driver.ts'
-import type { KubeClient } from '../cluster/kube-client.ts'
-import { unlessCode } from '../cluster/kubernetes.ts'
+import { type KubeClient, unlessCode } from '../cluster/kube-client.ts'
 import { CLASS_MARK_FILE } from '../cluster/node-report.ts'
 import { runOnNode } from '../cluster/node-script.ts'
 import { CLASS_MAP, wordFromEnvironment } from '../grading/class-word.ts'

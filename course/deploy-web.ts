@@ -1,6 +1,5 @@
 import type { V1Deployment, V1Service } from '@kubernetes/client-node'
-import type { KubeClient } from '../cluster/kube-client.ts'
-import { unlessCode } from '../cluster/kubernetes.ts'
+import { type KubeClient, unlessCode } from '../cluster/kube-client.ts'
 import { STANDARD, type Variant } from '../grading/variant.ts'
 import type { Progress } from '../host/progress.ts'
 import { waitFor } from '../host/wait.ts'

@@ -1,5 +1,4 @@
-import type { KubeClient } from '../cluster/kube-client.ts'
-import { unlessCode } from '../cluster/kubernetes.ts'
+import { type KubeClient, unlessCode } from '../cluster/kube-client.ts'
 import { NOTES_NAMESPACE } from '../grading/lab-notes.ts'
 import { learnerName } from '../grading/signature.ts'
 import { LEARNER_MAP, type Variant, variantFor } from '../grading/variant.ts'

@@ -4,6 +4,9 @@ import { BoundedCache } from './bounded-cache.ts'
 /** An IP family: of an address, and of the rules, sets and virtual servers of one proxier. */
 export type Family = 'ipv4' | 'ipv6'
 
+/** Names of protocol numbers. Source: IANA. */
+export const PROTOCOL_NUMBERS: Readonly<Record<string, string>> = { '6': 'tcp', '17': 'udp', '132': 'sctp' }
+
 /** The number of bits of an address of the family. */
 export const addressBits = (family: Family): 32 | 128 => (family === 'ipv4' ? 32 : 128)
 
@@ -54,6 +57,13 @@ export function contains(prefix: string, address: string): boolean {
   if (!network || !host || network.family !== host.family) return false
   const shift = BigInt(addressBits(network.family) - network.length)
   return network.bits >> shift === host.bits >> shift
+}
+
+/** Whether `range` (`10.0.0.1-10.0.0.9`, or one address) contains `address`; false if one of them is invalid. */
+export function inRange(range: string, address: string): boolean {
+  const [low = '', high = low] = range.split('-')
+  const [from, at, to] = [low, address, high].map((text) => parsePrefix(text)?.bits)
+  return from !== undefined && at !== undefined && to !== undefined && from <= at && at <= to
 }
 
 /** The number of leading bits that two addresses of one family share; 0 for different families. */

@@ -17,17 +17,7 @@ export interface Route {
 }
 
 const SOURCE = 'ip route'
-const TYPES = new Set([
-  'unicast',
-  'local',
-  'broadcast',
-  'multicast',
-  'anycast',
-  'blackhole',
-  'unreachable',
-  'prohibit',
-  'throw',
-])
+const TYPES = new Set('unicast local broadcast multicast anycast blackhole unreachable prohibit throw'.split(' '))
 const NEXT_HOP = /^\s+nexthop\s/
 
 /**

@@ -1,6 +1,6 @@
 // Output of `ipset save`:  create KUBE-CLUSTER-IP hash:ip,port family inet … / add KUBE-CLUSTER-IP 10.96.0.1,tcp:443
 
-import { canonicalAddress } from './ip-address.ts'
+import { canonicalAddress, PROTOCOL_NUMBERS } from './ip-address.ts'
 import { eachLine, ParseError } from './parse-error.ts'
 import { quoteWord, splitWords } from './words.ts'
 
@@ -20,18 +20,8 @@ export type IpSets = Map<string, IpSet>
 const SOURCE = 'ipset save'
 /** Options of a create line without a value; they are kept with the value ''. */
 const FLAGS = new Set(['counters', 'comment', 'skbinfo', 'forceadd', 'wildcard'])
-/** Extensions of a member line and their number of values. Of these, only `nomatch` affects which packets match. */
-const EXTENSIONS = new Map([
-  ['timeout', 1],
-  ['packets', 1],
-  ['bytes', 1],
-  ['comment', 1],
-  ['skbmark', 1],
-  ['skbprio', 1],
-  ['skbqueue', 1],
-  ['before', 1],
-  ['after', 1],
-])
+/** Extensions of a member line with one value each, which do not affect which packets match. */
+const EXTENSIONS = new Set('timeout packets bytes comment skbmark skbprio skbqueue before after'.split(' '))
 
 /**
  * Reads the output of `ipset save`. Members are canonical (see canonicalMember), so that different spellings result in
@@ -59,11 +49,7 @@ function readSet(line: string, number: number, sets: IpSets): void {
   const options = new Map<string, string>()
   for (let at = 0; at < words.length; at++) {
     const option = words[at] ?? ''
-    if (FLAGS.has(option)) {
-      options.set(option, '')
-      continue
-    }
-    const value = words[++at]
+    const value = FLAGS.has(option) ? '' : words[++at]
     if (value === undefined) throw new ParseError(SOURCE, number, line, `the option ${option} has no value`)
     options.set(option, value)
   }
@@ -94,10 +80,8 @@ export function canonicalMember(text: string): string | undefined {
   let nomatch = false
   for (let at = 1; at < words.length; at++) {
     const word = words[at] ?? ''
-    const values = EXTENSIONS.get(word)
     if (word === 'nomatch') nomatch = true
-    else if (values === undefined || at + values >= words.length) return undefined
-    else at += values
+    else if (!EXTENSIONS.has(word) || ++at >= words.length) return undefined
   }
   const canonical = element.split(',').map(canonicalPart).join(',')
   return nomatch ? `${canonical} nomatch` : canonical
@@ -106,11 +90,6 @@ export function canonicalMember(text: string): string | undefined {
 /** The usual form of the members of kube-proxy's sets, which is already canonical. */
 const PLAIN_MEMBER = /^[\d.]+(,(tcp|udp|sctp):\d+)?(,[\d.]+)?$/
 const PROTOCOL_PORT = /^([a-z0-9-]+):(.+)$/i
-const PROTOCOL_NAMES = new Map([
-  ['6', 'tcp'],
-  ['17', 'udp'],
-  ['132', 'sctp'],
-])
 
 function canonicalPart(part: string): string {
   const [address = '', length, ...more] = part.split('/')
@@ -123,7 +102,7 @@ function canonicalPart(part: string): string {
   const protocol = PROTOCOL_PORT.exec(part)
   if (!protocol) return part
   const name = (protocol[1] ?? '').toLowerCase()
-  return `${PROTOCOL_NAMES.get(name) ?? name}:${protocol[2]}`
+  return `${PROTOCOL_NUMBERS[name] ?? name}:${protocol[2]}`
 }
 
 /** Prints sets as `ipset save` does; `ipset restore` reads it. Lists of sets follow the sets that they may contain. */

@@ -87,7 +87,7 @@ export function parseIpvsadmSave(text: string): VirtualServer[] {
   eachLine(text, (line, number) => {
     if (line.trim() === '' || line.startsWith('#')) return
     const fail = (fault: string) => new ParseError(SOURCE, number, line, fault)
-    const { key, virtualServer, realServer } = known.getOrCreateOfSlice(line, (own) => readLine(own, fail))
+    const { key, virtualServer, realServer } = known.getOrCreateOfSlice(line, (own) => new LineReader(own, fail).read())
     const server = servers.get(key)
     if (virtualServer) {
       if (server) throw fail('this virtual server is listed twice')
@@ -100,9 +100,7 @@ export function parseIpvsadmSave(text: string): VirtualServer[] {
   return [...servers.values()]
 }
 
-type Fail = (fault: string) => ParseError
-
-/** The attributes of the virtual server with that key. */
+/** A virtual server, or a real server with the key of its virtual server. */
 type Line =
   | { key: string; virtualServer: VirtualServer; realServer?: undefined }
   | { key: string; virtualServer?: undefined; realServer: RealServer }
@@ -110,108 +108,106 @@ type Line =
 /** Captures of all nodes at different times contain mostly the same lines. */
 const known = new BoundedCache<Line>(5000)
 
-function readLine(line: string, fail: Fail): Line {
-  const [command, ...words] = line.split(' ').filter((word) => word !== '')
-  if (command === '-A' || command === '--add-service') {
-    const virtualServer = readVirtualServer(words, fail)
-    return { key: virtualServerKey(virtualServer), virtualServer }
-  }
-  if (command === '-a' || command === '--add-server') return readRealServer(words, fail)
-  throw fail('not a line of ipvsadm -Sn')
-}
-
-function readVirtualServer(words: string[], fail: Fail): VirtualServer {
-  const reader = new Words(words, fail)
-  const server: VirtualServer = { ...readService(reader, fail), scheduler: '', flags: [], realServers: [] }
-  for (let word = reader.next(); word !== undefined; word = reader.next()) {
-    if (word === '-s' || word === '--scheduler') server.scheduler = reader.value(word)
-    else if (word === '-p' || word === '--persistent') {
-      server.persistent = reader.peekNumber() ? reader.number(word) : DEFAULT_PERSISTENCE
-    } else if (word === '-M' || word === '--netmask') server.netmask = reader.value(word)
-    else if (word === '-b' || word === '--sched-flags') server.flags.push(...reader.value(word).split(','))
-    else if (word === '-o' || word === '--ops' || word === 'ops') server.flags.push('ops')
-    else if (word === '--pe' || word === 'pe') server.flags.push(`pe=${reader.value(word)}`)
-    else if (word === '-6') server.flags.push('inet6')
-    else throw fail(`unknown option ${word}`)
-  }
-  if (server.scheduler === '') throw fail('the virtual server has no scheduler (-s)')
-  return server
-}
-
-function readRealServer(words: string[], fail: Fail): { key: string; realServer: RealServer } {
-  const reader = new Words(words, fail)
-  const key = virtualServerKey(readService(reader, fail))
-  let endpoint: { address: string; port: number } | undefined
-  let forward: RealServer['forward'] = 'route'
-  let weight = 1
-  for (let word = reader.next(); word !== undefined; word = reader.next()) {
-    const method = FORWARDS[word]
-    if (word === '-r' || word === '--real-server') {
-      endpoint = parseEndpoint(reader.value(word))
-      if (!endpoint) throw fail('the real server is not a numeric ADDRESS:PORT (take the output with ipvsadm -Sn)')
-    } else if (word === '-w' || word === '--weight') weight = reader.number(word)
-    else if (method) forward = method
-    else if (UNKEPT.has(word)) reader.value(word)
-    else if (word !== '-6' && !UNKEPT_FLAGS.has(word)) throw fail(`unknown option ${word}`)
-  }
-  if (!endpoint) throw fail('the line names no real server (-r)')
-  return { key, realServer: { ...endpoint, forward, weight } }
-}
-
-function readService(reader: Words, fail: Fail): Pick<VirtualServer, 'protocol' | 'address' | 'port'> {
-  const option = reader.next() ?? ''
-  const protocol = PROTOCOLS[option]
-  if (!protocol) throw fail('the line names no service (-t, -u, --sctp-service or -f)')
-  if (protocol === 'FWM') return { protocol, address: String(reader.number(option)), port: 0 }
-  const endpoint = parseEndpoint(reader.value(option))
-  if (!endpoint) throw fail('the service is not a numeric ADDRESS:PORT (take the output with ipvsadm -Sn)')
-  return { protocol, ...endpoint }
-}
-
-/** The words of one line, read from left to right. */
-class Words {
+/** Reads the words of one line from left to right. */
+class LineReader {
   readonly #words: string[]
-  readonly #fail: Fail
+  readonly #fail: (fault: string) => ParseError
   #at = 0
 
-  constructor(words: string[], fail: Fail) {
-    this.#words = words
+  constructor(line: string, fail: (fault: string) => ParseError) {
+    this.#words = line.split(' ').filter((word) => word !== '')
     this.#fail = fail
   }
 
-  next(): string | undefined {
+  read(): Line {
+    const command = this.#next()
+    if (command === '-A' || command === '--add-service') {
+      const virtualServer = this.#virtualServer()
+      return { key: virtualServerKey(virtualServer), virtualServer }
+    }
+    if (command === '-a' || command === '--add-server')
+      return { key: virtualServerKey(this.#service()), realServer: this.#realServer() }
+    throw this.#fail('not a line of ipvsadm -Sn')
+  }
+
+  #service(): Pick<VirtualServer, 'protocol' | 'address' | 'port'> {
+    const option = this.#next() ?? ''
+    const protocol = PROTOCOLS[option]
+    if (!protocol) throw this.#fail('the line names no service (-t, -u, --sctp-service or -f)')
+    if (protocol === 'FWM') return { protocol, address: String(this.#number(option)), port: 0 }
+    return { protocol, ...this.#endpoint(option, 'service') }
+  }
+
+  #virtualServer(): VirtualServer {
+    const server: VirtualServer = { ...this.#service(), scheduler: '', flags: [], realServers: [] }
+    for (let word = this.#next(); word !== undefined; word = this.#next()) {
+      if (word === '-s' || word === '--scheduler') server.scheduler = this.#value(word)
+      else if (word === '-p' || word === '--persistent') {
+        const hasValue = /^\d+$/.test(this.#words[this.#at] ?? '')
+        server.persistent = hasValue ? this.#number(word) : DEFAULT_PERSISTENCE
+      } else if (word === '-M' || word === '--netmask') server.netmask = this.#value(word)
+      else if (word === '-b' || word === '--sched-flags') server.flags.push(...this.#value(word).split(','))
+      else if (word === '-o' || word === '--ops' || word === 'ops') server.flags.push('ops')
+      else if (word === '--pe' || word === 'pe') server.flags.push(`pe=${this.#value(word)}`)
+      else if (word === '-6') server.flags.push('inet6')
+      else throw this.#fail(`unknown option ${word}`)
+    }
+    if (server.scheduler === '') throw this.#fail('the virtual server has no scheduler (-s)')
+    return server
+  }
+
+  #realServer(): RealServer {
+    let endpoint: { address: string; port: number } | undefined
+    let forward: RealServer['forward'] = 'route'
+    let weight = 1
+    for (let word = this.#next(); word !== undefined; word = this.#next()) {
+      const method = FORWARDS[word]
+      if (word === '-r' || word === '--real-server') endpoint = this.#endpoint(word, 'real server')
+      else if (word === '-w' || word === '--weight') weight = this.#number(word)
+      else if (method) forward = method
+      else if (UNKEPT.has(word)) this.#value(word)
+      else if (word !== '-6' && !UNKEPT_FLAGS.has(word)) throw this.#fail(`unknown option ${word}`)
+    }
+    if (!endpoint) throw this.#fail('the line names no real server (-r)')
+    return { ...endpoint, forward, weight }
+  }
+
+  #next(): string | undefined {
     return this.#words[this.#at++]
   }
 
-  value(option: string): string {
-    const word = this.next()
+  #value(option: string): string {
+    const word = this.#next()
     if (word === undefined) throw this.#fail(`the option ${option} has no value`)
     return word
   }
 
-  peekNumber(): boolean {
-    return /^\d+$/.test(this.#words[this.#at] ?? '')
-  }
-
-  number(option: string): number {
-    const word = this.value(option)
+  #number(option: string): number {
+    const word = this.#value(option)
     const value = /^\d{1,10}$/.test(word) ? Number(word) : Number.NaN
     if (!(value <= 0xffffffff)) throw this.#fail(`the value of ${option} is not a number`)
     return value
+  }
+
+  #endpoint(option: string, what: string): { address: string; port: number } {
+    const endpoint = parseEndpoint(this.#value(option))
+    if (!endpoint) throw this.#fail(`the ${what} is not a numeric ADDRESS:PORT (take the output with ipvsadm -Sn)`)
+    return endpoint
   }
 }
 
 const SERVICE_OPTION: Record<IpvsProtocol, string> = { TCP: '-t', UDP: '-u', SCTP: '--sctp-service', FWM: '-f' }
 const FORWARD_OPTION: Record<RealServer['forward'], string> = { masq: '-m', route: '-g', tunnel: '-i' }
 
+/** `-t 10.96.0.1:443`, `-f 5`: a virtual server in a command. */
+export const serviceOption = ({ protocol, address, port }: VirtualServer): string =>
+  `${SERVICE_OPTION[protocol]} ${protocol === 'FWM' ? address : printEndpoint(address, port)}`
+
 /** Prints virtual servers as `ipvsadm -Sn` does; `ipvsadm -R` reads it. */
 export function printIpvsadmSave(servers: readonly VirtualServer[]): string {
   const lines: string[] = []
   for (const server of servers) {
-    const isMark = server.protocol === 'FWM'
-    const address = isMark ? server.address : printEndpoint(server.address, server.port)
-    const inet6 = server.flags.includes('inet6') ? ' -6' : ''
-    const service = `${SERVICE_OPTION[server.protocol]} ${address}${inet6}`
+    const service = `${serviceOption(server)}${server.flags.includes('inet6') ? ' -6' : ''}`
     lines.push(`-A ${service} -s ${server.scheduler}${printServiceOptions(server)}`)
     for (const real of server.realServers) {
       const endpoint = printEndpoint(real.address, real.port)

@@ -34,12 +34,12 @@ export function leftOutObjects(faults: readonly Fault[]): string[] {
 }
 
 /** Reads an object of one kind, and returns what adds it to the others. */
-type Reader = (read: FieldReader, raw: JsonObject, namespace: string, name: string) => (to: ClusterObjects) => unknown
+type Reader = (read: FieldReader, namespace: string, name: string) => (to: ClusterObjects) => unknown
 
 /** Kinds without a reader are ignored. */
 const READERS: Record<string, Reader> = {
-  Node(read, raw, _namespace, name) {
-    const node = readNode(read, raw, name)
+  Node(read, _namespace, name) {
+    const node = readNode(read, name)
     return ({ nodes }) => nodes.push(node)
   },
   Service(...given) {
@@ -54,14 +54,13 @@ const READERS: Record<string, Reader> = {
     const pod = readPod(...given)
     return ({ pods }) => pods.push(pod)
   },
-  ServiceCIDR(read, raw) {
-    const cidrs = read.list(read.child(raw.spec, 'spec').cidrs, 'spec.cidrs')
-    const ranges = cidrs.flatMap((item, index) => read.cidr(item, `spec.cidrs[${index}]`) ?? [])
+  ServiceCIDR(read) {
+    const ranges = read.child('spec').cidrs('cidrs')
     return ({ serviceCIDRs }) => serviceCIDRs.push(...ranges)
   },
-  ConfigMap(read, raw, namespace, name) {
+  ConfigMap(read, namespace, name) {
     if (namespace !== 'kube-system' || name !== 'kube-proxy') return () => {}
-    const data = read.labels(raw.data, 'data')
+    const data = read.labels('data')
     return (objects) => {
       objects.kubeProxyConfigMap = data
     }
@@ -112,14 +111,15 @@ export function readObjects(json: unknown): { objects: ClusterObjects; faults: F
   const seen = new Set<string>()
   for (const [raw, kind] of found) {
     const own: Fault[] = []
-    const metadata = isObject(raw.metadata) ? raw.metadata : {}
-    const label = [metadata.namespace, metadata.name].filter((part) => typeof part === 'string').join('/')
-    const read = new FieldReader(`${kind} ${label || '(unnamed)'}`, own)
-    const name = read.name(metadata.name, 'metadata.name')
-    const namespace = CLUSTER_SCOPED.has(kind) ? '' : read.name(metadata.namespace, 'metadata.namespace')
-    const addTo = READERS[kind]?.(read, raw, namespace, name)
+    const given = isObject(raw.metadata) ? raw.metadata : {}
+    const label = [given.namespace, given.name].filter((part) => typeof part === 'string').join('/')
+    const object = `${kind} ${label || '(unnamed)'}`
+    const metadata = new FieldReader(given, object, own, 'metadata.')
+    const name = metadata.name('name')
+    const namespace = CLUSTER_SCOPED.has(kind) ? '' : metadata.name('namespace')
+    const addTo = READERS[kind]?.(new FieldReader(raw, object, own), namespace, name)
     const key = `${kind} ${namespace}/${name}`
-    if (name !== '' && seen.has(key)) read.fault('metadata.name', `"${name}" is listed twice`)
+    if (name !== '' && seen.has(key)) metadata.fault('name', `"${name}" is listed twice`)
     seen.add(key)
     faults.push(...own)
     if (own.length === 0) addTo?.(objects)

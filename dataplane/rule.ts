@@ -1,5 +1,6 @@
+import { BoundedCache } from './bounded-cache.ts'
 import { asHost, familyOf } from './ip-address.ts'
-import { ALIASES, MATCH_OPTIONS, type Options, QUOTED_OPTIONS, TARGET_OPTIONS } from './rule-options.ts'
+import { ALIASES, MATCH_OPTIONS, QUOTED_OPTIONS, TARGET_OPTIONS } from './rule-options.ts'
 import { quoteWord, splitWords } from './words.ts'
 
 /** A value that a rule requires, or with `!` excludes. */
@@ -11,12 +12,9 @@ export interface Negatable<Value> {
 /** The options of one match or target by name, in their order: `--dport` → ['80'], a flag → []. */
 export type RuleOptions = Map<string, Negatable<string[]>>
 
-/**
- * One `-m NAME` with its options. `known` is false for a module that is not modelled: its options are kept as printed.
- */
+/** One `-m NAME` with its options; those of a module that is not modelled are kept as printed. */
 export interface Match {
   name: string
-  known: boolean
   options: RuleOptions
 }
 
@@ -39,44 +37,31 @@ export interface ParsedRule {
   target?: Target
 }
 
-/** The text cannot be output of iptables; the message names the invalid word. */
-export class RuleError extends Error {
-  constructor(message: string, spec: string) {
-    super(`${message} in the rule "${spec}"`)
-    this.name = 'RuleError'
-  }
-}
+/** The text cannot be output of iptables. */
+class NotARule extends Error {}
 
 const IMPLICIT_MATCHES = ['tcp', 'udp', 'sctp', 'icmp']
 
 /**
- * Reads the text after `-A CHAIN ` into typed fields. Strict (the default): throws RuleError for a module, option or
- * target option that this model does not know, an option without its value and an open quote. Lenient: unknown parts are
- * kept as text, and the result is undefined only if the text is not a rule.
+ * Reads the text after `-A CHAIN ` into typed fields. Modules, options and targets that are not modelled are kept as text.
+ * Undefined if the text is not a rule: an option without its value, an open quote, a word that belongs to no option.
  */
-export function parseRule(spec: string): ParsedRule
-export function parseRule(spec: string, options: { lenient: true }): ParsedRule | undefined
-export function parseRule(spec: string, options: { lenient?: boolean } = {}): ParsedRule | undefined {
+export function parseRule(spec: string): ParsedRule | undefined {
+  const words = splitWords(spec)
   try {
-    return new RuleReader(spec, options.lenient ?? false).read()
+    return words && new RuleReader(words).read()
   } catch (error) {
-    if (options.lenient && error instanceof RuleError) return undefined
+    if (error instanceof NotARule) return undefined
     throw error
   }
 }
 
 class RuleReader {
-  readonly #spec: string
-  readonly #lenient: boolean
   readonly #words: string[]
   readonly #rule: ParsedRule = { matches: [] }
   #at = 0
 
-  constructor(spec: string, lenient: boolean) {
-    this.#spec = spec
-    this.#lenient = lenient
-    const words = splitWords(spec)
-    if (!words) throw new RuleError('a quote is not closed', spec)
+  constructor(words: string[]) {
     this.#words = words
   }
 
@@ -84,8 +69,7 @@ class RuleReader {
     while (this.#at < this.#words.length) {
       const negated = this.#words[this.#at] === '!'
       if (negated) this.#at++
-      const word = this.#words[this.#at++]
-      if (word === undefined) throw new RuleError('a "!" negates nothing', this.#spec)
+      const word = this.#next()
       this.#option(ALIASES.get(word) ?? word, negated)
     }
     return this.#rule
@@ -93,66 +77,57 @@ class RuleReader {
 
   #option(option: string, negated: boolean): void {
     const rule = this.#rule
-    if (option === '-s') rule.source = { negated, value: asPrefix(this.#value(option)) }
-    else if (option === '-d') rule.destination = { negated, value: asPrefix(this.#value(option)) }
-    else if (option === '-i') rule.inInterface = { negated, value: this.#value(option) }
-    else if (option === '-o') rule.outInterface = { negated, value: this.#value(option) }
-    else if (option === '-p') rule.protocol = { negated, value: this.#value(option) }
+    if (option === '-s') rule.source = { negated, value: asPrefix(this.#next()) }
+    else if (option === '-d') rule.destination = { negated, value: asPrefix(this.#next()) }
+    else if (option === '-i') rule.inInterface = { negated, value: this.#next() }
+    else if (option === '-o') rule.outInterface = { negated, value: this.#next() }
+    else if (option === '-p') rule.protocol = { negated, value: this.#next() }
     else if (option === '-f') rule.fragment = { negated, value: true }
-    else if (option === '-m') this.#match(this.#value(option))
-    else if (option === '-j' || option === '-g') {
-      rule.target = { name: this.#value(option), goto: option === '-g', options: new Map() }
-    } else if (option.startsWith('-')) this.#extension(option, negated)
-    else throw new RuleError(`the word "${option}" belongs to no option`, this.#spec)
+    else if (option === '-m') this.#match(this.#next())
+    else if (option === '-j' || option === '-g')
+      rule.target = { name: this.#next(), goto: option === '-g', options: new Map() }
+    else this.#extension(option, negated)
   }
 
   #match(name: string): Match {
-    const known = MATCH_OPTIONS.has(name)
-    if (!known && !this.#lenient) throw new RuleError(`unknown match "${name}"`, this.#spec)
-    const match: Match = { name, known, options: new Map() }
+    const match: Match = { name, options: new Map() }
     this.#rule.matches.push(match)
     return match
   }
 
   /**
-   * An option of the target if there is one, else of the last match that has it, else of the protocol's implicit match.
+   * An option of the target if there is one, else of the last match that has it, else of the protocol's implicit match. If it
+   * is not modelled, it belongs to what precedes it, with all words up to the next option.
    */
   #extension(option: string, negated: boolean): void {
     const { target, matches, protocol } = this.#rule
-    const holder =
-      (target && TARGET_OPTIONS.get(target.name)?.has(option) ? target : undefined) ??
-      matches.findLast((match) => MATCH_OPTIONS.get(match.name)?.has(option)) ??
-      this.#implicit(option, protocol?.value)
-    if (holder) {
-      const arity = tableOf(holder)?.get(option) ?? 0
-      const values = Array.from({ length: arity }, () => this.#value(option))
-      holder.options.set(option, { negated, value: values })
-      return
-    }
-    if (!this.#lenient) throw new RuleError(`unknown option "${option}"`, this.#spec)
-    const raw = target ?? matches.at(-1)
-    if (!raw) throw new RuleError(`the option "${option}" belongs to no match`, this.#spec)
-    const values: string[] = []
-    while (this.#at < this.#words.length && !/^(-|!$)/.test(this.#words[this.#at] ?? ''))
-      values.push(this.#value(option))
-    raw.options.set(option, { negated, value: values })
+    const ofTarget = target && TARGET_OPTIONS.get(target.name)?.get(option)
+    const match = matches.findLast(({ name }) => MATCH_OPTIONS.get(name)?.has(option))
+    const known = ofTarget === undefined ? (match ?? this.#implicit(option, protocol?.value)) : target
+    const holder = known ?? target ?? matches.at(-1)
+    if (!option.startsWith('-') || !holder) throw new NotARule()
+    const arity = ofTarget ?? MATCH_OPTIONS.get(holder.name)?.get(option) ?? 0
+    const value = known ? Array.from({ length: arity }, () => this.#next()) : this.#untilOption()
+    holder.options.set(option, { negated, value })
   }
 
   /** The implicit match of `-p tcp --dport 80` without `-m tcp`. */
-  #implicit(option: string, protocol: string | undefined): Match | undefined {
-    if (protocol === undefined || !IMPLICIT_MATCHES.includes(protocol)) return undefined
-    return MATCH_OPTIONS.get(protocol)?.has(option) ? this.#match(protocol) : undefined
+  #implicit(option: string, protocol = ''): Match | undefined {
+    const isImplicit = IMPLICIT_MATCHES.includes(protocol) && MATCH_OPTIONS.get(protocol)?.has(option)
+    return isImplicit ? this.#match(protocol) : undefined
   }
 
-  #value(option: string): string {
+  #untilOption(): string[] {
+    const words: string[] = []
+    while (this.#at < this.#words.length && !/^(-|!$)/.test(this.#words[this.#at] ?? '')) words.push(this.#next())
+    return words
+  }
+
+  #next(): string {
     const word = this.#words[this.#at++]
-    if (word === undefined) throw new RuleError(`the option "${option}" has no value`, this.#spec)
+    if (word === undefined) throw new NotARule()
     return word
   }
-}
-
-function tableOf(holder: Match | Target): Options | undefined {
-  return 'goto' in holder ? TARGET_OPTIONS.get(holder.name) : MATCH_OPTIONS.get(holder.name)
 }
 
 /** iptables-save prints a host with its full prefix. */
@@ -198,3 +173,37 @@ function mustQuote(option: string, word: string): boolean {
   if (word === '') return true
   return QUOTED_OPTIONS.has(option) ? NEEDS_QUOTES.test(word) : /[\s"\\]/.test(word)
 }
+
+const COMMENT = /--comment ("(?:[^"\\]|\\.)*"|\S+)/
+const TARGET = /(?:^| )(?:-j|-g|--jump|--goto) (\S+)/
+
+/** The comment of a rule, unquoted; undefined if there is none. Faster than parsing the rule. */
+export function commentOf(spec: string): string | undefined {
+  const quoted = COMMENT.exec(spec)?.[1]
+  return quoted === undefined ? undefined : (splitWords(quoted)?.[0] ?? '')
+}
+
+/** The target or chain of a rule; undefined for a rule without a target. */
+export function targetOf(spec: string): string | undefined {
+  const unquoted = spec.includes('"') ? spec.replace(/"(?:[^"\\]|\\.)*"/g, '""') : spec
+  return TARGET.exec(unquoted)?.[1]
+}
+
+const texts = new WeakMap<ParsedRule, string>()
+
+/** The canonical text of a rule, so that different spellings are equal; text that is not a rule is unchanged. */
+export function normaliseSpec(spec: string): string {
+  const rule = knownRule(spec)
+  if (!rule) return spec
+  const text = texts.get(rule) ?? printRule(rule)
+  texts.set(rule, text)
+  return text
+}
+
+/** Caches 5,000 rules: captures of a cluster's nodes contain mostly the same ones. */
+const known = new BoundedCache<ParsedRule | undefined>(5000)
+
+/**
+ * parseRule with a cache: the object is shared for equal texts and must not be changed.
+ */
+export const knownRule = (spec: string): ParsedRule | undefined => known.getOrCreateOfSlice(spec, parseRule)

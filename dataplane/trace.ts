@@ -10,15 +10,7 @@ export type { Step } from './trace/step.ts'
 export { CircleError } from './trace/walk-chain.ts'
 
 /** A rule that matched, as listed in the JSON of a trace; the counters of these rules would show a real packet. */
-export interface Hop {
-  hook: string
-  table: string
-  chain: string
-  rule: string
-  verdict: string
-  reason: string
-  probability: number
-}
+export type Hop = Pick<Step, 'hook' | 'table' | 'chain' | 'rule' | 'verdict' | 'reason' | 'probability'>
 
 /** A possible end of a new connection, with its probability. */
 export interface Outcome {

@@ -1,7 +1,7 @@
 // Assertions about one chain, for checks.
 
 import type { Rule } from '../dataplane/iptables-save.ts'
-import { targetOf } from '../dataplane/rule-text.ts'
+import { targetOf } from '../dataplane/rule.ts'
 import {
   type Advice,
   expectOnNode,

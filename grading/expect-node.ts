@@ -22,7 +22,7 @@ import {
 } from './difference-report.ts'
 import { ChainExpectation } from './expect-chain.ts'
 import { expectThat, fail, NotApplicable } from './failure.ts'
-import { type Sender, tracedTo } from './packet-trace.ts'
+import { type Sender, traceCommand, tracedTo } from './packet-trace.ts'
 import { filesOf, modeOf, type NodeView, stateOf } from './snapshot.ts'
 
 const NO_KUBE_PROXY: Advice = {
@@ -233,7 +233,6 @@ export class NodeExpectation {
     sender: Sender,
     target: { address: string; port: number },
     { backends, masqueraded }: { backends: readonly string[]; masqueraded: boolean },
-    { inspect, ...words }: Words & { inspect: (node: string) => string },
   ): void {
     const wanted = backends.toSorted().join()
     for (const node of this.#nodes) {
@@ -242,7 +241,8 @@ export class NodeExpectation {
       const source = masqueraded ? 'replaced' : 'kept'
       const expected =
         backends.length > 0 ? `the packet at ${backends.join(' or ')}, with its source ${source}` : 'the packet dropped'
-      expectThat(isRight, { node: node.name, inspect: inspect(node.name), expected, actual: end.text, ...words })
+      const inspect = traceCommand(node.name, sender, target)
+      expectThat(isRight, { node: node.name, inspect, expected, actual: end.text })
     }
   }
 

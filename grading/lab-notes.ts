@@ -1,6 +1,6 @@
 import { ConsentError } from '../cluster/consent.ts'
 import { ownLabel } from '../cluster/context/write-guard.ts'
-import type { KubeClient } from '../cluster/kube-client.ts'
+import { type KubeClient, unlessCode } from '../cluster/kube-client.ts'
 import { type ApiObject, asApiObjects } from './api-object.ts'
 import { listLabs } from './lab-folders.ts'
 import type { Snapshot } from './snapshot.ts'
@@ -77,14 +77,12 @@ function tellUnwritten(): void {
  * kept: the guide grades while its learner answers in another terminal.
  */
 export async function writeNotes(
-  { core }: KubeClient,
+  { core, mergePatch }: KubeClient,
   lab: number,
   data: Readonly<Record<string, string>>,
 ): Promise<void> {
-  const { PatchStrategy, setHeaderOptions, unlessCode } = await import('../cluster/kubernetes.ts')
   const place = { name: notesName(lab), namespace: NOTES_NAMESPACE }
-  const merge = setHeaderOptions('Content-Type', PatchStrategy.MergePatch)
-  if (await unlessCode(404, core.patchNamespacedConfigMap({ ...place, body: { data } }, merge))) return
+  if (await unlessCode(404, core.patchNamespacedConfigMap({ ...place, body: { data } }, mergePatch))) return
   const metadata = { ...place, labels: ownLabel }
   await core.createNamespacedConfigMap({ namespace: NOTES_NAMESPACE, body: { metadata, data } })
 }

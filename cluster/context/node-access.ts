@@ -1,6 +1,5 @@
 import type { V1DaemonSet } from '@kubernetes/client-node'
-import type { KubeClient } from '../kube-client.ts'
-import { unlessCode } from '../kubernetes.ts'
+import { type KubeClient, unlessCode } from '../kube-client.ts'
 import { ownLabel } from './write-guard.ts'
 
 /** The namespace of our Pods in a cluster of the user's; it contains nothing else. */

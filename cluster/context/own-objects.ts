@@ -2,11 +2,11 @@ import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { delimiter, join } from 'node:path'
-import type { KubeConfig, KubernetesObject } from '@kubernetes/client-node'
+import type { KubernetesObject } from '@kubernetes/client-node'
 import { cacheFolder } from '../../host/layout.ts'
 import { readPlainFile } from '../../host/plain-file.ts'
-import type { KubeClient } from '../kube-client.ts'
-import { unlessCode } from '../kubernetes.ts'
+import { type KubeClient, unlessCode } from '../kube-client.ts'
+import { KubeConfig } from '../kubernetes.ts'
 import { ownSelector } from './write-guard.ts'
 
 /** The namespace of the labs: their texts, chain names (hashes of "default/web") and answers depend on it. */
@@ -65,7 +65,7 @@ export function contextFolder(context: string, cache = cacheFolder): string {
  * @throws Error with the names of the existing contexts when this one does not exist; and when there is no kubeconfig
  */
 export async function ownKubeconfig(context: string, cache = cacheFolder): Promise<string> {
-  const config = await usersKubeconfig(context)
+  const config = usersKubeconfig(context)
   const single = singleContext(config, context)
   const folder = contextFolder(context, cache)
   mkdirSync(folder, { recursive: true, mode: 0o700 })
@@ -79,8 +79,7 @@ export async function ownKubeconfig(context: string, cache = cacheFolder): Promi
  * else the default one.
  * @throws Error in one sentence when there is none, or one can't be read
  */
-async function usersKubeconfig(context: string): Promise<KubeConfig> {
-  const { KubeConfig } = await import('../kubernetes.ts')
+function usersKubeconfig(context: string): KubeConfig {
   const named = (process.env.KUBECONFIG ?? '').split(delimiter).filter((path) => path !== '')
   const paths = named.length > 0 ? named : [join(homedir(), '.kube', 'config')]
   const there = paths.filter((path) => existsSync(path))

@@ -17,15 +17,26 @@ export async function hostKernelFacts(packages: string | undefined): Promise<Emb
   const directory = mkdtempSync(join(tmpdir(), 'kube-service-labs-probe-'))
   try {
     const machine = await startMachine({ kernel: 'host', packages, directory, name: 'probe' })
-    const { stdout } = await machine.run(kernelProbeCommand, {}, { timeoutMs: probeMs })
+    const kernel = await machine.run(kernelProbeCommand, {}, { timeoutMs: probeMs }).then(
+      ({ stdout }) => readKernelProbe(stdout),
+      () => undefined,
+    )
     await machine.stop()
-    const kernel = readKernelProbe(stdout)
-    return { kernel, ipvsTrouble: kernel && ipvsTrouble(kernel, ipvsModule()) }
+    if (!kernel) return { trouble: unfinished }
+    return { kernel, ipvsTrouble: ipvsTrouble(kernel, ipvsModule()) }
   } catch (error) {
-    return { trouble: { detail: error instanceof Error ? error.message : String(error) } }
+    // The console that the message names is in the folder that is removed below.
+    return {
+      trouble: { detail: (error instanceof Error ? error.message : String(error)).replace(/ Its console is .*/, '') },
+    }
   } finally {
     rmSync(directory, { recursive: true, force: true })
   }
+}
+
+const unfinished: HostKernelTrouble = {
+  detail: `its features could not be determined within ${probeMs / 1000} s`,
+  fix: 'LAB_TIMEOUT_SCALE=5 make doctor, where programs are slow to start',
 }
 
 /** ip_vs in this machine's kernel: loaded or built in, a module that can be loaded, or not there. */
@@ -38,7 +49,7 @@ function ipvsModule(): IpvsModule {
   return lists.some(isListed) ? 'loadable' : 'missing'
 }
 
-/** Before it, the netlink family of ip_vs asks for rights in the initial user namespace (ip_vs_genl_ops, GENL_UNS_ADMIN_PERM). */
+/** Before it, network namespaces of a user namespace have no settings of ip_vs (ip_vs_control_net_init_sysctl), which kube-proxy needs. */
 const IPVS_IN_NAMESPACES = [6, 11] as const
 
 /**
@@ -58,15 +69,14 @@ export function ipvsTrouble(kernel: KernelFacts, module: IpvsModule): HostKernel
 
 /**
  * The kernel for a new embedded cluster, as KERNEL requests it. The machine's own kernel is probed only if the result can
- * change the choice: for a lab with steps that User-Mode Linux does not support, or if it may have IPVS and therefore
- * support all labs.
+ * change the choice: for a lab with steps that User-Mode Linux does not support.
  */
 export async function kernelForNew(packages: string, lab: LabNeeds | undefined): Promise<KernelChoice> {
   const wish = process.env.KERNEL
   const uml = umlTrouble()
   if (wish === 'host' || uml !== undefined)
     return chooseKernel(wish, { uml, hostKernel: await hostKernelFacts(undefined) }, lab)
-  const matters = kernelLacks('embedded', needsOf(lab)).length > 0 || ipvsModule() !== 'missing'
+  const matters = kernelLacks('embedded', needsOf(lab)).length > 0
   const hostKernel = matters && wish !== 'uml' ? await hostKernelFacts(packages) : undefined
   return chooseKernel(wish, hostKernel ? { hostKernel } : {}, lab)
 }

@@ -1,3 +1,4 @@
+import { timeoutScale } from '../../host/wait.ts'
 import type { KernelFacts } from './facts.ts'
 
 /** IPVS schedulers of the kernel (net/netfilter/ipvs), as kube-proxy's configuration names them. */
@@ -32,7 +33,8 @@ has_module() {
   [ -d "/sys/module/$1" ] || grep -qs "/$1[.]ko" "/lib/modules/$(uname -r)/modules.builtin" ||
     grep -qsE "( |[[])$1(_[a-z_]+|])" /proc/kallsyms
 }
-if [ -e /proc/net/ip_vs ]; then
+# In a user namespace it is there from Linux 6.11 on; without it, no packet of IPVS can be masqueraded.
+if [ -w /proc/sys/net/ipv4/vs/conntrack ]; then
   echo ipvs=yes
   for one in ${schedulers.join(' ')}; do
     modprobe -q "ip_vs_$one" >/dev/null 2>&1
@@ -66,7 +68,7 @@ echo "disk=$(df -Pk / | tail -n 1 | tr -s ' ' | cut -d ' ' -f 4)"
 echo end=yes`
 
 /** Loading the modules and about sixty probes take one second; the limit allows for a slow virtual machine. */
-export const probeMs = 60_000
+export const probeMs = 60_000 * timeoutScale()
 
 /** The command that runs the probe; the script re-executes itself in a new network namespace. */
 export const kernelProbeCommand: readonly string[] = ['sh', '-c', kernelProbe, kernelProbe]
@@ -78,7 +80,6 @@ export function readKernelProbe(output: string): KernelFacts | undefined {
   if (values('end').length === 0) return undefined
   return {
     release: values('release')[0] ?? 'unknown',
-    // Up to Linux 6.10 it is there in every network namespace, and can't be used in those of a user namespace.
     ipvs: values('ipvs').length > 0 && values('scheduler').length > 0,
     schedulers: values('scheduler'),
     ipset: values('ipset').length > 0,

@@ -1,5 +1,5 @@
 import type { V1ContainerStatus, V1DaemonSet, V1Pod } from '@kubernetes/client-node'
-import type { KubeClient } from '../kube-client.ts'
+import { type KubeClient, unlessCode } from '../kube-client.ts'
 
 /** The namespace and name of kube-proxy in kubeadm, kind and the embedded cluster. */
 export const kubeProxy = { namespace: 'kube-system', name: 'kube-proxy', selector: 'k8s-app=kube-proxy' } as const
@@ -23,33 +23,25 @@ export interface KubeProxyPod {
   trouble: string | undefined
 }
 
-const isNotFound = (error: unknown) => (error as { code?: number }).code === 404
+const missing = (kind: string) =>
+  new KubeProxyError(`This cluster has no ${kind} "kube-proxy" in kube-system: its mode is not set by kubeadm.`)
 
 /** The DaemonSet of kube-proxy. Throws KubeProxyError if there is none. */
 export async function readDaemonSet({ apps }: KubeClient): Promise<V1DaemonSet> {
-  try {
-    return await apps.readNamespacedDaemonSet({ namespace: kubeProxy.namespace, name: kubeProxy.name })
-  } catch (error) {
-    if (!isNotFound(error)) throw error
-    throw new KubeProxyError(
-      'This cluster has no DaemonSet "kube-proxy" in kube-system: its mode is not set by kubeadm.',
-    )
-  }
+  const { namespace, name } = kubeProxy
+  const daemonSet = await unlessCode(404, apps.readNamespacedDaemonSet({ namespace, name }))
+  if (!daemonSet) throw missing('DaemonSet')
+  return daemonSet
 }
 
 /** The text of config.conf in kube-proxy's ConfigMap, and the version it was read at. */
 export async function readConfigConf({ core }: KubeClient): Promise<{ text: string; resourceVersion: string }> {
-  try {
-    const map = await core.readNamespacedConfigMap({ namespace: kubeProxy.namespace, name: kubeProxy.name })
-    const text = map.data?.['config.conf']
-    if (text === undefined) throw new KubeProxyError('The ConfigMap "kube-proxy" in kube-system has no "config.conf".')
-    return { text, resourceVersion: map.metadata?.resourceVersion ?? '' }
-  } catch (error) {
-    if (!isNotFound(error)) throw error
-    throw new KubeProxyError(
-      'This cluster has no ConfigMap "kube-proxy" in kube-system: its mode is not set by kubeadm.',
-    )
-  }
+  const { namespace, name } = kubeProxy
+  const map = await unlessCode(404, core.readNamespacedConfigMap({ namespace, name }))
+  if (!map) throw missing('ConfigMap')
+  const text = map.data?.['config.conf']
+  if (text === undefined) throw new KubeProxyError('The ConfigMap "kube-proxy" in kube-system has no "config.conf".')
+  return { text, resourceVersion: map.metadata?.resourceVersion ?? '' }
 }
 
 /** The fields of an API object that identify a kube-proxy Pod in service. */

@@ -22,8 +22,7 @@ const gapMs = 100
  * Restarts every kube-proxy as `kubectl rollout restart` does, by an annotation of the Pod template, and with another image
  * if one is chosen. Returns the restart's time stamp, which the new Pods carry in an annotation.
  */
-export async function restartKubeProxyPods({ apps }: KubeClient, choice?: ImageChoice): Promise<string> {
-  const { PatchStrategy, setHeaderOptions } = await import('../kubernetes.ts')
+export async function restartKubeProxyPods(client: KubeClient, choice?: ImageChoice): Promise<string> {
   // Unlike kubectl's, the time stamp has milliseconds: otherwise a second restart within the same second would change
   // nothing.
   const stamp = new Date().toISOString()
@@ -33,10 +32,8 @@ export async function restartKubeProxyPods({ apps }: KubeClient, choice?: ImageC
     ...(choice && { metadata: { annotations: { [ownImageAnnotation]: choice.own } } }),
     spec: { template: { ...template, ...(containers && { spec: { containers } }) } },
   }
-  await apps.patchNamespacedDaemonSet(
-    { namespace: kubeProxy.namespace, name: kubeProxy.name, body },
-    setHeaderOptions('Content-Type', PatchStrategy.StrategicMergePatch),
-  )
+  const { namespace, name } = kubeProxy
+  await client.apps.patchNamespacedDaemonSet({ namespace, name, body }, client.strategicPatch)
   return stamp
 }
 

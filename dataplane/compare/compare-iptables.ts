@@ -1,6 +1,6 @@
 import type { Chain, Rule, Ruleset, Table } from '../iptables-save.ts'
 import { isKubeProxyChain, isSharedChain } from '../kube-proxy/mode-ownership.ts'
-import { commentOf, normaliseSpec, targetOf } from '../rule-text.ts'
+import { commentOf, normaliseSpec, targetOf } from '../rule.ts'
 import {
   type CompareOptions,
   type Finding,

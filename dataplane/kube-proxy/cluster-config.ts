@@ -1,5 +1,4 @@
-import ipaddr from 'ipaddr.js'
-import { canonicalCidr, type Family, familyOf } from '../ip-address.ts'
+import { canonicalCidr, commonBits, type Family, familyOf, parsePrefix } from '../ip-address.ts'
 import type { NodeState } from '../node-state.ts'
 import type { ClusterObjects } from '../objects.ts'
 import { defaultConfig, type KubeProxyConfig, parseKubeProxyConfiguration } from './config.ts'
@@ -9,25 +8,15 @@ import { defaultConfig, type KubeProxyConfig, parseKubeProxyConfiguration } from
  */
 const USUAL_LENGTH: Record<Family, number> = { ipv4: 16, ipv6: 56 }
 
-/** The leading bits that two addresses share. */
-function commonLength(a: number[], b: number[]): number {
-  for (let index = 0; index < a.length; index++) {
-    const differing = (a[index] ?? 0) ^ (b[index] ?? 0)
-    if (differing !== 0) return index * 8 + Math.clz32(differing) - 24
-  }
-  return a.length * 8
-}
-
 function covering(ranges: readonly string[], family: Family): string | undefined {
-  const parsed = ranges.filter((range) => familyOf(range) === family).map((range) => ipaddr.parseCIDR(range))
-  const first = parsed[0]
-  if (!first) return undefined
-  const bytes = first[0].toByteArray()
-  const length = Math.min(
-    USUAL_LENGTH[family],
-    ...parsed.map(([address, own]) => Math.min(own, commonLength(bytes, address.toByteArray()))),
+  const own = ranges.filter((range) => familyOf(range) === family)
+  const [first] = own
+  if (first === undefined) return undefined
+  const networkOf = (range: string) => range.split('/')[0] ?? ''
+  const shared = own.map((range) =>
+    Math.min(parsePrefix(range)?.length ?? 0, commonBits(networkOf(first), networkOf(range))),
   )
-  return canonicalCidr(`${first[0].toString()}/${length}`)
+  return canonicalCidr(`${networkOf(first)}/${Math.min(USUAL_LENGTH[family], ...shared)}`)
 }
 
 /**

@@ -64,58 +64,52 @@ function readDocument(yamlText: string): unknown {
  * @throws ConfigError with all faults
  */
 export function parseKubeProxyConfiguration(yamlText: string): KubeProxyConfig {
-  const read = new FieldReader(OBJECT, [])
-  const raw = read.child(readDocument(yamlText), 'document')
-  read.choice(raw.kind, 'kind', [OBJECT], undefined)
-  const names = ['iptables', 'ipvs', 'nftables', 'detectLocal', 'conntrack', 'featureGates']
-  const sections = new Map(names.map((name) => [name, read.child(raw[name], name)]))
+  const faults: Fault[] = []
+  const document = { document: readDocument(yamlText) ?? {} }
+  const raw = new FieldReader(document, OBJECT, faults).child('document').raw
+  const read = new FieldReader(raw, OBJECT, faults)
+  read.choice('kind', [OBJECT], undefined)
+  const [iptables, ipvs, nftables] = [read.child('iptables'), read.child('ipvs'), read.child('nftables')]
+  const detectLocal = read.child('detectLocal')
 
-  /** The value of a field such as `mode` or `ipvs.scheduler`. */
-  const at = (field: string): unknown => {
-    const [name = '', inner] = field.split('.')
-    return inner === undefined ? raw[name] : sections.get(name)?.[inner]
-  }
-  const flag = (field: string, fallback = false) => read.flag(at(field), field) ?? fallback
-  const bit = (field: string) => read.integer(at(field), field, 0, 31) ?? 14
   /** A text of a pattern, or none. */
-  const text = (field: string, pattern: RegExp, wanted: string): string => {
-    const given = read.text(at(field), field) ?? ''
+  const text = (section: FieldReader, field: string, pattern: RegExp, wanted: string): string => {
+    const given = section.text(field) ?? ''
     if (given === '' || pattern.test(given)) return given
-    read.fault(field, `"${given}" is not ${wanted}`)
+    section.fault(field, `"${given}" is not ${wanted}`)
     return ''
   }
-  const ranges = (field: string, word?: string): string[] =>
-    read.list(at(field), field).flatMap((item, index) => {
-      return word !== undefined && item === word ? word : (read.cidr(item, `${field}[${index}]`) ?? [])
-    })
-  const clusterCIDR = (read.text(raw.clusterCIDR, 'clusterCIDR') ?? '').split(',')
+  const masquerade = (section: FieldReader) => ({
+    masqueradeAll: section.flag('masqueradeAll') ?? false,
+    masqueradeBit: section.integer('masqueradeBit', 0, 31) ?? 14,
+  })
+  const clusterCIDR = (read.text('clusterCIDR') ?? '').split(',')
   if (clusterCIDR.length > 2) read.fault('clusterCIDR', `"${raw.clusterCIDR}" is more than one range per family`)
   const interfaceName = /^[A-Za-z0-9._-]{1,15}$/
 
   const defaults = defaultConfig()
   const config: KubeProxyConfig = {
     ...defaults,
-    mode: read.choice(raw.mode, 'mode', MODES, undefined),
-    bindAddress: raw.bindAddress ? (read.address(raw.bindAddress, 'bindAddress') ?? '') : defaults.bindAddress,
+    ...masquerade(iptables),
+    mode: read.choice('mode', MODES, undefined),
+    bindAddress: read.address('bindAddress') ?? defaults.bindAddress,
     clusterCIDR: clusterCIDR.map((range) => range && read.cidr(range, 'clusterCIDR')).join(','),
-    detectLocalMode: read.choice(raw.detectLocalMode, 'detectLocalMode', LOCAL_MODES, defaults.detectLocalMode),
-    bridgeInterface: text('detectLocal.bridgeInterface', interfaceName, 'an interface name'),
-    interfaceNamePrefix: text('detectLocal.interfaceNamePrefix', interfaceName, 'the beginning of an interface name'),
-    masqueradeAll: flag('iptables.masqueradeAll'),
-    masqueradeBit: bit('iptables.masqueradeBit'),
-    localhostNodePorts: flag('iptables.localhostNodePorts', true),
-    nodePortAddresses: ranges('nodePortAddresses', 'primary'),
+    detectLocalMode: read.choice('detectLocalMode', LOCAL_MODES, defaults.detectLocalMode),
+    bridgeInterface: text(detectLocal, 'bridgeInterface', interfaceName, 'an interface name'),
+    interfaceNamePrefix: text(detectLocal, 'interfaceNamePrefix', interfaceName, 'the beginning of an interface name'),
+    localhostNodePorts: iptables.flag('localhostNodePorts') ?? defaults.localhostNodePorts,
+    nodePortAddresses: read.cidrs('nodePortAddresses', 'primary'),
     ipvs: {
-      scheduler: text('ipvs.scheduler', /^[a-z]{2,8}$/, 'an IPVS scheduler such as "rr"') || defaults.ipvs.scheduler,
-      strictARP: flag('ipvs.strictARP'),
-      excludeCIDRs: ranges('ipvs.excludeCIDRs'),
+      scheduler: text(ipvs, 'scheduler', /^[a-z]{2,8}$/, 'an IPVS scheduler such as "rr"') || defaults.ipvs.scheduler,
+      strictARP: ipvs.flag('strictARP') ?? false,
+      excludeCIDRs: ipvs.cidrs('excludeCIDRs'),
     },
-    nftables: { masqueradeAll: flag('nftables.masqueradeAll'), masqueradeBit: bit('nftables.masqueradeBit') },
-    conntrackTCPLiberal: flag('conntrack.tcpBeLiberal'),
-    dualStack: flag('featureGates.IPv6DualStack'),
-    hostnameOverride: text('hostnameOverride', /^.{1,253}$/s, 'a name'),
-    portRange: text('portRange', /^\d{1,5}-\d{1,5}$/, '"first-last"'),
+    nftables: masquerade(nftables),
+    conntrackTCPLiberal: read.child('conntrack').flag('tcpBeLiberal') ?? false,
+    dualStack: read.child('featureGates').flag('IPv6DualStack') ?? false,
+    hostnameOverride: text(read, 'hostnameOverride', /^.{1,253}$/s, 'a name'),
+    portRange: text(read, 'portRange', /^\d{1,5}-\d{1,5}$/, '"first-last"'),
   }
-  if (read.faults.length > 0) throw new ConfigError(read.faults)
+  if (faults.length > 0) throw new ConfigError(faults)
   return config
 }

@@ -3,7 +3,7 @@ import type { Ruleset, Table } from '../iptables-save.ts'
 import type { VirtualServer } from '../ipvsadm-save.ts'
 import { KUBE_PROXY_TABLE } from '../nft-table.ts'
 import type { NodeState } from '../node-state.ts'
-import { commentOf, targetOf } from '../rule-text.ts'
+import { commentOf, targetOf } from '../rule.ts'
 import {
   DUMMY_LINK,
   type FlushedMode,

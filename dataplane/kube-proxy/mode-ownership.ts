@@ -1,5 +1,5 @@
 import { printEndpoint } from '../ip-address.ts'
-import type { VirtualServer } from '../ipvsadm-save.ts'
+import { serviceOption, type VirtualServer } from '../ipvsadm-save.ts'
 import type { NodeState } from '../node-state.ts'
 import { setNames } from './ipvs/sets.ts'
 import { isServiceChain } from './rule-text.ts'
@@ -177,10 +177,5 @@ function endpointsOf({ virtualServers, iptables }: NodeState): Set<string> {
 
 /** `-D` lines for `ipvsadm -R`, which reads any of ipvsadm's commands. */
 export function printVirtualServerDeletions(servers: readonly VirtualServer[]): string {
-  const option = { TCP: '-t', UDP: '-u', SCTP: '--sctp-service', FWM: '-f' } as const
-  return servers
-    .map(({ protocol, address, port }) =>
-      protocol === 'FWM' ? `-D -f ${address}\n` : `-D ${option[protocol]} ${printEndpoint(address, port)}\n`,
-    )
-    .join('')
+  return servers.map((server) => `-D ${serviceOption(server)}\n`).join('')
 }

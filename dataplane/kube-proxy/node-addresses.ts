@@ -1,5 +1,15 @@
 import ipaddr from 'ipaddr.js'
-import { asHost, canonicalAddress, contains, type Family, familyOf, isLoopback, isZeroCidr } from '../ip-address.ts'
+import {
+  asHost,
+  canonicalAddress,
+  canonicalCidr,
+  contains,
+  type Family,
+  familyOf,
+  isIPv6LinkLocal,
+  isLoopback,
+  isZeroCidr,
+} from '../ip-address.ts'
 import type { NodeState } from '../node-state.ts'
 import type { ClusterObjects } from '../objects.ts'
 import type { KubeProxyConfig } from './config.ts'
@@ -8,12 +18,7 @@ import type { Features } from './versions.ts'
 
 /** The first address of a Pod range, which is the address of the node's bridge or veth ends. */
 function firstAddress(cidr: string): string {
-  const network = ipaddr.parse(
-    cidr.includes(':')
-      ? ipaddr.IPv6.networkAddressFromCIDR(cidr).toString()
-      : ipaddr.IPv4.networkAddressFromCIDR(cidr).toString(),
-  )
-  const bytes = network.toByteArray()
+  const bytes = ipaddr.parse(canonicalCidr(cidr).split('/')[0] ?? '').toByteArray()
   bytes[bytes.length - 1] = (bytes.at(-1) ?? 0) | 1
   return ipaddr.fromByteArray(bytes).toString()
 }
@@ -33,7 +38,7 @@ export const heldAddresses = ({ links }: NodeState): string[] =>
   links
     .filter(({ name }) => name !== DUMMY_LINK)
     .flatMap(({ addresses }) => addresses.map(({ address }) => address))
-    .filter((address) => !/^fe[89ab]/i.test(address))
+    .filter((address) => !isIPv6LinkLocal(address))
 
 /**
  * The node's own addresses as kube-proxy last read them. IPVS mode reads them only in a full sync (every 30 s by default) and serves
@@ -114,8 +119,7 @@ export function nodePortAddresses(
 ): NodePortAddresses {
   const ranges = rangesOf(config, nodeIP, family, features)
   if (ranges.length === 0 || ranges.some(isZeroCidr)) return { all: true }
-  const loopback = family === 'ipv4' ? '127.0.0.1' : '::1'
-  const candidates = new Set([loopback, ...addresses.map(canonicalAddress)])
+  const candidates = new Set([LOOPBACK[family], ...addresses.map(canonicalAddress)])
   const matching = [...candidates].filter((address) => ranges.some((range) => contains(range, address)))
   return { all: false, addresses: matching }
 }

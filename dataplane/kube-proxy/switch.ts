@@ -2,9 +2,9 @@
 
 import type { Link } from '../ip-addr.ts'
 import { contains } from '../ip-address.ts'
-import type { IpSet, IpSets } from '../ipset-save.ts'
+import type { IpSets } from '../ipset-save.ts'
 import type { Chain, Ruleset, Table } from '../iptables-save.ts'
-import type { VirtualServer } from '../ipvsadm-save.ts'
+import { type VirtualServer, virtualServerKey } from '../ipvsadm-save.ts'
 import type { NodeState } from '../node-state.ts'
 import type { KubeProxyMode } from './config.ts'
 import { isServiceChain } from './rule-text.ts'
@@ -55,8 +55,7 @@ function switchSets(present: IpSets, wanted: IpSets): IpSets {
   const result: IpSets = new Map(present)
   for (const [name, set] of wanted) {
     const existing = present.get(name)
-    const filled: IpSet = existing ? { ...existing, members: set.members } : set
-    result.set(name, filled)
+    result.set(name, existing ? { ...existing, members: set.members } : set)
   }
   return result
 }
@@ -65,9 +64,8 @@ function switchServers(present: readonly VirtualServer[], wanted: readonly Virtu
   const excluded = present.filter(
     (server) => server.protocol !== 'FWM' && options.excludeCIDRs?.some((range) => contains(range, server.address)),
   )
-  const key = (server: VirtualServer) => `${server.protocol} ${server.address} ${server.port}`
-  const predicted = new Set(wanted.map(key))
-  return [...wanted, ...excluded.filter((server) => !predicted.has(key(server)))]
+  const predicted = new Set(wanted.map(virtualServerKey))
+  return [...wanted, ...excluded.filter((server) => !predicted.has(virtualServerKey(server)))]
 }
 
 function switchLinks(present: readonly Link[], wanted: readonly Link[]): Link[] {

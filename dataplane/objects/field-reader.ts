@@ -30,103 +30,124 @@ const quote = (value: unknown): string => {
 }
 
 /**
- * Reads typed fields from one untrusted JSON object. An invalid value does not throw: it is added to `faults` with the
- * object's name and the field's path, and a default is returned, so that one pass finds every fault.
+ * Reads typed fields of one untrusted JSON object, or of one inside it. An invalid value does not throw: it is added to
+ * `faults` with the object's name and the field's path, and counts as absent, so that one pass finds every fault.
  */
 export class FieldReader {
-  readonly object: string
-  readonly faults: Fault[]
+  readonly raw: JsonObject
+  readonly #object: string
+  readonly #faults: Fault[]
+  readonly #path: string
 
-  constructor(object: string, faults: Fault[]) {
-    this.object = object
-    this.faults = faults
+  /** @param object the name of the object in faults; `path` is where `raw` is in it, with a dot at its end */
+  constructor(raw: JsonObject, object: string, faults: Fault[], path = '') {
+    this.raw = raw
+    this.#object = object
+    this.#faults = faults
+    this.#path = path
   }
 
-  fault(field: string, message: string): void {
-    this.faults.push({ object: this.object, field, message })
+  fault(field: string, message: string): undefined {
+    this.#faults.push({ object: this.#object, field: this.#path + field, message })
   }
 
-  child(value: unknown, field: string): JsonObject {
-    if (value === undefined || value === null) return {}
-    if (isObject(value)) return value
-    this.fault(field, `${quote(value)} is not an object`)
-    return {}
+  /** The value of a field if there is one and it is valid; `wanted` ends the sentence about one that is not. */
+  #read<Value>(field: string, isValid: (value: unknown) => value is Value, wanted: string): Value | undefined {
+    const value = this.raw[field]
+    if (value === undefined || value === null || isValid(value)) return value ?? undefined
+    return this.fault(field, `${quote(value)} is ${wanted}`)
   }
 
-  list(value: unknown, field: string): unknown[] {
-    if (value === undefined || value === null) return []
-    if (Array.isArray(value)) return value
-    this.fault(field, `${quote(value)} is not a list`)
-    return []
+  child(field: string): FieldReader {
+    return this.#inside(this.#read(field, isObject, 'not an object') ?? {}, field)
   }
 
-  text(value: unknown, field: string): string | undefined {
-    if (value === undefined || value === null) return undefined
-    if (typeof value === 'string') return value
-    this.fault(field, `${quote(value)} is not a text`)
-    return undefined
+  /** The objects of a list. */
+  children(field: string): FieldReader[] {
+    return this.list(field).map((item, index) => {
+      const at = `${field}[${index}]`
+      if (!isObject(item) && item !== undefined && item !== null) this.fault(at, `${quote(item)} is not an object`)
+      return this.#inside(isObject(item) ? item : {}, at)
+    })
   }
 
-  flag(value: unknown, field: string): boolean | undefined {
-    if (value === undefined || value === null) return undefined
-    if (typeof value === 'boolean') return value
-    this.fault(field, `${quote(value)} is neither true nor false`)
-    return undefined
+  #inside(raw: JsonObject, field: string): FieldReader {
+    return new FieldReader(raw, this.#object, this.#faults, `${this.#path}${field}.`)
+  }
+
+  list(field: string): unknown[] {
+    return this.#read(field, Array.isArray, 'not a list') ?? []
+  }
+
+  text(field: string): string | undefined {
+    return this.#read(field, (value) => typeof value === 'string', 'not a text')
+  }
+
+  flag(field: string): boolean | undefined {
+    return this.#read(field, (value) => typeof value === 'boolean', 'neither true nor false')
+  }
+
+  integer(field: string, low: number, high: number): number | undefined {
+    const isInRange = (value: unknown): value is number =>
+      typeof value === 'number' && Number.isInteger(value) && value >= low && value <= high
+    return this.#read(field, isInRange, `not a whole number from ${low} to ${high}`)
+  }
+
+  choice<const T extends string, F extends T | undefined>(field: string, choices: readonly T[], fallback: F): T | F {
+    if (this.raw[field] === '') return fallback
+    const isChoice = (value: unknown): value is T => choices.some((choice) => choice === value)
+    return this.#read(field, isChoice, `none of ${choices.join(', ')}`) ?? fallback
   }
 
   /**
    * A name that is used in rule comments and chain names: only letters, digits, `-` and `.`, as the API server
-   * requires.
+   * requires. Empty if it is absent or invalid.
    */
-  name(value: unknown, field: string, required = true): string {
+  name(field: string, required = true): string {
+    const value = this.raw[field]
     if (typeof value === 'string' && /^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/.test(value)) return value
-    if (value === undefined || value === null || value === '') {
-      if (required) this.fault(field, 'is missing')
-      return ''
-    }
-    this.fault(field, `${quote(value)} is not a Kubernetes name`)
+    const isAbsent = value === undefined || value === null || value === ''
+    if (!isAbsent) this.fault(field, `${quote(value)} is not a Kubernetes name`)
+    else if (required) this.fault(field, 'is missing')
     return ''
   }
 
-  integer(value: unknown, field: string, low: number, high: number): number | undefined {
-    if (value === undefined || value === null) return undefined
-    if (typeof value === 'number' && Number.isInteger(value) && value >= low && value <= high) return value
-    this.fault(field, `${quote(value)} is not a whole number from ${low} to ${high}`)
-    return undefined
+  /** An address in its canonical spelling; undefined if it is absent or empty. */
+  address(field: string, required = false): string | undefined {
+    const value = this.raw[field] ?? ''
+    return value === '' && !required ? undefined : this.#address(value, field)
   }
 
-  choice<const T extends string, F extends T | undefined>(
-    value: unknown,
-    field: string,
-    choices: readonly T[],
-    fallback: F,
-  ): T | F {
-    if (value === undefined || value === null || value === '') return fallback
-    const found = choices.find((choice) => choice === value)
-    if (found !== undefined) return found
-    this.fault(field, `${quote(value)} is none of ${choices.join(', ')}`)
-    return fallback
+  /** The addresses of a list. */
+  addresses(field: string, ignored = ''): string[] {
+    return this.list(field).flatMap((item, index) => {
+      return item === ignored ? [] : (this.#address(item, `${field}[${index}]`) ?? [])
+    })
   }
 
-  /** An address in its canonical spelling. */
-  address(value: unknown, field: string): string | undefined {
+  #address(value: unknown, field: string): string | undefined {
     if (typeof value === 'string' && acceptedFamily(value)) return canonicalAddress(value)
-    this.fault(field, `${quote(value)} is not an IP address`)
-    return undefined
+    return this.fault(field, `${quote(value)} is not an IP address`)
   }
 
-  /** A range with its address in canonical spelling; host bits are kept. */
+  /** The ranges of a list, with their addresses in canonical spelling and their host bits; `word` may be among them. */
+  cidrs(field: string, word?: string): string[] {
+    return this.list(field).flatMap((item, index) => {
+      return item === word && word !== undefined ? word : (this.cidr(item, `${field}[${index}]`) ?? [])
+    })
+  }
+
+  /** One range. */
   cidr(value: unknown, field: string): string | undefined {
     const trimmed = typeof value === 'string' ? value.trim() : ''
     const [address = '', length] = trimmed.split('/')
     if (isCidr(trimmed)) return `${canonicalAddress(address)}/${Number(length)}`
-    this.fault(field, `${quote(value)} is not an address range such as "10.0.0.0/8"`)
-    return undefined
+    return this.fault(field, `${quote(value)} is not an address range such as "10.0.0.0/8"`)
   }
 
-  labels(value: unknown, field: string): Record<string, string> {
+  labels(field: string): Record<string, string> {
     const labels: Record<string, string> = Object.create(null)
-    for (const [key, text] of Object.entries(this.child(value, field))) {
+    for (const [key, text] of Object.entries(this.child(field).raw)) {
       if (typeof text === 'string') labels[key] = text
       else this.fault(`${field}[${key}]`, `${quote(text)} is not a text`)
     }

@@ -1,4 +1,4 @@
-import type { FieldReader, JsonObject } from './field-reader.ts'
+import type { FieldReader } from './field-reader.ts'
 
 export interface Node {
   name: string
@@ -13,32 +13,21 @@ export interface Node {
 }
 
 /** Reads one Node; faults go to the reader. */
-export function readNode(read: FieldReader, raw: JsonObject, name: string): Node {
-  const metadata = read.child(raw.metadata, 'metadata')
-  const spec = read.child(raw.spec, 'spec')
-  const status = read.child(raw.status, 'status')
-  const internalIPs: string[] = []
-  const externalIPs: string[] = []
-  for (const [index, item] of read.list(status.addresses, 'status.addresses').entries()) {
-    const entry = read.child(item, `status.addresses[${index}]`)
-    if (entry.type !== 'InternalIP' && entry.type !== 'ExternalIP') continue
-    const address = read.address(entry.address, `status.addresses[${index}].address`)
-    if (address) (entry.type === 'InternalIP' ? internalIPs : externalIPs).push(address)
-  }
-  const list = read.list(spec.podCIDRs, 'spec.podCIDRs')
-  const single = spec.podCIDR === undefined || spec.podCIDR === '' ? [] : [spec.podCIDR]
-  const podCIDRs = (list.length > 0 ? list : single).flatMap((item) => read.cidr(item, 'spec.podCIDR') ?? [])
-  const info = read.child(status.nodeInfo, 'status.nodeInfo')
-  const [proxy, kubelet] = (['kubeProxyVersion', 'kubeletVersion'] as const).map((field) =>
-    read.text(info[field], `status.nodeInfo.${field}`),
-  )
-  const version = proxy || kubelet
+export function readNode(read: FieldReader, name: string): Node {
+  const spec = read.child('spec')
+  const status = read.child('status')
+  const addresses = status.children('addresses')
+  const ofType = (type: string) =>
+    addresses.filter(({ raw }) => raw.type === type).flatMap((entry) => entry.address('address', true) ?? [])
+  const single = spec.raw.podCIDR ? [spec.cidr(spec.raw.podCIDR, 'podCIDR') ?? []].flat() : []
+  const info = status.child('nodeInfo')
+  const version = info.text('kubeProxyVersion') || info.text('kubeletVersion')
   return {
     name,
-    labels: read.labels(metadata.labels, 'metadata.labels'),
-    internalIPs,
-    externalIPs,
-    podCIDRs,
+    labels: read.child('metadata').labels('labels'),
+    internalIPs: ofType('InternalIP'),
+    externalIPs: ofType('ExternalIP'),
+    podCIDRs: spec.list('podCIDRs').length > 0 ? spec.cidrs('podCIDRs') : single,
     ...(version ? { kubeProxyVersion: version } : {}),
   }
 }
@@ -55,28 +44,20 @@ export interface Pod {
 }
 
 /** Reads one Pod; faults go to the reader. */
-export function readPod(read: FieldReader, raw: JsonObject, namespace: string, name: string): Pod {
-  const metadata = read.child(raw.metadata, 'metadata')
-  const spec = read.child(raw.spec, 'spec')
-  const status = read.child(raw.status, 'status')
-  const list = read
-    .list(status.podIPs, 'status.podIPs')
-    .map((item) => read.child(item, 'status.podIPs').ip)
-    .filter((ip) => ip !== undefined && ip !== '')
-  const single = status.podIP === undefined || status.podIP === '' ? [] : [status.podIP]
-  const conditions = read
-    .list(status.conditions, 'status.conditions')
-    .map((item) => read.child(item, 'status.conditions'))
-  const pod: Pod = {
+export function readPod(read: FieldReader, namespace: string, name: string): Pod {
+  const spec = read.child('spec')
+  const status = read.child('status')
+  const podIPs = status.children('podIPs').filter(({ raw }) => raw.ip)
+  const nodeName = spec.text('nodeName')
+  return {
     namespace,
     name,
-    labels: read.labels(metadata.labels, 'metadata.labels'),
-    podIPs: (list.length > 0 ? list : single).flatMap((ip) => read.address(ip, 'status.podIPs') ?? []),
-    hostNetwork: read.flag(spec.hostNetwork, 'spec.hostNetwork') ?? false,
-    phase: read.text(status.phase, 'status.phase') ?? '',
-    ready: conditions.some((condition) => condition.type === 'Ready' && condition.status === 'True'),
+    labels: read.child('metadata').labels('labels'),
+    podIPs:
+      podIPs.length > 0 ? podIPs.flatMap((one) => one.address('ip') ?? []) : [status.address('podIP') ?? []].flat(),
+    hostNetwork: spec.flag('hostNetwork') ?? false,
+    phase: status.text('phase') ?? '',
+    ready: status.children('conditions').some(({ raw }) => raw.type === 'Ready' && raw.status === 'True'),
+    ...(nodeName ? { nodeName } : {}),
   }
-  const nodeName = read.text(spec.nodeName, 'spec.nodeName')
-  if (nodeName) pod.nodeName = nodeName
-  return pod
 }

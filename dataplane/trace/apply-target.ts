@@ -27,10 +27,8 @@ export function applyTarget(target: Target, flow: Flow, hook: Hook, { network }:
     case 'QUEUE':
     case 'NFQUEUE':
       return { flow, verdict: 'accept', summary: 'a program decides; taken as accepted' }
-    case 'MARK': {
-      const mark = changeMark(flow.mark, options)
-      return { flow: { ...flow, mark }, verdict: 'continue', summary: `mark becomes 0x${mark.toString(16)}` }
-    }
+    case 'MARK':
+      return marked(flow, 'mark', changeMark(flow.mark, options))
     case 'CONNMARK':
       return applyConnmark(flow, options)
     case 'NOTRACK':
@@ -79,25 +77,19 @@ function applyConnmark(flow: Flow, options: RuleOptions): Effect {
   const mask = (option: string) => readMark(options.get(option)?.value[0] ?? '0xffffffff')[0]
   const connectionBits = mask('--ctmask')
   const packetBits = mask('--nfmask')
-  if (options.has('--save-mark')) {
-    const connmark = ((flow.connmark & ~connectionBits) ^ (flow.mark & packetBits)) >>> 0
-    return {
-      flow: { ...flow, connmark },
-      verdict: 'continue',
-      summary: `connection mark becomes 0x${connmark.toString(16)}`,
-    }
-  }
-  if (options.has('--restore-mark')) {
-    const mark = ((flow.mark & ~packetBits) ^ (flow.connmark & connectionBits)) >>> 0
-    return { flow: { ...flow, mark }, verdict: 'continue', summary: `mark becomes 0x${mark.toString(16)}` }
-  }
-  const connmark = changeMark(flow.connmark, options)
-  return {
-    flow: { ...flow, connmark },
-    verdict: 'continue',
-    summary: `connection mark becomes 0x${connmark.toString(16)}`,
-  }
+  if (options.has('--save-mark'))
+    return marked(flow, 'connmark', ((flow.connmark & ~connectionBits) ^ (flow.mark & packetBits)) >>> 0)
+  if (options.has('--restore-mark'))
+    return marked(flow, 'mark', ((flow.mark & ~packetBits) ^ (flow.connmark & connectionBits)) >>> 0)
+  return marked(flow, 'connmark', changeMark(flow.connmark, options))
 }
+
+/** Sets the mark of the packet or of its connection. */
+export const marked = (flow: Flow, kind: 'mark' | 'connmark', mark: number): Effect => ({
+  flow: { ...flow, [kind]: mark },
+  verdict: 'continue',
+  summary: `${kind === 'mark' ? 'mark' : 'connection mark'} becomes 0x${mark.toString(16)}`,
+})
 
 /** `10.0.0.1:80`, `10.0.0.1`, `:80`; of a range the first, because the kernel's choice is not predictable. */
 function translate(flow: Flow, to: string): Effect {

@@ -1,3 +1,4 @@
+import { groupBy } from '../compare/finding.ts'
 import type { Trace } from '../trace.ts'
 import {
   actionsAt,
@@ -81,14 +82,14 @@ function describeHook(trace: Trace, hook: Hook, width: number): string[] {
 
 /** Actions of the same kind that the same chains lead to. */
 function joinActions(actions: readonly PathAction[]): (Pick<PathAction, 'table' | 'chains'> & { texts: string[] })[] {
-  const joined = new Map<string, Pick<PathAction, 'table' | 'chains'> & { texts: string[] }>()
-  for (const { table, chains, text, probability } of actions) {
-    const key = `${table} ${chains.join(' ')} ${text.split(' ')[0]}`
-    const { texts } = joined.get(key) ?? { texts: [] }
-    const line = `${text}${probability < 0.999_999 ? `  ${percent(probability)}` : ''}`
-    joined.set(key, { table, chains, texts: [...texts, line] })
-  }
-  return [...joined.values()]
+  const joined = groupBy(actions, ({ table, chains, text }) => `${table} ${chains.join(' ')} ${text.split(' ')[0]}`)
+  return [...joined.values()].map((alike) => {
+    const [{ table, chains }] = alike as [PathAction]
+    const texts = alike.map(({ text, probability }) => {
+      return `${text}${probability < 0.999_999 ? `  ${percent(probability)}` : ''}`
+    })
+    return { table, chains, texts }
+  })
 }
 
 /** Describes the ends of the path, one per line with its share, and a sentence that explains the verdict. */

@@ -2,7 +2,7 @@ import type { Finding } from '../compare/finding.ts'
 import type { Ruleset } from '../iptables-save.ts'
 import type { NftTable } from '../nft-table.ts'
 import type { NodeState } from '../node-state.ts'
-import { targetOf } from '../rule-text.ts'
+import { targetOf } from '../rule.ts'
 import { CircleError, type Hop, type Packet, PacketError, tracePacket } from '../trace.ts'
 import { readMark } from './matches.ts'
 

@@ -1,7 +1,7 @@
 import { contains } from '../ip-address.ts'
-import type { Negatable, ParsedRule } from '../rule.ts'
+import type { ParsedRule } from '../rule.ts'
 import type { Flow } from './flow.ts'
-import { allOf, type Judgement, judged, judgeMatch, PROTOCOL_NUMBERS, type TraceContext } from './matches.ts'
+import { allOf, type Condition, isProtocol, type Judgement, judged, judgeMatch, type TraceContext } from './matches.ts'
 
 /**
  * The probability that a rule matches the packet, with the reason: the first field or match that fails
@@ -9,24 +9,22 @@ import { allOf, type Judgement, judged, judgeMatch, PROTOCOL_NUMBERS, type Trace
  */
 export function judgeRule(rule: ParsedRule, flow: Flow, context: TraceContext): Judgement {
   const judgements: Judgement[] = []
-  for (const { fieldOf, holds, describe } of FIELDS) {
-    const field = fieldOf(rule)
-    if (!field) continue
-    const judgement = judged(holds(field.value, flow), field.negated, describe(flow))
-    if (judgement.chance === 0) return judgement
-    judgements.push(judgement)
-  }
-  if (rule.fragment) {
-    const judgement = judged(false, rule.fragment.negated, 'it is not a fragment')
-    if (judgement.chance === 0) return judgement
-    judgements.push(judgement)
-  }
-  for (const match of rule.matches) {
-    const judgement = judgeMatch(match, flow, context)
+  for (const judgement of judgementsOf(rule, flow, context)) {
     if (judgement.chance === 0) return judgement
     judgements.push(judgement)
   }
   return allOf(judgements)
+}
+
+function* judgementsOf(rule: ParsedRule, flow: Flow, context: TraceContext): Generator<Judgement> {
+  for (const [name, condition] of FIELDS) {
+    const field = rule[name]
+    if (!field) continue
+    const [holds, fact] = condition(field.value, flow, [])
+    yield judged(holds, field.negated, fact)
+  }
+  if (rule.fragment) yield judged(false, rule.fragment.negated, 'it is not a fragment')
+  for (const match of rule.matches) yield judgeMatch(match, flow, context)
 }
 
 /**
@@ -37,43 +35,25 @@ export function isForOther({ destination }: ParsedRule, flow: Flow): boolean {
   return destination !== undefined && contains(destination.value, flow.destination) === destination.negated
 }
 
-interface Field {
-  fieldOf: (rule: ParsedRule) => Negatable<string> | undefined
-  holds: (value: string, flow: Flow) => boolean
-  describe: (flow: Flow) => string
-}
-
 /** The conditions of a rule besides its matches, in the order of iptables-save. */
-const FIELDS: readonly Field[] = [
-  {
-    fieldOf: ({ source }) => source,
-    holds: (prefix, { source }) => contains(prefix, source),
-    describe: ({ source }) => `source is ${source}`,
-  },
-  {
-    fieldOf: ({ destination }) => destination,
-    holds: (prefix, { destination }) => contains(prefix, destination),
-    describe: ({ destination }) => `destination is ${destination}`,
-  },
-  {
-    fieldOf: ({ inInterface }) => inInterface,
-    holds: (name, { inInterface }) => isInterface(name, inInterface),
-    describe: ({ inInterface }) => `came in by ${inInterface ?? 'none'}`,
-  },
-  {
-    fieldOf: ({ outInterface }) => outInterface,
-    holds: (name, { outInterface }) => isInterface(name, outInterface),
-    describe: ({ outInterface }) => `leaves by ${outInterface ?? 'none'}`,
-  },
-  { fieldOf: ({ protocol }) => protocol, holds: isProtocol, describe: ({ protocol }) => `protocol is ${protocol}` },
+const FIELDS: readonly [
+  field: 'source' | 'destination' | 'inInterface' | 'outInterface' | 'protocol',
+  condition: Condition,
+][] = [
+  ['source', (prefix, { source }) => [contains(prefix, source), `source is ${source}`]],
+  ['destination', (prefix, { destination }) => [contains(prefix, destination), `destination is ${destination}`]],
+  ['inInterface', (name, { inInterface }) => [isInterface(name, inInterface), `came in by ${inInterface ?? 'none'}`]],
+  [
+    'outInterface',
+    (name, { outInterface }) => [isInterface(name, outInterface), `leaves by ${outInterface ?? 'none'}`],
+  ],
+  ['protocol', (name, { protocol }) => [isAny(name) || isProtocol(name, protocol), `protocol is ${protocol}`]],
 ]
+
+const isAny = (protocol: string): boolean => protocol === 'all' || protocol === '0'
 
 /** `eth0`, or `veth+` for every name with this prefix. */
 function isInterface(pattern: string, name: string | undefined): boolean {
   if (pattern === '+') return true
   return pattern.endsWith('+') ? (name ?? '').startsWith(pattern.slice(0, -1)) : pattern === name
-}
-
-function isProtocol(protocol: string, flow: Flow): boolean {
-  return protocol === 'all' || protocol === '0' || (PROTOCOL_NUMBERS[protocol] ?? protocol) === flow.protocol
 }

@@ -2,9 +2,9 @@ import { familyOf, printEndpoint } from '../ip-address.ts'
 import { printIpvsadmSave, type RealServer, type VirtualServer, virtualServerKey } from '../ipvsadm-save.ts'
 import type { NftTable } from '../nft-table.ts'
 import type { NodeState } from '../node-state.ts'
-import { describeFlow, type Flow } from './flow.ts'
+import type { Flow } from './flow.ts'
 import type { TraceContext } from './matches.ts'
-import type { Hook, Step } from './step.ts'
+import { type Hook, type Step, stepOf } from './step.ts'
 import { type HookEnd, TableWalk } from './walk-chain.ts'
 import { NftWalk } from './walk-nftables.ts'
 
@@ -200,16 +200,8 @@ export class KernelPath {
     const probability = flow.probability * share
     const port = real.port === 0 || real.forward !== 'masq' ? flow.port : real.port
     const summary = `scheduler ${server.scheduler} gives it a share of ${Number(share.toFixed(6))}`
-    this.#record(
-      this.#ipvsStep(
-        hook,
-        server,
-        [real],
-        { ...flow, probability },
-        'DNAT',
-        `to ${printEndpoint(real.address, port)}; ${summary}`,
-      ),
-    )
+    const reason = `to ${printEndpoint(real.address, port)}; ${summary}`
+    this.#record(this.#ipvsStep(hook, server, [real], { ...flow, probability }, 'DNAT', reason))
     const { destination, port: virtualPort, protocol } = flow
     const ipvs = { address: destination, port: virtualPort, protocol, method: real.forward }
     return { ...flow, destination: real.address, port, probability, ipvs }
@@ -217,9 +209,7 @@ export class KernelPath {
 
   #ipvsStep(hook: Hook, server: VirtualServer, reals: RealServer[], flow: Flow, verdict: string, reason: string): Step {
     const rule = printIpvsadmSave([{ ...server, realServers: reals }]).split('\n')[reals.length] ?? ''
-    const { probability } = flow
-    const chain = virtualServerKey(server)
-    return { hook, table: 'ipvs', chain, rule, verdict, matched: true, reason, probability, packet: describeFlow(flow) }
+    return stepOf({ hook, table: 'ipvs', chain: virtualServerKey(server), rule, verdict, reason }, flow)
   }
 }
 
@@ -251,15 +241,9 @@ function findVirtualServer(servers: VirtualServers, flow: Flow): VirtualServer |
  */
 function scheduleShares(server: VirtualServer): Share[] {
   const usable = server.realServers.filter(({ weight }) => weight > 0)
-  if (server.scheduler === 'fo') return failover(usable)
+  // Weighted failover: the real server with the highest weight gets all connections.
+  const chosen = server.scheduler === 'fo' ? usable.sort((a, b) => b.weight - a.weight).slice(0, 1) : usable
   const weightOf = (real: RealServer) => (UNWEIGHTED.has(server.scheduler) ? 1 : real.weight)
-  const total = usable.reduce((sum, real) => sum + weightOf(real), 0)
-  return usable.map((real) => ({ real, share: weightOf(real) / total }))
-}
-
-/** Weighted failover: the real server with the highest weight gets all connections. */
-function failover(usable: readonly RealServer[]): Share[] {
-  const [first, ...others] = usable
-  if (!first) return []
-  return [{ real: others.reduce((best, real) => (real.weight > best.weight ? real : best), first), share: 1 }]
+  const total = chosen.reduce((sum, real) => sum + weightOf(real), 0)
+  return chosen.map((real) => ({ real, share: weightOf(real) / total }))
 }

@@ -1,4 +1,4 @@
-import { contains, parsePrefix } from '../ip-address.ts'
+import { contains, inRange, PROTOCOL_NUMBERS } from '../ip-address.ts'
 import type { IpSets } from '../ipset-save.ts'
 import type { Match, RuleOptions } from '../rule.ts'
 import type { Flow } from './flow.ts'
@@ -24,37 +24,11 @@ export interface TraceContext {
 type Judge = (options: RuleOptions, flow: Flow, context: TraceContext) => Judgement
 
 const HOLDS: Judgement = { chance: 1, reason: '' }
-/** Names of the protocol numbers in `-p`. Source: IANA. */
-export const PROTOCOL_NUMBERS: Record<string, string> = { '6': 'tcp', '17': 'udp', '132': 'sctp' }
-
-const JUDGES: Record<string, Judge> = {
-  addrtype: judgeAddressType,
-  comment: () => HOLDS,
-  connmark: (options, flow) => judgeMark(options, flow.connmark, 'connection mark'),
-  conntrack: judgeConntrack,
-  icmp: () => ({ chance: 0, reason: 'it is not an ICMP packet' }),
-  icmp6: () => ({ chance: 0, reason: 'it is not an ICMPv6 packet' }),
-  iprange: judgeRange,
-  ipvs: judgeIpvs,
-  limit: () => ({ chance: 1, reason: 'within the limit' }),
-  mark: (options, flow) => judgeMark(options, flow.mark, 'mark'),
-  multiport: judgePorts,
-  nfacct: () => HOLDS,
-  physdev: judgePhysdev,
-  recent: judgeRecent,
-  sctp: judgePorts,
-  set: judgeSet,
-  state: judgeConntrack,
-  statistic: judgeStatistic,
-  tcp: judgePorts,
-  udp: judgePorts,
-}
 
 /** Judges one `-m` match. An unknown module counts as no match, with a reason. */
 export function judgeMatch(match: Match, flow: Flow, context: TraceContext): Judgement {
-  const judge = match.known ? JUDGES[match.name] : undefined
-  if (!judge) return { chance: 0, reason: `the match "${match.name}" is not modelled, taken as no match` }
-  return judge(match.options, flow, context)
+  const judge = JUDGES.get(match.name)
+  return judge ? judge(match.options, flow, context) : notModelled(`the match "${match.name}"`)
 }
 
 /** The result of one condition with its `!`; `fact` is the reason. */
@@ -95,29 +69,46 @@ export function readMark(text: string): [value: number, mask: number] {
   return [Number(value) >>> 0, Number(mask) >>> 0]
 }
 
-function judgeConntrack(options: RuleOptions, flow: Flow): Judgement {
-  const { original } = flow
-  const judgements: Judgement[] = []
-  for (const [option, { negated, value }] of options) {
-    const text = value[0] ?? ''
-    if (option === '--ctstate' || option === '--state') {
-      const states = connectionStates(flow)
-      const holds = text.split(',').some((state) => states.includes(state))
-      judgements.push(judged(holds, negated, `connection is ${states.join(',')}`))
-    } else if (option === '--ctorigdst' || option === '--ctorigsrc') {
-      const address = option === '--ctorigdst' ? original.destination : original.source
-      judgements.push(judged(contains(text, address), negated, `original ${option.slice(-3)} is ${address}`))
-    } else if (option === '--ctorigdstport') {
-      judgements.push(judged(inPorts(text, original.port), negated, `original port is ${original.port}`))
-    } else if (option === '--ctproto') {
-      judgements.push(judged((PROTOCOL_NUMBERS[text] ?? text) === flow.protocol, negated, flow.protocol))
-    } else if (option === '--ctdir') {
-      judgements.push(judged(text === 'ORIGINAL', negated, 'direction is ORIGINAL'))
-    } else if (option === '--ctstatus') {
-      judgements.push(judged(text.split(',').includes('NONE'), negated, 'connection has no status yet'))
-    } else judgements.push({ chance: 0, reason: `${option} is not modelled, taken as no match` })
-  }
-  return allOf(judgements)
+/** Whether a value holds for the packet, and the fact that decides, for the reason. */
+export type Condition = (
+  value: string,
+  flow: Flow,
+  values: readonly string[],
+) => readonly [holds: boolean, fact: string]
+
+/** Judges the options of a match by the conditions that are modelled. */
+const judgeBy =
+  (conditions: Record<string, Condition>): Judge =>
+  (options, flow) =>
+    allOf(
+      [...options].map(([option, { negated, value }]) => {
+        const found = conditions[option]?.(value[0] ?? '', flow, value)
+        return found ? judged(found[0], negated, found[1]) : notModelled(option)
+      }),
+    )
+
+const notModelled = (what: string): Judgement => ({ chance: 0, reason: `${what} is not modelled, taken as no match` })
+/** Whether a protocol as a rule names it, by name or number, is the packet's. */
+export const isProtocol = (text: string, protocol: string): boolean => (PROTOCOL_NUMBERS[text] ?? text) === protocol
+const isOriginal: Condition = (text) => [text === 'ORIGINAL', 'direction is ORIGINAL']
+
+const hasState: Condition = (text, flow) => {
+  const states = connectionStates(flow)
+  return [text.split(',').some((state) => states.includes(state)), `connection is ${states.join(',')}`]
+}
+
+const CONNTRACK: Record<string, Condition> = {
+  '--ctstate': hasState,
+  '--state': hasState,
+  '--ctorigdst': (text, { original: { destination } }) => [
+    contains(text, destination),
+    `original dst is ${destination}`,
+  ],
+  '--ctorigsrc': (text, { original: { source } }) => [contains(text, source), `original src is ${source}`],
+  '--ctorigdstport': (text, { original: { port } }) => [inPorts(text, port), `original port is ${port}`],
+  '--ctproto': (text, { protocol }) => [isProtocol(text, protocol), protocol],
+  '--ctdir': isOriginal,
+  '--ctstatus': (text) => [text.split(',').includes('NONE'), 'connection has no status yet'],
 }
 
 /** The states of a connection's first packet. IPVS changes conntrack's reply tuple but sets no DNAT status. */
@@ -127,25 +118,23 @@ export function connectionStates(flow: Flow): string[] {
     : ['NEW', ...(flow.translated ? ['DNAT'] : []), ...(flow.sourceTranslated ? ['SNAT'] : [])]
 }
 
-function judgePorts(options: RuleOptions, flow: Flow): Judgement {
-  const judgements: Judgement[] = []
-  for (const [option, { negated, value }] of options) {
-    const text = value[0] ?? ''
-    if (option === '--dport' || option === '--dports' || option === '--ports') {
-      judgements.push(judged(inPorts(text, flow.port), negated, `port is ${flow.port}`))
-    } else if (option === '--sport' || option === '--sports') {
-      const any = inPorts(text, 0) && inPorts(text, 65535)
-      judgements.push(judged(any, negated, 'source port is any free one'))
-    } else if (option === '--syn') judgements.push(judged(true, negated, 'it is a SYN'))
-    else if (option === '--tcp-flags') {
-      // The first packet has only the SYN flag, so the flags within the mask must equal the wanted flags.
-      const kept = text.split(',').filter((flag) => flag === 'SYN' || flag === 'ALL')
-      const wanted = (value[1] ?? '').split(',').filter((flag) => flag !== 'NONE')
-      const holds = kept.length > 0 ? wanted.length === 1 && wanted[0] === 'SYN' : wanted.length === 0
-      judgements.push(judged(holds, negated, 'its flags are SYN'))
-    } else judgements.push({ chance: 0, reason: `${option} is not modelled, taken as no match` })
-  }
-  return allOf(judgements)
+const toPort: Condition = (text, { port }) => [inPorts(text, port), `port is ${port}`]
+const fromPort: Condition = (text) => [inPorts(text, 0) && inPorts(text, 65535), 'source port is any free one']
+
+const PORTS: Record<string, Condition> = {
+  '--dport': toPort,
+  '--dports': toPort,
+  '--ports': toPort,
+  '--sport': fromPort,
+  '--sports': fromPort,
+  '--syn': () => [true, 'it is a SYN'],
+  '--tcp-flags': (text, _flow, [, set = '']) => {
+    // The first packet has only the SYN flag, so the flags within the mask must equal the wanted flags.
+    const kept = text.split(',').filter((flag) => flag === 'SYN' || flag === 'ALL')
+    const wanted = set.split(',').filter((flag) => flag !== 'NONE')
+    const holds = kept.length > 0 ? wanted.length === 1 && wanted[0] === 'SYN' : wanted.length === 0
+    return [holds, 'its flags are SYN']
+  },
 }
 
 /** Whether a port is in `80`, `80:90`, `:90`, or a comma-separated list of these. */
@@ -156,39 +145,26 @@ function inPorts(text: string, port: number): boolean {
   })
 }
 
-function judgeRange(options: RuleOptions, flow: Flow): Judgement {
-  const inRange = (range: string, address: string) => {
-    const [low = '', high = low] = range.split('-')
-    const [from, at, to] = [low, address, high].map((text) => parsePrefix(text)?.bits)
-    return from !== undefined && at !== undefined && to !== undefined && from <= at && at <= to
-  }
-  const side = (option: string, address: string): Judgement => {
-    const wanted = options.get(option)
-    return wanted ? judged(inRange(wanted.value[0] ?? '', address), wanted.negated, `address is ${address}`) : HOLDS
-  }
-  return allOf([side('--src-range', flow.source), side('--dst-range', flow.destination)])
+const RANGES: Record<string, Condition> = {
+  '--src-range': (range, { source }) => [inRange(range, source), `address is ${source}`],
+  '--dst-range': (range, { destination }) => [inRange(range, destination), `address is ${destination}`],
 }
 
-function judgeIpvs(options: RuleOptions, flow: Flow): Judgement {
+const METHODS = { masq: 'MASQ', route: 'GATE', tunnel: 'IPIP' }
+
+function judgeIpvs(options: RuleOptions, flow: Flow, context: TraceContext): Judgement {
   const { ipvs } = flow
   const wanted = options.get('--ipvs')
   if (wanted) return judged(ipvs !== undefined, wanted.negated, ipvs ? 'IPVS handled it' : 'IPVS did not handle it')
   if (!ipvs) return { chance: 0, reason: 'IPVS did not handle it' }
-  const judgements: Judgement[] = []
-  for (const [option, { negated, value }] of options) {
-    const text = value[0] ?? ''
-    if (option === '--vaddr') judgements.push(judged(contains(text, ipvs.address), negated, `virtual ${ipvs.address}`))
-    else if (option === '--vport')
-      judgements.push(judged(Number(text) === ipvs.port, negated, `virtual port ${ipvs.port}`))
-    else if (option === '--vproto') {
-      judgements.push(judged((PROTOCOL_NUMBERS[text] ?? text) === ipvs.protocol, negated, ipvs.protocol))
-    } else if (option === '--vdir') judgements.push(judged(text === 'ORIGINAL', negated, 'direction is ORIGINAL'))
-    else if (option === '--vmethod') {
-      const method = { masq: 'MASQ', route: 'GATE', tunnel: 'IPIP' }[ipvs.method]
-      judgements.push(judged(text === method, negated, `forwarded by ${method}`))
-    }
-  }
-  return allOf(judgements)
+  const { address, port, protocol, method } = ipvs
+  return judgeBy({
+    '--vaddr': (text) => [contains(text, address), `virtual ${address}`],
+    '--vport': (text) => [Number(text) === port, `virtual port ${port}`],
+    '--vproto': (text) => [isProtocol(text, protocol), protocol],
+    '--vdir': isOriginal,
+    '--vmethod': (text) => [text === METHODS[method], `forwarded by ${METHODS[method]}`],
+  })(options, flow, context)
 }
 
 function judgePhysdev(options: RuleOptions): Judgement {
@@ -233,3 +209,28 @@ function judgeStatistic(options: RuleOptions): Judgement {
   const meant = wanted.negated ? 1 - chance : chance
   return { chance: meant, reason: `by chance, ${Number(meant.toFixed(6))}` }
 }
+
+const JUDGES: ReadonlyMap<string, Judge> = new Map(
+  Object.entries<Judge>({
+    addrtype: judgeAddressType,
+    comment: () => HOLDS,
+    connmark: (options, flow) => judgeMark(options, flow.connmark, 'connection mark'),
+    conntrack: judgeBy(CONNTRACK),
+    icmp: () => ({ chance: 0, reason: 'it is not an ICMP packet' }),
+    icmp6: () => ({ chance: 0, reason: 'it is not an ICMPv6 packet' }),
+    iprange: judgeBy(RANGES),
+    ipvs: judgeIpvs,
+    limit: () => ({ chance: 1, reason: 'within the limit' }),
+    mark: (options, flow) => judgeMark(options, flow.mark, 'mark'),
+    multiport: judgeBy(PORTS),
+    nfacct: () => HOLDS,
+    physdev: judgePhysdev,
+    recent: judgeRecent,
+    sctp: judgeBy(PORTS),
+    set: judgeSet,
+    state: judgeBy(CONNTRACK),
+    statistic: judgeStatistic,
+    tcp: judgeBy(PORTS),
+    udp: judgeBy(PORTS),
+  }),
+)

@@ -1,4 +1,4 @@
-import { contains, familyOf, parsePrefix } from '../ip-address.ts'
+import { contains, familyOf, inRange } from '../ip-address.ts'
 import type { NftElements, NftExpression } from '../nft-rule.ts'
 import type { NftTable } from '../nft-table.ts'
 import type { Flow } from './flow.ts'
@@ -31,22 +31,15 @@ export function valuesOf(place: NftPlace, expression: NftExpression, flow: Flow)
       })
     }
     case 'concat':
-      return expression.parts.reduce<NftValue[]>(
-        (before, part, index) =>
-          before.flatMap(({ value: first, flow: taken }) =>
-            valuesOf(place, part, taken).map(({ value, flow: next }) => {
-              const isWhole = first !== undefined && value !== undefined
-              return { value: isWhole ? (index === 0 ? value : `${first} . ${value}`) : undefined, flow: next }
-            }),
-          ),
-        [{ value: '', flow }],
-      )
+      return expression.parts
+        .slice(1)
+        .reduce(
+          (before, part) => before.flatMap((one) => both(place, one, part, (left, right) => `${left} . ${right}`)),
+          valuesOf(place, expression.parts[0] as NftExpression, flow),
+        )
     case 'binary':
-      return valuesOf(place, expression.left, flow).flatMap(({ value: left, flow: taken }) =>
-        valuesOf(place, expression.right, taken).map(({ value: right, flow: next }) => {
-          const isWhole = left !== undefined && right !== undefined
-          return { value: isWhole ? combine(expression.operator, left, right) : undefined, flow: next }
-        }),
+      return valuesOf(place, expression.left, flow).flatMap((one) =>
+        both(place, one, expression.right, (left, right) => combine(expression.operator, left, right)),
       )
     case 'map':
       return valuesOf(place, expression.key, flow).map(({ value, flow: taken }) => ({
@@ -55,6 +48,17 @@ export function valuesOf(place: NftPlace, expression: NftExpression, flow: Flow)
       }))
   }
 }
+
+/** A value combined with each of another expression. */
+const both = (
+  place: NftPlace,
+  { value: left, flow: taken }: NftValue,
+  other: NftExpression,
+  join: (left: string, right: string) => string,
+): NftValue[] =>
+  valuesOf(place, other, taken).map(({ value: right, flow }) => {
+    return { value: left === undefined || right === undefined ? undefined : join(left, right), flow }
+  })
 
 /**
  * The first packet's value of `ip saddr`, `meta mark`, …; undefined if it has none, or if the selector is
@@ -89,17 +93,13 @@ function selected({ network }: NftPlace, selector: string, flow: Flow): string |
     'ct direction': 'original',
     'ct original saddr': original.source,
     'ct original daddr': original.destination,
-    'ct original ip saddr': original.source,
-    'ct original ip daddr': original.destination,
-    'ct original ip6 saddr': original.source,
-    'ct original ip6 daddr': original.destination,
     'ct original proto-dst': `${original.port}`,
     iif: flow.inInterface ?? '',
     iifname: flow.inInterface ?? '',
     oif: flow.outInterface ?? '',
     oifname: flow.outInterface ?? '',
   }
-  return values[first === 'ip' || first === 'ip6' ? key : selector]
+  return values[first === 'ip' || first === 'ip6' ? key : selector.replace(/^(ct original) ip6? /, '$1 ')]
 }
 
 const hexadecimal = (value: number): string => `0x${value.toString(16).padStart(8, '0')}`
@@ -133,15 +133,8 @@ export function covers(element: string, value: string): boolean {
     return parts.length === values.length && parts.every((part, index) => covers(part, values[index] ?? ''))
   if (element.endsWith('*')) return value.startsWith(element.slice(0, -1))
   if (value.includes(',')) return value.split(',').includes(element)
-  if (familyOf(value) !== undefined) return inRange(element, value)
+  if (familyOf(value) !== undefined) return element.includes('-') ? inRange(element, value) : contains(element, value)
   if (!/^(0x[0-9a-f]+|\d+)$/.test(value)) return false
   const [low = '', high = low] = element.split('-')
   return Number(value) >= Number(low) && Number(value) <= Number(high)
-}
-
-function inRange(element: string, address: string): boolean {
-  const [low = '', high] = element.split('-')
-  if (high === undefined) return contains(low, address)
-  const [from, at, to] = [low, address, high].map((text) => parsePrefix(text)?.bits)
-  return from !== undefined && at !== undefined && to !== undefined && from <= at && at <= to
 }

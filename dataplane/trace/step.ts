@@ -1,3 +1,5 @@
+import { describeFlow, type Flow } from './flow.ts'
+
 export type Hook = 'PREROUTING' | 'INPUT' | 'FORWARD' | 'OUTPUT' | 'POSTROUTING'
 
 /** One rule, policy or virtual server on the packet's path. */
@@ -26,6 +28,12 @@ export interface Step {
   /** The chain that a matching rule jumps or goes to. */
   target?: string
 }
+
+/** A matching step, for the packet before it. */
+export const stepOf = (
+  { reason, ...place }: Pick<Step, 'hook' | 'table' | 'chain' | 'rule' | 'verdict' | 'reason'>,
+  flow: Flow,
+): Step => ({ ...place, matched: true, reason, probability: flow.probability, packet: describeFlow(flow) })
 
 /** True for the default end of a base chain, which is not informative. */
 export const acceptsByPolicy = ({ rule, verdict }: Step): boolean =>

@@ -1,11 +1,11 @@
 import type { Chain, Rule, Table } from '../iptables-save.ts'
 import type { ParsedRule } from '../rule.ts'
-import { knownRule } from '../rule-text.ts'
+import { knownRule } from '../rule.ts'
 import { applyTarget } from './apply-target.ts'
-import { describeFlow, type Flow, mergeFlows } from './flow.ts'
+import { type Flow, mergeFlows } from './flow.ts'
 import { isForOther, judgeRule } from './judge-rule.ts'
 import type { TraceContext } from './matches.ts'
-import type { Hook, Step } from './step.ts'
+import { type Hook, type Step, stepOf } from './step.ts'
 
 /** Rules jump in a cycle. The kernel rejects such a table, so the text was edited manually. */
 export class CircleError extends Error {
@@ -19,14 +19,20 @@ export interface HookEnd {
   by: Step
 }
 
-export interface ChainEnd {
+interface ChainEnd {
   flow: Flow
-  verdict: 'accept' | 'return' | 'drop' | 'reject'
+  verdict: HookEnd['verdict'] | 'return'
   by?: Step
 }
 
-/** Traces packets through the rules of one node. Every evaluated rule, or only those that match, is passed to `record`. */
-export class Walk {
+/** What a rule does to a packet. */
+export type RuleEnd = Omit<ChainEnd, 'verdict'> & { verdict: ChainEnd['verdict'] | 'continue' }
+
+/**
+ * Traces packets through the rules of one node. If a rule matches randomly, both paths are followed, each with its probability.
+ * Every evaluated rule, or only those that match, is passed to `record`.
+ */
+export abstract class Walk {
   protected readonly context: TraceContext
   protected readonly record: (step: Step) => void
   protected readonly matchingOnly: boolean
@@ -36,128 +42,65 @@ export class Walk {
     this.record = record
     this.matchingOnly = matchingOnly
   }
-}
 
-/** Traces packets through the tables of one node. If a rule matches randomly, both paths are followed, each with its probability. */
-export class TableWalk extends Walk {
-  /** Evaluates the built-in chain of a hook including its policy. A table without that chain accepts. */
-  table(hook: Hook, name: string, table: Table | undefined, flow: Flow): HookEnd[] {
-    const chain = table?.get(hook)
-    if (!table || !chain) return [{ flow, verdict: 'accept', by: this.#policyStep(hook, name, flow, 'ACCEPT') }]
-    const ends = this.#chain({ hook, name, table }, chain, flow, [hook])
-    return ends.map((end): HookEnd => {
-      if (end.verdict !== 'return' && end.by) return { flow: end.flow, verdict: end.verdict, by: end.by }
-      const step = this.#policyStep(hook, name, end.flow, chain.policy)
-      this.record(step)
-      return { flow: end.flow, verdict: chain.policy === 'DROP' ? 'drop' : 'accept', by: step }
-    })
-  }
-
-  #policyStep(hook: Hook, table: string, flow: Flow, policy: string): Step {
-    const { probability } = flow
-    const reason = 'the end of the chain: its policy'
-    const rule = `-P ${hook} ${policy}`
-    return {
-      hook,
-      table,
-      chain: hook,
-      rule,
-      verdict: policy,
-      matched: true,
-      reason,
-      probability,
-      packet: describeFlow(flow),
-    }
-  }
-
-  #chain(place: Place, chain: Chain, flow: Flow, path: readonly string[]): ChainEnd[] {
+  /**
+   * Takes a packet through the rules of a chain.
+   * @param evaluate what a rule does to a packet; undefined if it does not match
+   */
+  protected passRules<AnyRule>(
+    rules: readonly AnyRule[],
+    flow: Flow,
+    evaluate: (rule: AnyRule, flow: Flow) => RuleEnd[] | undefined,
+  ): ChainEnd[] {
     const ends: ChainEnd[] = []
     let alive = [flow]
-    for (const rule of chain.rules) {
+    for (const rule of rules) {
+      const results = alive.map((packet) => ({ packet, met: evaluate(rule, packet) }))
+      if (!results.some(({ met }) => met)) continue
       const next: Flow[] = []
-      let matched = false
-      for (const packet of alive) {
-        const met = this.#rule(place, chain, rule, packet, path)
-        if (!met) {
-          next.push(packet)
-          continue
-        }
-        matched = true
-        for (const end of met) {
+      for (const { packet, met } of results)
+        for (const end of met ?? [{ flow: packet, verdict: 'continue' as const }]) {
           if (end.verdict === 'continue') next.push(end.flow)
           else ends.push({ ...end, verdict: end.verdict })
         }
-      }
-      if (matched) alive = mergeFlows(next)
+      alive = mergeFlows(next)
       if (alive.length === 0) return ends
     }
-    for (const packet of alive) ends.push({ flow: packet, verdict: 'return' })
-    return ends
+    return [...ends, ...alive.map((packet): ChainEnd => ({ flow: packet, verdict: 'return' }))]
   }
 
-  /** The results for a packet that matches, certainly or randomly; undefined if it does not match. */
-  #rule(place: Place, chain: Chain, rule: Rule, flow: Flow, path: readonly string[]): RuleEnd[] | undefined {
-    const parsed = knownRule(rule.spec)
-    if (this.matchingOnly && parsed && isForOther(parsed, flow)) return undefined
-    const { chance, reason } = parsed
-      ? judgeRule(parsed, flow, this.context)
-      : { chance: 0, reason: 'the rule cannot be parsed and counts as no match' }
-    const passes = !parsed || chance === 0
-    if (passes && this.matchingOnly) return undefined
-    const step: Step = {
-      hook: place.hook,
-      table: place.name,
-      chain: chain.name,
-      rule: lineOf(chain, rule),
-      verdict: 'NO MATCH',
-      matched: !passes,
-      reason,
-      probability: passes ? flow.probability : flow.probability * chance,
-      packet: describeFlow(flow),
-      path,
-    }
-    if (passes) {
+  /** The ends of a base chain: its policy decides about packets that return from it. */
+  protected applyPolicy(ends: readonly ChainEnd[], policyStep: (flow: Flow) => Step): HookEnd[] {
+    return ends.map(({ flow, verdict, by }): HookEnd => {
+      if (verdict !== 'return' && by) return { flow, verdict, by }
+      const step = policyStep(flow)
       this.record(step)
-      return undefined
-    }
-    const matching = chance === 1 ? flow : { ...flow, probability: flow.probability * chance }
-    const passing: RuleEnd[] =
-      chance === 1 ? [] : [{ flow: { ...flow, probability: flow.probability * (1 - chance) }, verdict: 'continue' }]
-    const ends = this.#target(place, parsed, matching, step, path)
-    return passing.length > 0 ? [...ends, ...passing] : ends
+      return { flow, verdict: step.verdict === 'DROP' ? 'drop' : 'accept', by: step }
+    })
   }
 
-  /** Applies the rule's target and records its effect in `step`. */
-  #target(place: Place, { target }: ParsedRule, flow: Flow, step: Step, path: readonly string[]): RuleEnd[] {
-    const { reason } = step
-    if (!target) {
-      step.verdict = 'CONTINUE'
-      step.reason = joinReasons(reason, 'a rule without a target only counts')
-      this.record(step)
-      return [{ flow, verdict: 'continue' }]
+  /**
+   * The ends of a packet that a rule sends to another chain. From a goto it does not come back.
+   * @param path the chains that led to the rule
+   */
+  protected callChain(
+    { table, target = '', path = [] }: Step,
+    isGoto: boolean,
+    enter: (path: string[]) => ChainEnd[],
+  ): RuleEnd[] {
+    if (path.includes(target)) {
+      const circle = [...path, target].join(' → ')
+      throw new CircleError(`the chains of table ${table} jump to each other in a cycle: ${circle}`)
     }
-    const called = place.table.get(target.name)
-    if (!called) {
-      const effect = applyTarget(target, flow, place.hook, this.context)
-      step.verdict = target.name
-      step.reason = joinReasons(reason, effect.summary)
-      this.record(step)
-      return [{ flow: effect.flow, verdict: effect.verdict, by: step }]
-    }
-    step.verdict = target.goto ? 'GOTO' : 'JUMP'
-    step.target = target.name
-    step.reason = joinReasons(reason, `to ${target.name}`)
-    this.record(step)
-    if (path.includes(target.name)) {
-      throw new CircleError(
-        `the chains of table ${place.name} jump to each other in a cycle: ${[...path, target.name].join(' → ')}`,
-      )
-    }
-    const returned = target.goto ? 'return' : 'continue'
-    const ends = this.#chain(place, called, flow, [...path, target.name])
-    return ends.map((end) => (end.verdict === 'return' ? { flow: end.flow, verdict: returned } : end))
+    return enter([...path, target]).map((end) =>
+      end.verdict === 'return' ? { flow: end.flow, verdict: isGoto ? 'return' : 'continue' } : end,
+    )
   }
 }
+
+/** The step at the end of a base chain. */
+export const policyStep = (place: Pick<Step, 'hook' | 'table' | 'chain' | 'rule' | 'verdict'>, flow: Flow): Step =>
+  stepOf({ ...place, reason: 'the end of the chain: its policy' }, flow)
 
 interface Place {
   hook: Hook
@@ -165,11 +108,66 @@ interface Place {
   table: Table
 }
 
-type RuleEnd = Omit<ChainEnd, 'verdict'> & { verdict: ChainEnd['verdict'] | 'continue' }
+/** Traces packets through the tables of iptables. */
+export class TableWalk extends Walk {
+  /** Evaluates the built-in chain of a hook including its policy. A table without that chain accepts. */
+  table(hook: Hook, name: string, table: Table | undefined, flow: Flow): HookEnd[] {
+    const chain = table?.get(hook)
+    const atEnd = (verdict: string) => (flow: Flow) =>
+      policyStep({ hook, table: name, chain: hook, rule: `-P ${hook} ${verdict}`, verdict }, flow)
+    if (!table || !chain) return [{ flow, verdict: 'accept', by: atEnd('ACCEPT')(flow) }]
+    return this.applyPolicy(this.#chain({ hook, name, table }, chain, flow, [hook]), atEnd(chain.policy))
+  }
 
-/** As iptables-save prints it. */
-function lineOf(chain: Chain, rule: Rule): string {
-  return rule.spec === '' ? `-A ${chain.name}` : `-A ${chain.name} ${rule.spec}`
+  #chain(place: Place, chain: Chain, flow: Flow, path: readonly string[]): ChainEnd[] {
+    return this.passRules(chain.rules, flow, (rule, packet) => this.#rule(place, chain, rule, packet, path))
+  }
+
+  /** The results for a packet that matches, certainly or randomly; undefined if it does not match. */
+  #rule(place: Place, chain: Chain, { spec }: Rule, flow: Flow, path: readonly string[]): RuleEnd[] | undefined {
+    const parsed = knownRule(spec)
+    if (this.matchingOnly && parsed && isForOther(parsed, flow)) return undefined
+    const { chance, reason } = parsed
+      ? judgeRule(parsed, flow, this.context)
+      : { chance: 0, reason: 'the rule cannot be parsed and counts as no match' }
+    const passes = !parsed || chance === 0
+    if (passes && this.matchingOnly) return undefined
+    const { hook, name } = place
+    const rule = spec === '' ? `-A ${chain.name}` : `-A ${chain.name} ${spec}`
+    const step = stepOf({ hook, table: name, chain: chain.name, rule, verdict: 'NO MATCH', reason }, flow)
+    step.path = path
+    if (passes) {
+      this.record({ ...step, matched: false })
+      return undefined
+    }
+    step.probability *= chance
+    const matching = chance === 1 ? flow : { ...flow, probability: step.probability }
+    const ends = this.#target(place, parsed, matching, step)
+    if (chance === 1) return ends
+    return [...ends, { flow: { ...flow, probability: flow.probability * (1 - chance) }, verdict: 'continue' }]
+  }
+
+  /** Applies the rule's target and records its effect in `step`. */
+  #target(place: Place, { target }: ParsedRule, flow: Flow, step: Step): RuleEnd[] {
+    const record = (verdict: string, effect: string) => {
+      step.verdict = verdict
+      step.reason = joinReasons(step.reason, effect)
+      this.record(step)
+    }
+    if (!target) {
+      record('CONTINUE', 'a rule without a target only counts')
+      return [{ flow, verdict: 'continue' }]
+    }
+    const called = place.table.get(target.name)
+    if (!called) {
+      const effect = applyTarget(target, flow, place.hook, this.context)
+      record(target.name, effect.summary)
+      return [{ flow: effect.flow, verdict: effect.verdict, by: step }]
+    }
+    step.target = target.name
+    record(target.goto ? 'GOTO' : 'JUMP', `to ${target.name}`)
+    return this.callChain(step, target.goto, (path) => this.#chain(place, called, flow, path))
+  }
 }
 
 export function joinReasons(one: string, other: string): string {

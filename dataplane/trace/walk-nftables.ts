@@ -1,12 +1,12 @@
 import { printEndpoint } from '../ip-address.ts'
 import { type NftElements, type NftExpression, type NftStatement, parseNftRule, parseVerdict } from '../nft-rule.ts'
 import type { NftChain, NftRule, NftTable } from '../nft-table.ts'
-import { applyTarget } from './apply-target.ts'
-import { describeFlow, type Flow, mergeFlows } from './flow.ts'
+import { applyTarget, marked } from './apply-target.ts'
+import type { Flow } from './flow.ts'
 import { readMark } from './matches.ts'
 import { covers, lookUp, type NftPlace, valuesOf } from './nft-values.ts'
-import type { Hook, Step } from './step.ts'
-import { type ChainEnd, CircleError, type HookEnd, joinReasons, Walk } from './walk-chain.ts'
+import { type Hook, type Step, stepOf } from './step.ts'
+import { type HookEnd, joinReasons, policyStep, type RuleEnd, Walk } from './walk-chain.ts'
 
 /** A packet after some statements of a rule; without a verdict the next statement is evaluated. */
 interface State {
@@ -22,8 +22,6 @@ interface Place extends NftPlace {
   hook: Hook
 }
 
-type RuleEnd = Omit<ChainEnd, 'verdict'> & { verdict: ChainEnd['verdict'] | 'continue' }
-
 /** Traces packets through the chains of nf_tables on one node. */
 export class NftWalk extends Walk {
   /**
@@ -32,29 +30,13 @@ export class NftWalk extends Walk {
    */
   baseChain(hook: Hook, table: NftTable, name: string, chain: NftChain, flow: Flow): HookEnd[] {
     const place = { hook, table, network: this.context.network }
-    return this.#chain(place, name, chain, flow, [name]).map((end): HookEnd => {
-      if (end.verdict !== 'return' && end.by) return { flow: end.flow, verdict: end.verdict, by: end.by }
-      const policy = chain.base?.policy ?? 'accept'
-      const by = stepOf(place, name, `policy ${policy}`, end.flow, policy.toUpperCase())
-      by.reason = 'the end of the chain: its policy'
-      this.record(by)
-      return { flow: end.flow, verdict: policy, by }
-    })
+    const policy = chain.base?.policy ?? 'accept'
+    const end = { hook, table: titleOf(table), chain: name, rule: `policy ${policy}`, verdict: policy.toUpperCase() }
+    return this.applyPolicy(this.#chain(place, name, chain, flow, [name]), (packet) => policyStep(end, packet))
   }
 
-  #chain(place: Place, name: string, chain: NftChain, flow: Flow, path: readonly string[]): ChainEnd[] {
-    const ends: ChainEnd[] = []
-    let alive = [flow]
-    for (const rule of chain.rules) {
-      const next: Flow[] = []
-      for (const packet of alive)
-        for (const end of this.#rule(place, name, rule, packet, path)) {
-          if (end.verdict === 'continue') next.push(end.flow)
-          else ends.push({ ...end, verdict: end.verdict })
-        }
-      alive = mergeFlows(next)
-    }
-    return [...ends, ...alive.map((packet): ChainEnd => ({ flow: packet, verdict: 'return' }))]
+  #chain(place: Place, name: string, chain: NftChain, flow: Flow, path: readonly string[]) {
+    return this.passRules(chain.rules, flow, (rule, packet) => this.#rule(place, name, rule, packet, path))
   }
 
   #rule(place: Place, chain: string, { text }: NftRule, flow: Flow, path: readonly string[]): RuleEnd[] {
@@ -64,35 +46,38 @@ export class NftWalk extends Walk {
       : [{ flow, reasons: ['the rule cannot be parsed and counts as no match'], verdict: 'break' }]
     return states.flatMap((state): RuleEnd[] => {
       const { verdict = 'continue' } = state
-      const step = stepOf(place, chain, text, flow, state.name ?? verdict.toUpperCase())
-      step.probability = state.flow.probability
-      step.path = path
-      step.reason = state.reasons.reduce(joinReasons, '')
-      step.matched = verdict !== 'break'
-      if (verdict === 'break') {
-        step.verdict = 'NO MATCH'
-        if (!this.matchingOnly) this.record(step)
-        return [{ flow: state.flow, verdict: 'continue' }]
+      const matched = verdict !== 'break'
+      const step: Step = {
+        ...stepOf(
+          {
+            hook: place.hook,
+            table: titleOf(place.table),
+            chain,
+            rule: text,
+            verdict: 'NO MATCH',
+            reason: state.reasons.reduce(joinReasons, ''),
+          },
+          flow,
+        ),
+        probability: state.flow.probability,
+        path,
+        matched,
       }
-      if (verdict === 'jump' || verdict === 'goto') return this.#call(place, verdict, state, step, path)
-      this.record(step)
-      return [{ flow: state.flow, verdict, by: step }]
+      if (matched) step.verdict = state.name ?? verdict.toUpperCase()
+      if (verdict === 'jump' || verdict === 'goto') return this.#call(place, verdict === 'goto', state, step)
+      if (matched || !this.matchingOnly) this.record(step)
+      return [verdict === 'break' ? { flow: state.flow, verdict: 'continue' } : { flow: state.flow, verdict, by: step }]
     })
   }
 
-  #call(place: Place, verdict: 'jump' | 'goto', { flow, chain = '' }: State, step: Step, path: readonly string[]) {
+  #call(place: Place, isGoto: boolean, { flow, chain = '' }: State, step: Step): RuleEnd[] {
     const called = place.table.chains.get(chain)
     step.target = chain
     step.reason = joinReasons(step.reason, called ? `to ${chain}` : `to ${chain}, which does not exist`)
     this.record(step)
-    if (path.includes(chain))
-      throw new CircleError(
-        `the chains of table ${nameOf(place.table)} jump to each other in a cycle: ${[...path, chain].join(' → ')}`,
-      )
-    const returned = verdict === 'goto' ? 'return' : 'continue'
-    const ends = called ? this.#chain(place, chain, called, flow, [...path, chain]) : []
-    if (!called) return [{ flow, verdict: returned } as const]
-    return ends.map((end): RuleEnd => (end.verdict === 'return' ? { flow: end.flow, verdict: returned } : end))
+    return this.callChain(step, isGoto, (path) =>
+      called ? this.#chain(place, chain, called, flow, path) : [{ flow, verdict: 'return' }],
+    )
   }
 
   #evaluate(place: Place, statements: readonly NftStatement[], flow: Flow): State[] {
@@ -129,7 +114,7 @@ export class NftWalk extends Walk {
           const found = value === undefined ? undefined : lookUp(place.table, statement.data, value)
           const verdict = found === undefined ? undefined : parseVerdict(found)
           if (!verdict)
-            return because(`${value ?? 'the packet'} is not in ${titleOf(statement.data)}`, {
+            return because(`${value ?? 'the packet'} is not in ${nameOf(statement.data)}`, {
               flow: taken,
               verdict: 'break',
             })
@@ -138,9 +123,8 @@ export class NftWalk extends Walk {
         })
       case 'mark':
         return valuesOf(place, statement.value, flow).map(({ value, flow: taken }) => {
-          const mark = readMark(value ?? '0')[0]
-          const summary = `${statement.of === 'ct' ? 'connection mark' : 'mark'} becomes 0x${mark.toString(16)}`
-          return because(summary, { flow: statement.of === 'ct' ? { ...taken, connmark: mark } : { ...taken, mark } })
+          const effect = marked(taken, statement.of === 'ct' ? 'connmark' : 'mark', readMark(value ?? '0')[0])
+          return because(effect.summary, { flow: effect.flow })
         })
       case 'update':
         return valuesOf(place, statement.key, flow).map(({ value }) =>
@@ -175,10 +159,10 @@ export class NftWalk extends Walk {
       'kind' in right
         ? valuesOf(place, right, flow).some((one) => one.value !== undefined && covers(one.value, value))
         : lookUp(place.table, right, value) !== undefined
-    if (operator === '==') return isEqual
-    if (operator === '!=') return !isEqual
     const bound = Number('kind' in right && right.kind === 'literal' ? right.text : Number.NaN)
     const compare: Record<string, boolean> = {
+      '==': isEqual,
+      '!=': !isEqual,
       '<': Number(value) < bound,
       '>': Number(value) > bound,
       '<=': Number(value) <= bound,
@@ -188,22 +172,7 @@ export class NftWalk extends Walk {
   }
 }
 
-const nameOf = ({ family, name }: NftTable): string => `${family} ${name}`
-
-function stepOf({ hook, table }: Place, chain: string, rule: string, flow: Flow, verdict: string): Step {
-  const { probability } = flow
-  return {
-    hook,
-    table: nameOf(table),
-    chain,
-    rule,
-    verdict,
-    matched: true,
-    reason: '',
-    probability,
-    packet: describeFlow(flow),
-  }
-}
+const titleOf = ({ family, name }: NftTable): string => `${family} ${name}`
 
 function describe(expression: NftExpression): string {
   if (expression.kind === 'literal' || expression.kind === 'selector') return expression.text
@@ -216,4 +185,4 @@ function describe(expression: NftExpression): string {
 const chosenBy = (key: NftExpression, value: string | undefined): string =>
   key.kind === 'number' ? `by chance, number ${value} of ${key.modulus}` : `${value}`
 
-const titleOf = (elements: NftElements): string => ('name' in elements ? elements.name : 'the map')
+const nameOf = (elements: NftElements): string => ('name' in elements ? elements.name : 'the map')

@@ -14,8 +14,8 @@ import { KUBE_PROXY_TABLE } from '../nft-table.ts'
 import type { NodeState } from '../node-state.ts'
 import type { ClusterObjects, Endpoint, Service } from '../objects.ts'
 import { type PredictOptions, proxiersOf, writeState } from '../predict.ts'
-import { targetOf } from '../rule-text.ts'
-import { type Entry, holdingsOf, idOf, type NodeHoldings, nameOf, outlineOf } from './holdings.ts'
+import { targetOf } from '../rule.ts'
+import { type Entry, holdingsOf, idOf, type NodeHoldings, nameOf, outlineOf, placedEntries } from './holdings.ts'
 import { purposeOf } from './purposes.ts'
 
 /** Why an entry of a node exists: the field of the API object from which kube-proxy made it. */
@@ -51,12 +51,10 @@ export function causesOf(
   const predicted = predictedCauses(objects, options)
   const isKubeProxys = ownership(state)
   const causes = new Map<string, readonly Cause[]>()
-  const add = (entry: Entry, parents: readonly Entry[]): void => {
+  for (const { entry, parents } of placedEntries(holdings.groups)) {
     const known = predicted.get(entry.id) ?? predicted.get(entry.id.replace(/ #\d+$/, ''))
     if (parents.length > 0) causes.set(entry.id, known ?? [isKubeProxys(entry, parents) ? LEFT_OVER : OTHER])
-    for (const child of entry.children ?? []) add(child, [...parents, entry])
   }
-  for (const group of holdings.groups) add(group, [])
   return causes
 }
 
@@ -117,17 +115,8 @@ function predictedCauses(objects: ClusterObjects, options: PredictOptions): Map<
   return causes
 }
 
-function entriesById(state: NodeState): Map<string, Entry> {
-  const entries = new Map<string, Entry>()
-  const add = (list: readonly Entry[]): void => {
-    for (const entry of list) {
-      entries.set(entry.id, entry)
-      if (entry.children) add(entry.children)
-    }
-  }
-  add(outlineOf(state))
-  return entries
-}
+const entriesById = (state: NodeState): Map<string, Entry> =>
+  new Map([...placedEntries(outlineOf(state))].map(({ entry }) => [entry.id, entry]))
 
 /** One or more fields of an object, and the port as it were without them. */
 interface Aspect {
@@ -155,59 +144,50 @@ function aspectsOf(port: ServicePort, objects: ClusterObjects, { node }: Predict
     aspects.set(kind, { causes, without: { ...port, ...without } })
     return causes
   }
-  /** Each value of a list by itself. */
-  const addEach = (list: 'externalIPs' | 'loadBalancerIPs' | 'sourceRanges', cause: (value: string) => Cause) =>
-    port[list].flatMap((value, at) =>
-      add(`${list} ${at}`, { [list]: port[list].filter((_, other) => other !== at) }, cause(value)),
-    )
+  /** A field that the port has, and what it is without the field. */
+  const addField = <Key extends keyof ServicePort>(key: Key, none: ServicePort[Key], field: string, reason: string) =>
+    port[key] === none ? [] : add(key, { [key]: none }, causeOf(field, reason))
+  /** Each value of a list by itself; `given` is the list of the Service, at `field`. */
+  const addEach = (
+    list: 'externalIPs' | 'loadBalancerIPs' | 'sourceRanges',
+    given: readonly (string | undefined)[],
+    [field, end = '']: [field: string, end?: string],
+    reason: (value: string) => string,
+  ) =>
+    port[list].flatMap((value, at) => {
+      const without = { [list]: port[list].filter((_, other) => other !== at) }
+      return add(`${list} ${at}`, without, causeOf(`${field}[${given.indexOf(value)}]${end}`, reason(value)))
+    })
 
-  const outside: Cause[] = []
-  if (port.nodePort !== 0) {
-    const cause = causeOf(`spec.ports[${index}].nodePort`, `${called} has nodePort ${port.nodePort}`)
-    outside.push(...add('nodePort', { nodePort: 0 }, cause))
-  }
-  outside.push(
-    ...addEach('externalIPs', (address) =>
-      causeOf(`spec.externalIPs[${service.externalIPs.indexOf(address)}]`, `${object} has the external IP ${address}`),
+  const { externalIPs, loadBalancerIngress, loadBalancerSourceRanges } = service
+  const outside = [
+    ...addField('nodePort', 0, `spec.ports[${index}].nodePort`, `${called} has nodePort ${port.nodePort}`),
+    ...addEach(
+      'externalIPs',
+      externalIPs,
+      ['spec.externalIPs'],
+      (address) => `${object} has the external IP ${address}`,
     ),
-    ...addEach('loadBalancerIPs', (address) => {
-      const at = service.loadBalancerIngress.findIndex(({ ip }) => ip === address)
-      return causeOf(
-        `status.loadBalancer.ingress[${at}].ip`,
-        `the load balancer of ${object} has the address ${address}`,
-      )
-    }),
+    ...addEach(
+      'loadBalancerIPs',
+      loadBalancerIngress.map(({ ip }) => ip),
+      ['status.loadBalancer.ingress', '.ip'],
+      (address) => `the load balancer of ${object} has the address ${address}`,
+    ),
+  ]
+  const ranges = addEach(
+    'sourceRanges',
+    loadBalancerSourceRanges.map(canonicalCidr),
+    ['spec.loadBalancerSourceRanges'],
+    (range) => `the load balancer of ${object} admits ${range}`,
   )
-  const ranges = addEach('sourceRanges', (range) => {
-    const at = service.loadBalancerSourceRanges.findIndex((one) => canonicalCidr(one) === range)
-    return causeOf(`spec.loadBalancerSourceRanges[${at}]`, `the load balancer of ${object} admits ${range}`)
-  })
-  const { affinity, internalLocal, externalLocal, healthCheckNodePort } = port
-  if (affinity !== undefined)
-    add(
-      'affinity',
-      { affinity: undefined },
-      causeOf('spec.sessionAffinity', `${object} has sessionAffinity ClientIP for ${affinity} seconds`),
-    )
+  const { affinity, healthCheckNodePort } = port
+  const has = (field: string, value: string | number) => `${object} has ${field} ${value}`
+  addField('affinity', undefined, 'spec.sessionAffinity', has('sessionAffinity', `ClientIP for ${affinity} seconds`))
   const local = `Local${port.endpoints.some(({ isLocal }) => isLocal) ? '' : `, and none of its endpoints is on ${node}`}`
-  if (internalLocal)
-    add(
-      'internalLocal',
-      { internalLocal: false },
-      causeOf('spec.internalTrafficPolicy', `${object} has internalTrafficPolicy ${local}`),
-    )
-  if (externalLocal)
-    add(
-      'externalLocal',
-      { externalLocal: false },
-      causeOf('spec.externalTrafficPolicy', `${object} has externalTrafficPolicy ${local}`),
-    )
-  if (healthCheckNodePort !== 0)
-    add(
-      'healthCheckNodePort',
-      { healthCheckNodePort: 0 },
-      causeOf('spec.healthCheckNodePort', `${object} has healthCheckNodePort ${healthCheckNodePort}`),
-    )
+  addField('internalLocal', false, 'spec.internalTrafficPolicy', has('internalTrafficPolicy', local))
+  addField('externalLocal', false, 'spec.externalTrafficPolicy', has('externalTrafficPolicy', local))
+  addField('healthCheckNodePort', 0, 'spec.healthCheckNodePort', has('healthCheckNodePort', healthCheckNodePort))
   for (const [at, [without, cause]] of endpointAspects(port, path, called, objects).entries())
     add(`endpoints ${at}`, { endpoints: without }, cause)
   if (outside.length > 1) add('outside', { nodePort: 0, externalIPs: [], loadBalancerIPs: [] }, ...outside)

@@ -1,5 +1,5 @@
 import { misplaced, sameSequence } from '../compare/finding.ts'
-import { type Entry, type NodeHoldings, nameOf } from './holdings.ts'
+import { type Entry, type NodeHoldings, nameOf, placedEntries } from './holdings.ts'
 
 /** One entry of one node that was added, removed, changed its text or moved within its chain. Counters are no change. */
 export interface Change {
@@ -60,13 +60,11 @@ interface Placed {
 /** Every entry but the groups. */
 function entriesById({ groups }: NodeHoldings): Map<string, Placed> {
   const entries = new Map<string, Placed>()
-  const add = (entry: Entry, parents: readonly Entry[]): void => {
-    const [parent] = parents.slice(-1)
+  for (const { entry, parents } of placedEntries(groups)) {
+    const parent = parents.at(-1)
     const text = entry.kind === 'real server' && parent ? `${nameOf(parent.id)} ${entry.text}` : entry.text
     if (parent) entries.set(entry.id, { entry, place: placeIn(parents), text })
-    for (const child of entry.children ?? []) add(child, [...parents, entry])
   }
-  for (const group of groups) add(group, [])
   return entries
 }
 

@@ -3,7 +3,7 @@ import { type LiveConnections, virtualServerKey } from '../ipvsadm-save.ts'
 import { type NftElements, type NftExpression, type NftStatement, parseNftRule } from '../nft-rule.ts'
 import type { NftChain, NftTable } from '../nft-table.ts'
 import type { NodeState } from '../node-state.ts'
-import { knownRule, normaliseSpec } from '../rule-text.ts'
+import { knownRule, normaliseSpec } from '../rule.ts'
 
 /** What a node holds, as a tree that can be sent as JSON. Ids are stable from one snapshot to the next and unique on a node. */
 export interface NodeHoldings {
@@ -53,14 +53,12 @@ export function holdingsOf(
   { mode, connections }: { mode?: string | undefined; connections?: LiveConnections } = {},
 ): NodeHoldings {
   const { nftables = [], foreignNftables = [] } = state
+  const tables = [...nftables, ...foreignNftables].map((table) => nftTableEntry(table, true))
   const groups = [
     group('iptables', iptablesEntries(state, true)),
     group('ipset', ipsetEntries(state)),
     group('ipvs', ipvsEntries(state, connections)),
-    group(
-      'nftables',
-      [...nftables, ...foreignNftables].map((table) => nftTableEntry(table, true)),
-    ),
+    group('nftables', tables),
     group('links', linkEntries(state)),
   ]
   return { node, ...(mode === undefined ? {} : { mode }), groups: groups.filter(({ children }) => children?.length) }
@@ -69,23 +67,23 @@ export function holdingsOf(
 /** The entries of a prediction, whose rules are spelled as ids need them, without references: parsing rules takes nearly all the time. */
 export function outlineOf(state: NodeState): Entry[] {
   const tables = (state.nftables ?? []).map((table) => nftTableEntry(table, false))
-  return [
-    ...iptablesEntries(state, false),
-    ...ipsetEntries(state),
-    ...ipvsEntries(state),
-    ...tables,
-    ...linkEntries(state),
-  ]
+  return [iptablesEntries(state, false), ipsetEntries(state), ipvsEntries(state), tables, linkEntries(state)].flat()
 }
 
 /** Every entry of the holdings, parents before their children. */
 export function* entriesOf({ groups }: Pick<NodeHoldings, 'groups'>): Generator<Entry> {
-  for (const entry of groups) yield* withDescendants(entry)
+  for (const { entry } of placedEntries(groups)) yield entry
 }
 
-function* withDescendants(entry: Entry): Generator<Entry> {
-  yield entry
-  for (const child of entry.children ?? []) yield* withDescendants(child)
+/** The same for any entries, each with its parents from the outermost. */
+export function* placedEntries(
+  entries: readonly Entry[],
+  parents: readonly Entry[] = [],
+): Generator<{ entry: Entry; parents: readonly Entry[] }> {
+  for (const entry of entries) {
+    yield { entry, parents }
+    if (entry.children) yield* placedEntries(entry.children, [...parents, entry])
+  }
 }
 
 /** The ids of entries that a trace or a cause names. Names become one segment of the id each, whatever they contain. */
@@ -153,13 +151,15 @@ function referencesOf(spec: string, chainId: (chain: string) => string | false, 
   return referring(target ? [target, ...ids] : ids)
 }
 
-function ipsetEntries({ ipsets }: NodeState): Entry[] {
-  return [...ipsets.values()].map(({ name, type, members }) => {
+/** Entries that are their text. */
+const leaves = (parent: string, kind: EntryKind, texts: Iterable<string>): Entry[] =>
+  numbered([...texts].map((text) => ({ id: `${parent}/${text}`, kind, text })))
+
+const ipsetEntries = ({ ipsets }: NodeState): Entry[] =>
+  [...ipsets.values()].map(({ name, type, members }) => {
     const id = idOf.set(name)
-    const children = [...members].map((member): Entry => ({ id: `${id}/${member}`, kind: 'member', text: member }))
-    return { id, kind: 'set', text: `${name} ${type}`, children }
+    return { id, kind: 'set', text: `${name} ${type}`, children: leaves(id, 'member', members) }
   })
-}
 
 /** In the words of `ipvsadm -Ln`, with single blanks. */
 const FORWARD_WORDS = { masq: 'Masq', route: 'Route', tunnel: 'Tunnel' }
@@ -188,14 +188,12 @@ function ipvsEntries({ virtualServers }: NodeState, live: LiveConnections = new 
   })
 }
 
-function linkEntries({ links }: NodeState): Entry[] {
-  return links.map(({ name, flags, addresses }) => {
+const linkEntries = ({ links }: NodeState): Entry[] =>
+  links.map(({ name, flags, addresses }) => {
     const id = under('links', name)
     const texts = addresses.map(({ address, prefixLength }) => `${address}/${prefixLength}`)
-    const children = texts.map((text): Entry => ({ id: `${id}/${text}`, kind: 'address', text }))
-    return { id, kind: 'link', text: `${name}: <${flags.join(',')}>`, children: numbered(children) }
+    return { id, kind: 'link', text: `${name}: <${flags.join(',')}>`, children: leaves(id, 'address', texts) }
   })
-}
 
 function nftTableEntry(table: NftTable, parsed: boolean): Entry {
   const title = `${table.family} ${table.name}`
@@ -216,8 +214,7 @@ function nftTableEntry(table: NftTable, parsed: boolean): Entry {
   })
   const sets = [...table.sets].map(([name, { type, elements }]): Entry => {
     const id = idOf.nft(title, 'set', name)
-    const children = [...elements].map((text): Entry => ({ id: `${id}/${text}`, kind: 'element', text }))
-    return { id, kind: 'set', text: `set ${name} { type ${type} }`, children: numbered(children) }
+    return { id, kind: 'set', text: `set ${name} { type ${type} }`, children: leaves(id, 'element', elements) }
   })
   const maps = [...table.maps].map(([name, { type, elements }]): Entry => {
     const id = idOf.nft(title, 'map', name)
@@ -226,12 +223,8 @@ function nftTableEntry(table: NftTable, parsed: boolean): Entry {
     })
     return { id, kind: 'map', text: `map ${name} { type ${type} : verdict }`, children: numbered(children) }
   })
-  return {
-    id: under('nftables', title),
-    kind: 'table',
-    text: `table ${title}`,
-    children: [...chains, ...sets, ...maps],
-  }
+  const children = [...chains, ...sets, ...maps]
+  return { id: under('nftables', title), kind: 'table', text: `table ${title}`, children }
 }
 
 function chainText(name: string, { base }: NftChain): string {

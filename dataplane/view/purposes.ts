@@ -1,4 +1,4 @@
-import { targetOf } from '../rule-text.ts'
+import { targetOf } from '../rule.ts'
 import { type Entry, nameOf } from './holdings.ts'
 
 /** What chains, sets and maps do that kube-proxy makes for no single Service, to follow "which" or "it". */

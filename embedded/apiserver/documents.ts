@@ -69,7 +69,11 @@ const groups = [...new Map([...resources, ...unstored].map(({ group, version }) 
 
 const verbs = ['create', 'delete', 'deletecollection', 'get', 'list', 'patch', 'update', 'watch']
 const objectVerbs = ['get', 'patch', 'update']
-const unstoredVerbs = { review: ['create'], metrics: ['get', 'list'], absent: ['create', 'get', 'list', 'patch'] }
+const unstoredVerbs = {
+  review: ['create'],
+  metrics: ['get', 'list'],
+  absent: ['create', 'delete', 'get', 'list', 'patch'],
+}
 
 /**
  * `/api/v1` and `/apis/GROUP/VERSION`: the resources of one version, or undefined when it isn't served. kubectl falls

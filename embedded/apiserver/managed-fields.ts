@@ -107,13 +107,13 @@ function toFieldsV1(paths: Iterable<string>): FieldsV1 {
 }
 
 /** The paths that an entry owns. */
-export function pathsOf({ fieldsV1 }: ManagedFieldsEntry): Set<string> {
+export function pathsOf({ fieldsV1 }: ManagedFieldsEntry): string[] {
   const paths = (fields: FieldsV1, prefix: string): string[] =>
     Object.entries(fields).flatMap(([element, children]) => {
       const isLeaf = Object.keys(children).length === 0
       return isLeaf ? [prefix + element] : paths(children, prefix + element + separator)
     })
-  return new Set(paths(fieldsV1, ''))
+  return paths(fieldsV1, '')
 }
 
 /** The entry with other paths. */
@@ -156,12 +156,12 @@ export function trackUpdate(
 ): JsonObject {
   const [before, after] = [leavesOf(schema, old, typeName), leavesOf(schema, next, typeName)]
   const paths = new Set([...before.keys(), ...after.keys()])
-  const changed = [...paths].filter((path) => !sameJson(before.get(path), after.get(path)))
+  const changed = new Set([...paths].filter((path) => !sameJson(before.get(path), after.get(path))))
   const entries = entriesOf(next)
-  if (changed.length === 0) return withEntries(next, entries)
+  if (changed.size === 0) return withEntries(next, entries)
   const own = entries.find((entry) => isBy(entry, 'Update', author))
-  const left = (entry: ManagedFieldsEntry) => [...pathsOf(entry)].filter((path) => !changed.includes(path))
-  const gained = changed.filter((path) => after.has(path))
+  const left = (entry: ManagedFieldsEntry) => pathsOf(entry).filter((path) => !changed.has(path))
+  const gained = [...changed].filter((path) => after.has(path))
   const mine = { ...author, operation: 'Update' as const, apiVersion: String(next.apiVersion) }
   const updated = withPaths(mine, [...(own ? left(own) : []), ...gained])
   const result = entries.map((entry) => (entry === own ? updated : withPaths(entry, left(entry))))

@@ -34,22 +34,20 @@ export function serverSideApply(request: {
   const before = entriesOf(live)
   const own = before.find((other) => isBy(other, 'Apply', author))
   const isDisputed = (path: string) => applied.has(path) && !sameJson(applied.get(path), current.get(path))
-  const others = before.filter((other) => other !== own).map((other) => ({ entry: other, paths: [...pathsOf(other)] }))
-  if (!force) refuseConflicts(others.map((other) => ({ ...other, paths: other.paths.filter(isDisputed) })))
-  const ofOthers = others.flatMap(({ paths }) => paths.filter((path) => !isDisputed(path)))
+  const others = before.filter((other) => other !== own)
+  if (!force) refuseConflicts(others.map((other) => ({ entry: other, paths: pathsOf(other).filter(isDisputed) })))
+  const left = others.map((other) => {
+    const paths = pathsOf(other).filter((path) => !isDisputed(path))
+    return withPaths(other, paths)
+  })
+  const ofOthers = left.flatMap(pathsOf)
   const isShared = (path: string) =>
     ofOthers.some((other) => other === path || (path.endsWith('.') && other.startsWith(path.slice(0, -1))))
-  const dropped = own ? [...pathsOf(own)].filter((path) => !applied.has(path) && !isShared(path)) : []
+  const dropped = own ? pathsOf(own).filter((path) => !applied.has(path) && !isShared(path)) : []
   const result: JsonObject = wireCopy(live ?? config)
   for (const path of dropped) write(result, elementsOf(path), undefined)
   for (const [path, value] of applied) write(result, elementsOf(path), value)
   if (own && sameJson(own.fieldsV1, entry.fieldsV1)) entry.time = own.time
-  const left = others.map(({ entry, paths }) =>
-    withPaths(
-      entry,
-      paths.filter((path) => !isDisputed(path)),
-    ),
-  )
   return withEntries(result, left.toSpliced(own ? before.indexOf(own) : left.length, 0, entry))
 }
 

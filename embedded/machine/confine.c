@@ -16,7 +16,8 @@
  *   --landlock           files only as --read and --write say, no TCP, no signals to others
  *   --read PATH          with --landlock: may be read; names of files are visible everywhere
  *   --write DIR          may be changed: plain files, folders and sockets
- *   --one-user           who sets supplementary groups is told they are set: where one user is mapped, nobody may (user_namespaces(7))
+ *   --one-user           for a user namespace in which one user is mapped: who sets supplementary groups is told they are set, which nobody may
+ *                        there (user_namespaces(7)), and ipvsadm gets no generic netlink, which IPVS refuses there
  *   --filter             no system calls that change the mode, owner or times of files, mount, or reach other programs
  */
 typedef unsigned char u8;
@@ -407,8 +408,9 @@ static void landlock(char **read, char **write)
 
 enum {
 	LOAD = 0x20, EQUAL = 0x15, AT_LEAST = 0x35, RETURN = 0x06,
-	NUMBER = 0, ARCHITECTURE = 4, FIRST_ARGUMENT = 16,
-	RETURN_ERRNO = 0x50000, RETURN_ALLOW = 0x7fff0000, EPERM = 1, AF_UNIX = 1
+	NUMBER = 0, ARCHITECTURE = 4, FIRST_ARGUMENT = 16, THIRD_ARGUMENT = 32,
+	RETURN_ERRNO = 0x50000, RETURN_ALLOW = 0x7fff0000, EPERM = 1, EPROTONOSUPPORT = 93,
+	AF_UNIX = 1, AF_NETLINK = 16, NETLINK_GENERIC = 16
 };
 
 struct instruction {
@@ -452,14 +454,23 @@ static void load_filter(void)
 	must(call(SYS_prctl, 22 /* PR_SET_SECCOMP */, 2 /* SECCOMP_MODE_FILTER */, ADDRESS(&filter_program), 0, 0), "seccomp", "");
 }
 
-/* nginx, tcpdump and su give up groups before they become the user that they are already. */
-static void pretend_groups(void)
+/*
+ * nginx, tcpdump and su give up groups before they become the user that they are already. ipvsadm uses setsockopt(2) if there is no generic
+ * netlink: for that, ip_vs asks for the privilege in the user namespace of the network, but for netlink in the initial one (ip_vs_genl_ops).
+ */
+static void help_one_user(void)
 {
 	emit(LOAD, 0, 0, ARCHITECTURE);
-	emit(EQUAL, 0, 3, (u32)AUDIT_ARCH);
+	emit(EQUAL, 0, 9, (u32)AUDIT_ARCH);
 	emit(LOAD, 0, 0, NUMBER);
 	emit(EQUAL, 0, 1, SYS_setgroups);
 	emit(RETURN, 0, 0, RETURN_ERRNO);
+	emit(EQUAL, 0, 5, SYS_socket);
+	emit(LOAD, 0, 0, FIRST_ARGUMENT);
+	emit(EQUAL, 0, 3, AF_NETLINK);
+	emit(LOAD, 0, 0, THIRD_ARGUMENT);
+	emit(EQUAL, 0, 1, NETLINK_GENERIC);
+	emit(RETURN, 0, 0, RETURN_ERRNO | EPROTONOSUPPORT);
 	emit(RETURN, 0, 0, RETURN_ALLOW);
 	load_filter();
 }
@@ -588,7 +599,7 @@ void begin(long *stack)
 	if (lock)
 		landlock(readable, writable);
 	if (one_user)
-		pretend_groups();
+		help_one_user();
 	if (filtered)
 		filter_system_calls();
 	if (*argument)

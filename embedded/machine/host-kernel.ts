@@ -104,6 +104,8 @@ for table in nat filter mangle; do
   done; done
   break
 done
+# Its first request loads ip_vs; behind --one-user nothing does.
+chroot . ipvsadm -Ln >/dev/null 2>&1 || true
 exec chroot . ${GUEST_CONFINE} --one-user -- /bin/sh -c '"$0" "$1"; exit' ${shellWord(node)} ${shellWord(agent)}
 `
 }

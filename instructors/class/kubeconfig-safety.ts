@@ -1,6 +1,6 @@
 import { parseDocument } from 'yaml'
 import { z } from 'zod'
-import type { ClusterAccess } from '../../cluster/kube-client.ts'
+import type { ClusterAccess } from '../../cluster/api-client.ts'
 import { quoted, refuse, requireHarmless } from '../submission/untrusted-text.ts'
 
 /**

@@ -10,6 +10,7 @@ import { unpackPackages } from '../../embedded/index.ts'
 import { ensureArtifact } from '../../host/artifact.ts'
 import { cacheFolder } from '../../host/layout.ts'
 import type { Progress } from '../../host/progress.ts'
+import { GEOMETRY } from './geometry.ts'
 
 const run = promisify(execFile)
 const NAMES = ['chromium', 'chromium-browser', 'chromium-headless-shell', 'google-chrome-stable', 'google-chrome']
@@ -101,7 +102,7 @@ export async function ensureChromium(progress: Progress): Promise<string> {
  */
 export async function measurePage(chromium: string, html: string, width: number): Promise<Measured[]> {
   return await withPage(html, async (url, folder) => {
-    const wanted = [`--window-size=${width},720`, '--dump-dom', url]
+    const wanted = [windowSize(width), '--dump-dom', url]
     const { stdout } = await run(chromium, [...(await flags(folder)), ...wanted], options)
     const found = /data-measured="([^"]*)"/.exec(stdout)?.[1]
     if (found === undefined) throw new Error(`"${chromium}" did not measure the slides`)
@@ -113,7 +114,7 @@ export async function measurePage(chromium: string, html: string, width: number)
 export async function printPage(chromium: string, html: string): Promise<Buffer> {
   return await withPage(html, async (url, folder) => {
     const file = join(folder, 'page.pdf')
-    const wanted = ['--no-pdf-header-footer', `--print-to-pdf=${file}`, `${url}#all`]
+    const wanted = [windowSize(GEOMETRY.width), '--no-pdf-header-footer', `--print-to-pdf=${file}`, `${url}#all`]
     await run(chromium, [...(await flags(folder)), ...wanted], options)
     return await readFile(file)
   })
@@ -138,6 +139,7 @@ const canUnshare = () =>
     () => false,
   )
 
+const windowSize = (width: number) => `--window-size=${width},${GEOMETRY.height}`
 const options = { timeout: DEADLINE_MS, killSignal: 'SIGKILL', maxBuffer: 64 * 1024 * 1024 } as const
 
 const flags = async (folder: string) => [...(await chromiumFlags()), `--user-data-dir=${folder}`]

@@ -1,6 +1,6 @@
 import type { Token } from 'markdown-it'
 import { type LabText, readLabText } from '../../course/lab-text.ts'
-import { commentOf } from '../../dataplane/rule-text.ts'
+import { commentOf } from '../../dataplane/rule.ts'
 import { readLab } from '../../grading/lab-definition.ts'
 import { listLabs } from '../../grading/lab-folders.ts'
 import type { Figure } from '../figures/canvas.ts'
@@ -195,7 +195,8 @@ export function foldCommand(command: string, { end, scale } = { end: ' \\', scal
     let best: { count: number; rank: number } | undefined
     for (const [count, word] of words.entries()) {
       const before = words[count - 1]?.text ?? ''
-      if (count > 0 && widthOf(line.trimEnd() + end) > room) break
+      // A word that is too wide has a line of its own.
+      if (count > 1 && widthOf(line.trimEnd() + end) > room) break
       const rank = widthOf(line) > room / 6 ? breakRank(word, before) : 0
       if (count > 0 && rank >= (best?.rank ?? 0)) best = { count, rank }
       line += word.text

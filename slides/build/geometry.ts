@@ -34,8 +34,7 @@ export const CONTENT = {
   height: GEOMETRY.height - GEOMETRY.padTop - GEOMETRY.padBottom,
 } as const
 
-/** How much the text of a slide is enlarged at most, so that it fills the slide, and the width that commands are folded to. */
-export const SCALES = [1.6, 1.5, 1.4, 1.3, 1.2, 1.1, 1] as const
+/** Commands are folded so that text can be enlarged this much (theme/fit.js). */
 export const FOLD_SCALE = 1.2
 
 /** The measures as custom properties, in units of a slide's pixel. */

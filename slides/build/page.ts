@@ -3,12 +3,12 @@ import { type Drawing, escapeText, type Figure } from '../figures/canvas.ts'
 import type { BuiltDeck, BuiltSlide, Content } from './content.ts'
 import { markdown } from './deck.ts'
 import { geometryStyle } from './geometry.ts'
-import { textScale } from './overflow.ts'
 import { paletteStyle } from './palette.ts'
 
-/** The style sheet and the script of every page. */
+/** The style sheet of every page, and the scripts of a deck: what fits the text to the slides, and what is done then. */
 export interface Theme {
   style: string
+  fit: string
   script: string
 }
 
@@ -21,7 +21,7 @@ export function deckPage(deck: BuiltDeck, theme: Theme): string {
 <main>
 ${slides.join('\n')}
 </main>
-<script>${theme.script}</script>`,
+<script>${theme.fit}${theme.script}</script>`,
     theme,
   )
 }
@@ -34,12 +34,15 @@ export function indexPage(decks: readonly BuiltDeck[], pdf: ReadonlySet<string>,
   })
   return page('Slides', `<main class="list"><h1>Slides</h1><ul>\n${items.join('\n')}\n</ul></main>`, {
     ...theme,
+    fit: '',
     script: '',
   })
 }
 
 function page(title: string, body: string, theme: Theme): string {
-  const hash = createHash('sha256').update(theme.script).digest('base64')
+  const hash = createHash('sha256')
+    .update(theme.fit + theme.script)
+    .digest('base64')
   return `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-${hash}'; base-uri 'none'; form-action 'none'">
@@ -61,7 +64,7 @@ function slideSection(slide: BuiltSlide, index: number, deck: BuiltDeck): string
   return `<section class="slide${level === 1 ? ' cover' : ''}" id="${index + 1}" aria-label="Slide ${index + 1} of ${deck.slides.length}">
 <div class="sheet">
 ${heading}
-<div class="content" style="--scale:${textScale(slide)}">
+<div class="content">
 ${contents.map(render).join('\n')}
 </div>
 ${foot}

@@ -7,7 +7,6 @@ import { ensureChromium, MEASURING_SCRIPT, measurePage, printPage } from './chro
 import { type BuiltDeck, fillDeck } from './content.ts'
 import { DeckError, readDeck } from './deck.ts'
 import { CONTENT, GEOMETRY } from './geometry.ts'
-import { findOverflows } from './overflow.ts'
 import { deckPage, indexPage, type Theme } from './page.ts'
 
 const SLIDES = join(projectRoot, 'slides')
@@ -15,7 +14,7 @@ const SLIDES = join(projectRoot, 'slides')
 /** Reads slides/theme. */
 export function readTheme(): Theme {
   const read = (file: string) => readFileSync(join(SLIDES, 'theme', file), 'utf8')
-  return { style: `${read('figure.css')}${read('deck.css')}`, script: read('deck.js') }
+  return { style: `${read('figure.css')}${read('deck.css')}`, fit: read('fit.js'), script: read('deck.js') }
 }
 
 /** Names of all decks, in their order. */
@@ -26,10 +25,7 @@ export function deckNames(): string[] {
     .sort()
 }
 
-/**
- * Builds every deck in memory. Throws DeckError that names each broken reference, and each slide that would be cut off by the
- * estimate, with file and line.
- */
+/** Builds every deck in memory. Throws DeckError that names each broken reference with file and line. */
 export function buildDecks(names: readonly string[] = deckNames()): BuiltDeck[] {
   const faults: string[] = []
   const decks = names.flatMap((name) => {
@@ -41,11 +37,6 @@ export function buildDecks(names: readonly string[] = deckNames()): BuiltDeck[] 
       return []
     }
   })
-  for (const { deck, line, title, needs, has } of decks.flatMap(findOverflows)) {
-    faults.push(
-      `slides/${deck}.md:${line}: "${title}" needs ${Math.ceil(needs)} px and has ${has}; split it into two slides.`,
-    )
-  }
   if (faults.length > 0) throw new DeckError(faults.join('\n'))
   return decks
 }
@@ -113,7 +104,8 @@ async function printDecks(
   }
 }
 
-async function measureDecks(chromium: string, decks: readonly BuiltDeck[], theme: Theme): Promise<void> {
+/** Throws DeckError with file and line of each slide that would be cut off. */
+export async function measureDecks(chromium: string, decks: readonly BuiltDeck[], theme: Theme): Promise<void> {
   const faults: string[] = []
   for (const deck of decks) {
     const html = deckPage(deck, { ...theme, script: MEASURING_SCRIPT })

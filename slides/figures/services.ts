@@ -87,7 +87,7 @@ function fraction(probability: string | undefined): string {
 
 function rulesOf(iptables: Ruleset, chain: string): ParsedRule[] {
   const rules = iptables.get('nat')?.get(chain)?.rules ?? []
-  return rules.flatMap(({ spec }) => parseRule(spec, { lenient: true }) ?? [])
+  return rules.flatMap(({ spec }) => parseRule(spec) ?? [])
 }
 
 function jump(rule: ParsedRule | undefined): string | undefined {

@@ -405,7 +405,7 @@ describe('what engines and kernels say', () => {
       ...{ natLegacy: false, natNft: true, nodeBackend: 'nft' },
       ...{ inotifyInstances: 128, inotifyWatches: 0, freeDisk: 1024 ** 2 },
     })
-    // In a user namespace before Linux 6.11, ip_vs is there and takes no virtual server.
+    // Without its module no scheduler can be used.
     expect(readKernelProbe('release=6.8\nipvs=yes\nend=yes\n')?.ipvs).toBe(false)
   })
 })

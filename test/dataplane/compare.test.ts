@@ -4,7 +4,7 @@ import { compareNodeState, type Finding } from '../../dataplane/compare.ts'
 import { type Chain, parseIptablesSave, type Rule, type Ruleset } from '../../dataplane/iptables-save.ts'
 import type { IpvsProtocol } from '../../dataplane/ipvsadm-save.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
-import { commentOf } from '../../dataplane/rule-text.ts'
+import { commentOf } from '../../dataplane/rule.ts'
 import { recordedFiles, recordedNode } from './recordings.ts'
 
 const folders = recordedFiles('ip-addr.json').map(({ path }) => path.replace(/\/ip-addr\.json$/, ''))

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { compareNodeState, type Finding } from '../../dataplane/compare.ts'
 import type { Rule } from '../../dataplane/iptables-save.ts'
-import { targetOf } from '../../dataplane/rule-text.ts'
+import { targetOf } from '../../dataplane/rule.ts'
 import { recordedFiles, recordedNode } from './recordings.ts'
 
 const iptables = 'v1.30.3/iptables/random-20'

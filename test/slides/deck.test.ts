@@ -2,7 +2,6 @@ import { describe, expect, test } from 'vitest'
 import type { LabText } from '../../course/lab-text.ts'
 import { fillDeck, resolveFence } from '../../slides/build/content.ts'
 import { readDeck } from '../../slides/build/deck.ts'
-import { findOverflows } from '../../slides/build/overflow.ts'
 import { deckPage } from '../../slides/build/page.ts'
 import { buildDecks, deckNames } from '../../slides/build/write.ts'
 
@@ -88,15 +87,6 @@ describe('references', () => {
   })
 })
 
-test('a slide that is too full is reported, and no other', () => {
-  const overflows = (body: string) =>
-    findOverflows(fillDeck(readDeck('99-test', slide(body)))).map(({ title }) => title)
-  const items = (count: number) => Array.from({ length: count }, (_, item) => `- item ${item}`).join('\n')
-  expect(overflows(items(8))).toEqual([])
-  expect(overflows(items(14))).toEqual(['One idea'])
-  expect(overflows('word '.repeat(400))).toEqual(['One idea'])
-})
-
 test('every deck builds: about twelve slides, all with notes, and a page that loads nothing', () => {
   const decks = buildDecks()
   expect(decks.map(({ name }) => name)).toEqual(deckNames())
@@ -107,7 +97,7 @@ test('every deck builds: about twelve slides, all with notes, and a page that lo
       deck.slides.filter(({ notes }) => notes.length === 0).map(({ title }) => title),
       deck.name,
     ).toEqual([])
-    const page = deckPage(deck, { style: '', script: '' })
+    const page = deckPage(deck, { style: '', fit: '', script: '' })
     expect(page).not.toMatch(/\b(src|href)="(?!#|index\.html)/)
     expect(page).not.toMatch(/url\(|@import/)
   }

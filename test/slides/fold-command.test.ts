@@ -29,6 +29,16 @@ test('a line that fits is unchanged, others end in a backslash', () => {
   expect(foldCommand(`echo ${'long '.repeat(30)}`).map((line) => line.endsWith(' \\'))).toEqual([true, true, false])
 })
 
+test('a word that is too wide has a line of its own, and what follows is folded', () => {
+  const wide = `jsonpath='${'x'.repeat(90)}'`
+  expect(foldCommand(`kubectl -o ${wide}; do ${'echo x; '.repeat(9)}done`)).toEqual([
+    'kubectl -o \\',
+    `  ${wide}; \\`,
+    '  do echo x; echo x; echo x; echo x; echo x; echo x; echo x; \\',
+    '  echo x; echo x; done',
+  ])
+})
+
 test('a line ends before an option or another command, not between an option and its value', () => {
   const words = ['kubectl get service a-service-with-a-long-name', '-o jsonpath={.metadata.namespace}', '| sort']
   expect(foldCommand(words.join(' '))).toEqual([`${words[0]} \\`, `  ${words[1]} ${words[2]}`])

@@ -10,11 +10,12 @@ import { unpackPackages } from '../../embedded/index.ts'
 import { cacheFolder } from '../../host/layout.ts'
 import { createProgress } from '../../host/progress.ts'
 import { chromiumFlags, ensureChromium, printPage } from '../../slides/build/chromium.ts'
-import type { BuiltSlide } from '../../slides/build/content.ts'
+import { type BuiltSlide, fillDeck } from '../../slides/build/content.ts'
+import { readDeck } from '../../slides/build/deck.ts'
 import { GEOMETRY } from '../../slides/build/geometry.ts'
 import { deckPage } from '../../slides/build/page.ts'
 import { type Colour, PALETTE } from '../../slides/build/palette.ts'
-import { buildDecks, readTheme } from '../../slides/build/write.ts'
+import { buildDecks, measureDecks, readTheme } from '../../slides/build/write.ts'
 
 const run = promisify(execFile)
 
@@ -126,9 +127,10 @@ test.each([
 ])('the bars of every figure are painted when %s', async (_, view, scale) => {
   const file = join(folder, 'decks.html')
   writeFileSync(file, deckPage(whole, theme))
+  // Another view needs another start of the page's script; another slide does not.
+  await page.goto('about:blank')
   for (const [index, slide] of whole.slides.entries()) {
     if (barAreas(slide).size === 0) continue
-    await page.goto('about:blank')
     await page.goto(`file://${file}#${view}${index + 1}`)
     expect(unpainted(slide, await paintedIn(await page.screenshot()), scale)).toEqual([])
   }
@@ -137,6 +139,7 @@ test.each([
 test('no line of commands is broken by the browser: it could not be copied', async () => {
   const file = join(folder, 'decks.html')
   writeFileSync(file, deckPage(whole, theme))
+  await page.goto('about:blank')
   await page.goto(`file://${file}#all`)
   const broken = await page.evaluate<string[]>(`[...document.querySelectorAll('pre')].flatMap((pre) => {
     const { lineHeight, paddingTop } = getComputedStyle(pre)
@@ -144,6 +147,13 @@ test('no line of commands is broken by the browser: it could not be copied', asy
     return Math.round(lines) > pre.textContent.split('\\n').length ? [pre.textContent] : []
   })`)
   expect(broken).toEqual([])
+})
+
+test('a slide that is too full is reported with its line, and no other', async () => {
+  const items = (count: number) => Array.from({ length: count }, (_, item) => `- item ${item}`).join('\n')
+  const text = `# Deck\n\n---\n\n## Fits\n\n${items(8)}\n\n---\n\n## Full\n\n${items(14)}\n`
+  const measured = measureDecks(executablePath, [fillDeck(readDeck('99-test', text))], theme)
+  await expect(measured).rejects.toThrow(/^slides\/99-test\.md:18: slide 3 needs \d+ px and has 624; [^\n]*$/)
 })
 
 test('the PDF has the bars of every figure, no blank page, and nothing at the edge of a page', async () => {

@@ -80,12 +80,8 @@ export async function balanceOnce(balancing: Balancing): Promise<void> {
 
 async function assign(client: KubeClient, { namespace, name, ip, fault }: Assignment, log: Balancing['log']) {
   log(`${namespace}/${name}: ${ip ?? fault ?? 'its address was released'}`)
-  const { PatchStrategy, setHeaderOptions } = await import('../../kubernetes.ts')
   const body: Pick<V1Service, 'status'> = { status: { loadBalancer: { ingress: ip === undefined ? [] : [{ ip }] } } }
-  await client.core.patchNamespacedServiceStatus(
-    { namespace, name, body },
-    setHeaderOptions('Content-Type', PatchStrategy.MergePatch),
-  )
+  await client.core.patchNamespacedServiceStatus({ namespace, name, body }, client.mergePatch)
 }
 
 /** Queries every health check in parallel, from the container that the traffic comes from. */

@@ -1,62 +1,44 @@
 import type { Family } from '../../ip-address.ts'
-import type { IpSet, IpSets } from '../../ipset-save.ts'
+import type { IpSets } from '../../ipset-save.ts'
 import type { Features } from '../versions.ts'
 
-/** The sets of ipvs mode by their IPv4 name, with type and the comment of the rules that match them. */
+/** The sets of ipvs mode by their IPv4 name: the type, and the comment of the rules that match them. */
 const SETS = {
-  'KUBE-LOOP-BACK': {
-    type: 'hash:ip,port,ip',
-    comment: 'Kubernetes endpoints dst ip:port, source ip for solving hairpin purpose',
-  },
-  'KUBE-CLUSTER-IP': {
-    type: 'hash:ip,port',
-    comment: 'Kubernetes service cluster ip + port for masquerade purpose',
-  },
-  'KUBE-EXTERNAL-IP': {
-    type: 'hash:ip,port',
-    comment: 'Kubernetes service external ip + port for masquerade and filter purpose',
-  },
-  'KUBE-EXTERNAL-IP-LOCAL': {
-    type: 'hash:ip,port',
-    comment: 'Kubernetes service external ip + port with externalTrafficPolicy=local',
-  },
-  'KUBE-LOAD-BALANCER': { type: 'hash:ip,port', comment: 'Kubernetes service lb portal' },
-  'KUBE-LOAD-BALANCER-LOCAL': {
-    type: 'hash:ip,port',
-    comment: 'Kubernetes service load balancer ip + port with externalTrafficPolicy=local',
-  },
-  'KUBE-LOAD-BALANCER-FW': {
-    type: 'hash:ip,port',
-    comment: 'Kubernetes service load balancer ip + port for load balancer with sourceRange',
-  },
-  'KUBE-LOAD-BALANCER-SOURCE-IP': {
-    type: 'hash:ip,port,ip',
-    comment: 'Kubernetes service load balancer ip + port + source IP for packet filter purpose',
-  },
-  'KUBE-LOAD-BALANCER-SOURCE-CIDR': {
-    type: 'hash:ip,port,net',
-    comment: 'Kubernetes service load balancer ip + port + source cidr for packet filter purpose',
-  },
-  'KUBE-NODE-PORT-TCP': { type: 'bitmap:port', comment: 'Kubernetes nodeport TCP port for masquerade purpose' },
-  'KUBE-NODE-PORT-LOCAL-TCP': {
-    type: 'bitmap:port',
-    comment: 'Kubernetes nodeport TCP port with externalTrafficPolicy=local',
-  },
-  'KUBE-NODE-PORT-UDP': { type: 'bitmap:port', comment: 'Kubernetes nodeport UDP port for masquerade purpose' },
-  'KUBE-NODE-PORT-LOCAL-UDP': {
-    type: 'bitmap:port',
-    comment: 'Kubernetes nodeport UDP port with externalTrafficPolicy=local',
-  },
-  'KUBE-NODE-PORT-SCTP-HASH': {
-    type: 'hash:ip,port',
-    comment: "Kubernetes nodeport SCTP port for masquerade purpose with type 'hash ip:port'",
-  },
-  'KUBE-NODE-PORT-LOCAL-SCTP-HASH': {
-    type: 'hash:ip,port',
-    comment: "Kubernetes nodeport SCTP port with externalTrafficPolicy=local with type 'hash ip:port'",
-  },
-  'KUBE-HEALTH-CHECK-NODE-PORT': { type: 'bitmap:port', comment: 'Kubernetes health check node port' },
-  'KUBE-IPVS-IPS': { type: 'hash:ip', comment: '' },
+  'KUBE-LOOP-BACK': ['hash:ip,port,ip', 'Kubernetes endpoints dst ip:port, source ip for solving hairpin purpose'],
+  'KUBE-CLUSTER-IP': ['hash:ip,port', 'Kubernetes service cluster ip + port for masquerade purpose'],
+  'KUBE-EXTERNAL-IP': ['hash:ip,port', 'Kubernetes service external ip + port for masquerade and filter purpose'],
+  'KUBE-EXTERNAL-IP-LOCAL': ['hash:ip,port', 'Kubernetes service external ip + port with externalTrafficPolicy=local'],
+  'KUBE-LOAD-BALANCER': ['hash:ip,port', 'Kubernetes service lb portal'],
+  'KUBE-LOAD-BALANCER-LOCAL': [
+    'hash:ip,port',
+    'Kubernetes service load balancer ip + port with externalTrafficPolicy=local',
+  ],
+  'KUBE-LOAD-BALANCER-FW': [
+    'hash:ip,port',
+    'Kubernetes service load balancer ip + port for load balancer with sourceRange',
+  ],
+  'KUBE-LOAD-BALANCER-SOURCE-IP': [
+    'hash:ip,port,ip',
+    'Kubernetes service load balancer ip + port + source IP for packet filter purpose',
+  ],
+  'KUBE-LOAD-BALANCER-SOURCE-CIDR': [
+    'hash:ip,port,net',
+    'Kubernetes service load balancer ip + port + source cidr for packet filter purpose',
+  ],
+  'KUBE-NODE-PORT-TCP': ['bitmap:port', 'Kubernetes nodeport TCP port for masquerade purpose'],
+  'KUBE-NODE-PORT-LOCAL-TCP': ['bitmap:port', 'Kubernetes nodeport TCP port with externalTrafficPolicy=local'],
+  'KUBE-NODE-PORT-UDP': ['bitmap:port', 'Kubernetes nodeport UDP port for masquerade purpose'],
+  'KUBE-NODE-PORT-LOCAL-UDP': ['bitmap:port', 'Kubernetes nodeport UDP port with externalTrafficPolicy=local'],
+  'KUBE-NODE-PORT-SCTP-HASH': [
+    'hash:ip,port',
+    "Kubernetes nodeport SCTP port for masquerade purpose with type 'hash ip:port'",
+  ],
+  'KUBE-NODE-PORT-LOCAL-SCTP-HASH': [
+    'hash:ip,port',
+    "Kubernetes nodeport SCTP port with externalTrafficPolicy=local with type 'hash ip:port'",
+  ],
+  'KUBE-HEALTH-CHECK-NODE-PORT': ['bitmap:port', 'Kubernetes health check node port'],
+  'KUBE-IPVS-IPS': ['hash:ip', ''],
 } as const
 
 export type SetName = keyof typeof SETS
@@ -74,7 +56,7 @@ export const setName = (name: SetName, family: Family): string =>
   family === 'ipv4' ? name : name.replace('KUBE-', 'KUBE-6-').slice(0, 31)
 
 /** A rule's comment for a set; iptables-save puts a backslash before an apostrophe. */
-export const setComment = (name: SetName): string => SETS[name].comment.replaceAll("'", "\\'")
+export const setComment = (name: SetName): string => SETS[name][1].replaceAll("'", "\\'")
 
 /** The names of every set that kube-proxy creates in one family. */
 export const setNames = (family: Family, features: Features): string[] =>
@@ -117,13 +99,12 @@ export class SetBuilder {
     const sets: IpSets = new Map()
     for (const [key, members] of this.members) {
       const name = setName(key, this.family)
-      const { type } = SETS[key]
+      const [type] = SETS[key]
       const options: Record<string, string> =
         type === 'bitmap:port'
           ? { range: '0-65535' }
           : { family: this.family === 'ipv4' ? 'inet' : 'inet6', hashsize: '1024', maxelem: '65536' }
-      const set: IpSet = { name, type, options, members }
-      sets.set(name, set)
+      sets.set(name, { name, type, options, members })
     }
     return sets
   }

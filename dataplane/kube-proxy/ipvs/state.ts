@@ -1,7 +1,7 @@
 import type { Link } from '../../ip-addr.ts'
 import { canonicalAddress, contains, familyOf, isIPv6LinkLocal, isLoopback } from '../../ip-address.ts'
-import type { IpvsProtocol, VirtualServer } from '../../ipvsadm-save.ts'
-import { categorizeEndpoints, type EndpointCategories, readyEndpoints } from '../endpoint-categories.ts'
+import { type IpvsProtocol, type VirtualServer, virtualServerKey } from '../../ipvsadm-save.ts'
+import { categorizeEndpoints, readyEndpoints } from '../endpoint-categories.ts'
 import type { TrackedEndpoint } from '../endpoints.ts'
 import { DUMMY_LINK } from '../mode-ownership.ts'
 import { nodePortAddresses } from '../node-addresses.ts'
@@ -9,124 +9,123 @@ import type { Proxier } from '../proxier.ts'
 import type { ServicePort } from '../service-ports.ts'
 import { SetBuilder, type SetName } from './sets.ts'
 
-/** A load balancer address that the node itself may not reach, by its source ranges (1.29). */
-export interface BlockedFromNode {
-  address: string
-  protocol: ServicePort['protocol']
-  port: number
-}
-
 /** The state of ipvs mode in one family besides iptables rules. */
 export interface IpvsState {
   sets: SetBuilder
   virtualServers: VirtualServer[]
   /** Addresses to bind to kube-ipvs0. */
   bound: Set<string>
-  blocked: BlockedFromNode[]
+  /** Load balancer addresses that the node itself may not reach, by their source ranges (1.29). */
+  blocked: (Pick<ServicePort, 'protocol' | 'port'> & { address: string })[]
 }
 
-interface Context extends IpvsState {
-  proxier: Proxier
+/** Writes the state of one Service port after the other. */
+class StateWriter implements IpvsState {
+  readonly sets: SetBuilder
+  readonly bound = new Set<string>()
+  readonly blocked: IpvsState['blocked'] = []
+  readonly #servers = new Map<string, VirtualServer>()
+  readonly #proxier: Proxier
   /** Addresses that other interfaces have. */
-  taken: Set<string>
-}
+  readonly #taken: ReadonlySet<string>
 
-function bind({ proxier, bound, taken }: Context, address: string): void {
-  if (proxier.features.ipvsSkipsNodeAddresses && taken.has(address)) return
-  bound.add(address)
-}
-
-function addLoadBalancerIP(context: Context, port: ServicePort, address: string, { external }: Backends): void {
-  const { proxier, sets, virtualServers, blocked } = context
-  const member = `${address},${port.protocol}:${port.port}`
-  sets.add('KUBE-LOAD-BALANCER', member)
-  if (port.externalLocal) sets.add('KUBE-LOAD-BALANCER-LOCAL', member)
-  if (port.sourceRanges.length > 0) {
-    sets.add('KUBE-LOAD-BALANCER-FW', member)
-    for (const range of port.sourceRanges) sets.addRange('KUBE-LOAD-BALANCER-SOURCE-CIDR', member, range)
-    const { nodeIP } = proxier
-    if (port.sourceRanges.some((range) => contains(range, nodeIP)))
-      sets.add('KUBE-LOAD-BALANCER-SOURCE-IP', `${member},${address}`)
-    else blocked.push({ address, protocol: port.protocol, port: port.port })
+  constructor(proxier: Proxier) {
+    this.#proxier = proxier
+    this.sets = new SetBuilder(proxier.family, proxier.features)
+    this.#taken = new Set(proxier.nodeAddresses.map(canonicalAddress))
   }
-  virtualServers.push(virtualServer(proxier, port, address, port.port, external))
-  bind(context, address)
-}
 
-function addNodePort(context: Context, port: ServicePort, addresses: readonly string[]): void {
-  const { proxier, sets, virtualServers } = context
-  const addTo = (name: SetName, sctp: SetName) => {
-    if (port.protocol !== 'sctp') sets.add(name, String(port.nodePort))
-    else for (const address of addresses) sets.add(sctp, `${address},sctp:${port.nodePort}`)
+  get virtualServers(): VirtualServer[] {
+    return [...this.#servers.values()]
   }
-  const protocol = port.protocol === 'udp' ? 'UDP' : 'TCP'
-  addTo(`KUBE-NODE-PORT-${protocol}`, 'KUBE-NODE-PORT-SCTP-HASH')
-  if (port.externalLocal) addTo(`KUBE-NODE-PORT-LOCAL-${protocol}`, 'KUBE-NODE-PORT-LOCAL-SCTP-HASH')
-  const { external } = backends(port, proxier)
-  for (const address of addresses) virtualServers.push(virtualServer(proxier, port, address, port.nodePort, external))
-}
 
-function addServicePort(context: Context, port: ServicePort): void {
-  const { proxier, sets, virtualServers, bound } = context
-  const chosen = backends(port, proxier)
-  // Hairpin: a local endpoint that reaches itself through its Service, ready or not.
-  for (const endpoint of port.endpoints)
-    if (endpoint.isLocal) sets.add('KUBE-LOOP-BACK', `${endpoint.ip},${port.protocol}:${endpoint.port},${endpoint.ip}`)
+  writeAddresses(port: ServicePort): void {
+    const { internal, external } = backends(port, this.#proxier)
+    const memberOf = (address: string) => `${address},${port.protocol}:${port.port}`
+    // Hairpin: a local endpoint that reaches itself through its Service, ready or not.
+    for (const { isLocal, ip, port: number } of port.endpoints)
+      if (isLocal) this.sets.add('KUBE-LOOP-BACK', `${ip},${port.protocol}:${number},${ip}`)
 
-  sets.add('KUBE-CLUSTER-IP', `${port.clusterIP},${port.protocol}:${port.port}`)
-  virtualServers.push(virtualServer(proxier, port, port.clusterIP, port.port, chosen.internal))
-  bound.add(port.clusterIP)
+    this.sets.add('KUBE-CLUSTER-IP', memberOf(port.clusterIP))
+    this.#serve(port, port.clusterIP, port.port, internal)
+    this.bound.add(port.clusterIP)
 
-  for (const address of port.externalIPs) {
-    sets.add(
-      port.externalLocal ? 'KUBE-EXTERNAL-IP-LOCAL' : 'KUBE-EXTERNAL-IP',
-      `${address},${port.protocol}:${port.port}`,
-    )
-    virtualServers.push(virtualServer(proxier, port, address, port.port, chosen.external))
-    bind(context, address)
+    for (const address of port.externalIPs)
+      this.sets.add(port.externalLocal ? 'KUBE-EXTERNAL-IP-LOCAL' : 'KUBE-EXTERNAL-IP', memberOf(address))
+    for (const address of port.loadBalancerIPs) this.#writeLoadBalancerIP(port, address, memberOf(address))
+    for (const address of [...port.externalIPs, ...port.loadBalancerIPs]) {
+      this.#serve(port, address, port.port, external)
+      if (!(this.#proxier.features.ipvsSkipsNodeAddresses && this.#taken.has(address))) this.bound.add(address)
+    }
   }
-  for (const address of port.loadBalancerIPs) addLoadBalancerIP(context, port, address, chosen)
-}
 
-/** Adds node ports and health check ports; called when the bound addresses are known. */
-function addPortsOfNode(context: Context, port: ServicePort, addresses: readonly string[]): void {
-  const { proxier, sets } = context
-  if (port.nodePort !== 0) {
+  #writeLoadBalancerIP({ externalLocal, sourceRanges, protocol, port }: ServicePort, address: string, member: string) {
+    this.sets.add('KUBE-LOAD-BALANCER', member)
+    if (externalLocal) this.sets.add('KUBE-LOAD-BALANCER-LOCAL', member)
+    if (sourceRanges.length === 0) return
+    this.sets.add('KUBE-LOAD-BALANCER-FW', member)
+    for (const range of sourceRanges) this.sets.addRange('KUBE-LOAD-BALANCER-SOURCE-CIDR', member, range)
+    if (sourceRanges.some((range) => contains(range, this.#proxier.nodeIP)))
+      this.sets.add('KUBE-LOAD-BALANCER-SOURCE-IP', `${member},${address}`)
+    else this.blocked.push({ address, protocol, port })
+  }
+
+  /** Writes node ports and health check ports; called when the bound addresses are known. */
+  writePortsOfNode(port: ServicePort, addresses: readonly string[]): void {
     // If there is no address for node ports, kube-proxy skips the rest of the Service, including its health
     // check port.
-    if (addresses.length === 0) return
-    addNodePort(context, port, addresses)
+    if (port.nodePort !== 0 && addresses.length === 0) return
+    if (port.nodePort !== 0) this.#writeNodePort(port, addresses)
+    if (port.healthCheckNodePort !== 0 && this.#proxier.features.ipvsHealthCheck)
+      this.sets.add('KUBE-HEALTH-CHECK-NODE-PORT', String(port.healthCheckNodePort))
   }
-  if (port.healthCheckNodePort !== 0 && proxier.features.ipvsHealthCheck)
-    sets.add('KUBE-HEALTH-CHECK-NODE-PORT', String(port.healthCheckNodePort))
-}
 
-/**
- * Two Service ports may have the same virtual server (a duplicate external IP); the later one wins, as on a
- * node.
- */
-function withoutDuplicates(servers: readonly VirtualServer[]): VirtualServer[] {
-  const byKey = new Map<string, VirtualServer>()
-  for (const server of servers) byKey.set(`${server.protocol} ${server.address} ${server.port}`, server)
-  return byKey.size === servers.length ? [...servers] : [...byKey.values()]
+  #writeNodePort(port: ServicePort, addresses: readonly string[]): void {
+    const { protocol, nodePort } = port
+    const addTo = (name: SetName, sctp: SetName) => {
+      if (protocol !== 'sctp') this.sets.add(name, String(nodePort))
+      else for (const address of addresses) this.sets.add(sctp, `${address},sctp:${nodePort}`)
+    }
+    const suffix = protocol === 'udp' ? 'UDP' : 'TCP'
+    addTo(`KUBE-NODE-PORT-${suffix}`, 'KUBE-NODE-PORT-SCTP-HASH')
+    if (port.externalLocal) addTo(`KUBE-NODE-PORT-LOCAL-${suffix}`, 'KUBE-NODE-PORT-LOCAL-SCTP-HASH')
+    const { external } = backends(port, this.#proxier)
+    for (const address of addresses) this.#serve(port, address, nodePort, external)
+  }
+
+  /**
+   * Adds a virtual server as kube-proxy creates it: real servers with masquerading and weight 1. Two Service ports may have
+   * the same one (a duplicate external IP); the later one wins, as on a node.
+   */
+  #serve(port: ServicePort, address: string, number: number, endpoints: readonly TrackedEndpoint[]): void {
+    const { config, features } = this.#proxier
+    const { scheduler } = config.ipvs
+    const server: VirtualServer = {
+      protocol: port.protocol.toUpperCase() as IpvsProtocol,
+      address,
+      port: number,
+      scheduler,
+      flags: features.ipvsMaglevPort && scheduler === 'mh' ? ['mh-port'] : [],
+      realServers: endpoints.map((endpoint) => ({
+        address: endpoint.ip,
+        port: endpoint.port,
+        forward: 'masq',
+        weight: 1,
+      })),
+      ...(port.affinity === undefined ? {} : { persistent: port.affinity }),
+    }
+    this.#servers.set(virtualServerKey(server), server)
+  }
 }
 
 /** Sets, virtual servers and addresses of ipvs mode in one family (pkg/proxy/ipvs syncProxyRules). */
 export function ipvsState(proxier: Proxier): IpvsState {
-  const context: Context = {
-    proxier,
-    sets: new SetBuilder(proxier.family, proxier.features),
-    virtualServers: [],
-    bound: new Set(),
-    blocked: [],
-    taken: new Set(proxier.nodeAddresses.map(canonicalAddress)),
-  }
-  for (const port of proxier.ports) addServicePort(context, port)
-  const addresses = nodePortServers(proxier, context.bound)
-  for (const port of proxier.ports) addPortsOfNode(context, port, addresses)
-  if (proxier.features.ipvsFilter) for (const address of context.bound) context.sets.add('KUBE-IPVS-IPS', address)
-  const { sets, bound, blocked } = context
-  return { sets, virtualServers: withoutDuplicates(context.virtualServers), bound, blocked }
+  const state = new StateWriter(proxier)
+  for (const port of proxier.ports) state.writeAddresses(port)
+  const addresses = nodePortServers(proxier, state.bound)
+  for (const port of proxier.ports) state.writePortsOfNode(port, addresses)
+  if (proxier.features.ipvsFilter) for (const address of state.bound) state.sets.add('KUBE-IPVS-IPS', address)
+  return state
 }
 
 /** kube-ipvs0 with its addresses: always down, without ARP. */
@@ -158,50 +157,17 @@ function nodePortServers(proxier: Proxier, bound: ReadonlySet<string>): string[]
   return matching.addresses.filter((address) => features.ipvsLoopbackNodePorts || !isLoopback(address))
 }
 
-/** The endpoints behind each kind of address of one Service port. */
-export interface Backends {
-  internal: readonly TrackedEndpoint[]
-  external: readonly TrackedEndpoint[]
-}
-
 /**
  * Chooses real servers. Since 1.24 a Local policy without local endpoints falls back to all endpoints
  * (kubernetes/kubernetes#97081); before, it had none.
  */
-function backends(port: ServicePort, proxier: Proxier): Backends {
-  const { features } = proxier
-  if (features.internalTrafficPolicy !== 'categorises') {
+function backends(port: ServicePort, proxier: Proxier): Record<'internal' | 'external', readonly TrackedEndpoint[]> {
+  if (proxier.features.internalTrafficPolicy !== 'categorises') {
     const ready = readyEndpoints(port)
     const here = ready.filter((endpoint) => endpoint.isLocal)
     return { internal: port.internalLocal ? here : ready, external: port.externalLocal ? here : ready }
   }
-  const categories: EndpointCategories = categorizeEndpoints(port, proxier)
-  const choose = (isLocal: boolean) => (isLocal && categories.local.length > 0 ? categories.local : categories.cluster)
+  const { local, cluster } = categorizeEndpoints(port, proxier)
+  const choose = (isLocal: boolean) => (isLocal && local.length > 0 ? local : cluster)
   return { internal: choose(port.internalLocal), external: choose(port.externalLocal) }
-}
-
-/** A virtual server as kube-proxy creates it: real servers with masquerading and weight 1. */
-function virtualServer(
-  proxier: Proxier,
-  port: ServicePort,
-  address: string,
-  number: number,
-  endpoints: readonly TrackedEndpoint[],
-): VirtualServer {
-  const { scheduler } = proxier.config.ipvs
-  const server: VirtualServer = {
-    protocol: port.protocol.toUpperCase() as IpvsProtocol,
-    address,
-    port: number,
-    scheduler,
-    flags: proxier.features.ipvsMaglevPort && scheduler === 'mh' ? ['mh-port'] : [],
-    realServers: endpoints.map((endpoint) => ({
-      address: endpoint.ip,
-      port: endpoint.port,
-      forward: 'masq',
-      weight: 1,
-    })),
-  }
-  if (port.affinity !== undefined) server.persistent = port.affinity
-  return server
 }

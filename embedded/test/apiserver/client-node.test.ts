@@ -51,7 +51,7 @@ test('create, read, list, replace, patch and delete', async () => {
   await expect(core.readNamespacedPod({ namespace, name: 'crud' })).rejects.toMatchObject({ code: 404 })
 })
 
-test('an informer sees what is there, then every change', async () => {
+test('an informer receives the present objects, then every change', async () => {
   cluster.api.create('pods', namespace, {
     metadata: { name: 'early' },
     spec: { containers: [{ name: 'a', image: 'b' }] },

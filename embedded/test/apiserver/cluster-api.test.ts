@@ -32,7 +32,7 @@ describe('a new cluster', () => {
 })
 
 describe('watches', () => {
-  test('show what is there, then every change in order, also those that handlers make', async () => {
+  test('deliver the present objects, then every change in order, also those that handlers make', async () => {
     const seen: string[] = []
     const types: string[] = []
     api.create('pods', 'default', pod('a'))
@@ -64,7 +64,7 @@ describe('writes', () => {
     expect(() => Object.assign(created.metadata, { name: 'other' })).toThrow()
   })
 
-  test('a stale update conflicts, one that changes nothing is none', () => {
+  test('a stale update conflicts, an update without changes keeps the version', () => {
     const first = api.create('configmaps', 'default', { metadata: { name: 'a' }, data: { x: '1' } })
     expect(api.update('configmaps', structuredClone(first)).metadata.resourceVersion).toBe(
       first.metadata.resourceVersion,
@@ -73,7 +73,7 @@ describe('writes', () => {
     expect(() => api.update('configmaps', structuredClone(first))).toThrow('the object has been modified')
   })
 
-  test('a Pod on a node waits for its kubelet, one without goes at once', () => {
+  test('a deleted Pod on a node waits for its kubelet, a Pod without a node is removed immediately', () => {
     api.create('pods', 'default', pod('free'))
     api.delete('pods', 'default', 'free')
     expect(api.get('pods', 'default', 'free')).toBeUndefined()
@@ -97,7 +97,7 @@ describe('writes', () => {
     expect(() => api.patch('pods', 'default', 'fixed', { spec: { nodeName: 'other' } })).toThrow('pod updates may not')
   })
 
-  test('a namespace goes with its last object, and takes nothing new before', () => {
+  test('a deleted namespace is removed with its last object, and accepts no new one before', () => {
     api.create('namespaces', undefined, { metadata: { name: 'team' } })
     api.create('pods', 'team', pod('slow', 'worker'))
     api.delete('namespaces', undefined, 'team')
@@ -117,10 +117,10 @@ describe('allocation for Services', () => {
     policy: fc.constantFrom('Cluster', 'Local'),
   })
 
-  test('nothing is given twice, everything needed is given, and all comes back', () => {
+  test('every address and port is allocated once, where it is needed, and released', () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 40 }), (steps) => {
-        // Just enough for five Services: what isn't released is missed at once.
+        // Just enough for five Services, so that a missing release is noticed.
         const tight = createClusterApi({ serviceCIDR: '10.96.0.0/29', nodePortRange: [30_000, 30_014] })
         for (const { name, action, type, policy } of steps) {
           const exists = tight.get('services', 'default', name)
@@ -149,7 +149,7 @@ describe('allocation for Services', () => {
     )
   })
 
-  test('a full range says so', () => {
+  test('a full range is reported', () => {
     const tiny = createClusterApi({ serviceCIDR: '10.96.0.0/30', nodePortRange: [30_000, 30_000] })
     const create = (name: string, type: string) =>
       tiny.create('services', 'default', { metadata: { name }, spec: { type, ports: [{ port: 80 }] } })

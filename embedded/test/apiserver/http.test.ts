@@ -29,7 +29,7 @@ async function watch(query: string, count: number, accept = 'application/json') 
 }
 
 describe('answers', () => {
-  test('Status for what goes wrong', async () => {
+  test('errors are answered with a Status', async () => {
     expect(await send(cluster, maps, { headers: { authorization: '' } })).toMatchObject({
       code: 401,
       json: { reason: 'Unauthorized' },

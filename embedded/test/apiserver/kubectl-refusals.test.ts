@@ -8,14 +8,14 @@ beforeAll(async () => {
 })
 afterAll(() => cluster?.close())
 
-describe('refusals in the words of Kubernetes', () => {
+describe('errors have the messages of Kubernetes', () => {
   const refused = async (command: string, stdin?: string) => {
     const { code, stderr } = await cluster.kubectl(command.split(' '), stdin === undefined ? {} : { stdin })
     expect(code).toBe(1)
     return stderr
   }
 
-  test('what is missing, taken or unknown', async () => {
+  test('missing, existing and unknown objects', async () => {
     expect(await refused('get pod nobody')).toBe('Error from server (NotFound): pods "nobody" not found\n')
     await cluster.ok('create configmap twice')
     expect(await refused('create configmap twice')).toContain('configmaps "twice" already exists')

@@ -11,7 +11,7 @@ interface Pod extends KubeObject {
 let cluster: TestCluster
 let stop = (): void => {}
 
-/** A kubelet of promises: every Pod on a node is Ready at once, and gone when asked to go. */
+/** In place of a kubelet: every Pod on a node is Ready immediately, and is removed when it is deleted. */
 function runPods({ api }: TestCluster): void {
   api.watch<Pod>('pods', (type, { metadata: { name, namespace, deletionTimestamp }, spec, status }) => {
     if (type === 'DELETED' || !spec.nodeName || !api.get('pods', namespace, name)) return
@@ -83,7 +83,7 @@ spec:
   expect(await cluster.ok('get daemonset agent -o wide')).toMatch(/agent\s+1\s+1\s+1\s+1\s+1\s+<none>/)
 })
 
-test('the three ways of cascading', async () => {
+test('the three ways of cascading deletion', async () => {
   await cluster.ok('create deployment parent --image=nginx')
   await cluster.ok('rollout status deployment/parent --timeout=20s')
   await cluster.ok('delete deployment parent --cascade=foreground')
@@ -96,7 +96,7 @@ test('the three ways of cascading', async () => {
   await until('the Pods are collected', () => cluster.api.list('pods', { labelSelector: 'app=parent' }).length === 0)
 })
 
-test('drain evicts, cordon and uncordon are seen', async () => {
+test('drain evicts Pods; cordon and uncordon change the status of the node', async () => {
   await cluster.ok('drain worker --ignore-daemonsets --timeout=20s')
   expect(await cluster.ok('get nodes')).toContain('Ready,SchedulingDisabled')
   await cluster.ok('uncordon worker')

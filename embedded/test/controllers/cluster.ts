@@ -20,7 +20,7 @@ export interface TestCluster {
   slices(service: string): EndpointSlice[]
   service(name: string): Service
   events(reason: string): Event[]
-  /** Errors that were nobody's refusal. */
+  /** Unexpected errors: all but a StatusError. */
   faults: unknown[]
   stop(): void
 }
@@ -64,15 +64,15 @@ export function startTestCluster(options: ControllerOptions = {}): TestCluster {
     const deadline = Date.now() + 15_000 * timeoutScale()
     while (!holds()) {
       if (faults.length > 0) throw faults[0]
-      if (Date.now() > deadline) throw new Error(`never came true: ${what}`)
+      if (Date.now() > deadline) throw new Error(`timed out waiting until ${what}`)
       await new Promise((resolve) => setImmediate(resolve))
     }
   }
 
   async function settled() {
-    // Watches hear of a change in its microtask.
+    // Watches are notified of a change in its microtask.
     await new Promise((resolve) => setImmediate(resolve))
-    await until('the cluster comes to rest', () => controllers.isIdle() && kubelet.isIdle())
+    await until('the cluster has settled', () => controllers.isIdle() && kubelet.isIdle())
   }
 
   return {

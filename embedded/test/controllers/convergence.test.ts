@@ -1,4 +1,4 @@
-// Whatever users do in whatever order: the cluster comes to rest in the state that the specifications ask for.
+// After any changes in any order the cluster settles in the state that the specifications describe.
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { Endpoints } from '../../controllers/resources.ts'
@@ -125,7 +125,7 @@ function expectWanted(cluster: TestCluster) {
   expect(new Set(agents.map((pod) => pod.metadata.labels?.['controller-revision-hash'])).size).toBe(1)
 }
 
-test('any sequence of changes converges, and then nothing is written any more', async () => {
+test('any sequence of changes converges, and then nothing more is written', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(step, { maxLength: 25 }), async (steps) => {
       const cluster = startTestCluster()

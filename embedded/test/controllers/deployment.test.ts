@@ -79,7 +79,7 @@ describe('a new Deployment', () => {
     expect(cluster.pods().map(({ spec }) => spec.nodeName)).toEqual(expect.arrayContaining(workers))
   })
 
-  test('tells what kubectl rollout status and kubectl wait read', async () => {
+  test('has the status that kubectl rollout status and kubectl wait read', async () => {
     await createWeb()
     const { status, metadata } = cluster.deployment('web')
     expect(status).toMatchObject({ observedGeneration: 1, replicas: 2, updatedReplicas: 2, availableReplicas: 2 })
@@ -97,7 +97,7 @@ describe('a new Deployment', () => {
     expect(set?.spec.selector.matchLabels).toEqual(set?.metadata.labels)
   })
 
-  test('records what it did', async () => {
+  test('records its changes as Events', async () => {
     await createWeb()
     const name = cluster.replicaSets('web')[0]?.metadata.name
     expect(cluster.events('ScalingReplicaSet').map(({ message }) => message)).toEqual([

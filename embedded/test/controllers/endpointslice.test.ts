@@ -129,7 +129,7 @@ test('host network Pods have their node’s address', async () => {
   ])
 })
 
-test('a headless Service says so, and names Pods of its subdomain', async () => {
+test('endpoints of a headless Service have its label, and the host names of Pods in its subdomain', async () => {
   await create({ clusterIP: 'None', ports: [] }, web('a', { hostname: 'first', subdomain: 'web' }))
   expect(cluster.slices('web')[0]?.metadata.labels).toMatchObject({ 'service.kubernetes.io/headless': '' })
   expect(endpoints()[0]).toMatchObject({ hostname: 'first', addresses: ['10.244.0.2'] })
@@ -170,7 +170,7 @@ describe('changes', () => {
     expect(endpoints().map(({ targetRef }) => targetRef?.name)).toEqual(['a'])
   })
 
-  test('that concern no endpoint write no slice', async () => {
+  test('that do not affect endpoints write no slice', async () => {
     await create({}, web('a'))
     const before = cluster.slices('web')[0]?.metadata.resourceVersion
     cluster.api.patch('pods', 'default', 'a', { metadata: { annotations: { note: 'x' } } })
@@ -193,7 +193,7 @@ describe('changes', () => {
     expect(after?.ports).toEqual([{ name: '', port: 8080, protocol: 'TCP' }])
   })
 
-  test('by another client are corrected; deleting the Service deletes all', async () => {
+  test('by another client are corrected; deleting the Service deletes its slices', async () => {
     await create({}, web('a'))
     const [slice] = cluster.slices('web')
     if (!slice) throw new Error('no slice')

@@ -56,7 +56,7 @@ test('an Event has the fields that kubectl get events and describe read', () => 
   expect(list()[0]?.firstTimestamp).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/)
 })
 
-test('the same words again are counted, other words are another Event', () => {
+test('a repeated message is counted, another message is another Event', () => {
   const web = api.create('pods', 'default', pod('web'))
   const recorder = createEventRecorder(api, 'kubelet')
   for (let time = 0; time < 3; time++) recorder.event(web, 'Warning', 'BackOff', 'again')
@@ -67,7 +67,7 @@ test('the same words again are counted, other words are another Event', () => {
   ])
 })
 
-test('an Event that is gone is recorded again', () => {
+test('an Event that was deleted is recorded again', () => {
   const web = api.create('pods', 'default', pod('web'))
   const recorder = createEventRecorder(api, 'kubelet')
   recorder.event(web, 'Normal', 'Started', 'x')

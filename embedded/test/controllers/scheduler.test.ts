@@ -46,7 +46,7 @@ describe('spreading', () => {
     }
   })
 
-  test('holds through a rolling update and a restart', async () => {
+  test('lasts through a rolling update and a restart', async () => {
     cluster.api.create('deployments', 'default', deployment('web'))
     await cluster.settled()
     for (const image of ['nginx:2', 'nginx:3', 'nginx:4']) {
@@ -62,7 +62,7 @@ describe('spreading', () => {
     }
   })
 
-  test('does not count siblings that are going away', async () => {
+  test('does not count Pods that are being deleted', async () => {
     cluster.api.create('deployments', 'default', deployment('web'))
     await cluster.settled()
     cluster.kubelet.autoFinish = false
@@ -73,7 +73,7 @@ describe('spreading', () => {
     expect(staying.map(({ spec }) => spec.nodeName).sort()).toEqual(workers)
   })
 
-  test('without an owner follows the Service', async () => {
+  test('of Pods without an owner follows their Service', async () => {
     cluster.api.create('services', 'default', service('api'))
     await create(pod('filler', { nodeName: worker2 }), pod('a', {}, { app: 'api' }), pod('b', {}, { app: 'api' }))
     expect([nodeOf('a'), nodeOf('b')].sort()).toEqual(workers)

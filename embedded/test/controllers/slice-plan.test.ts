@@ -38,7 +38,7 @@ const pods = fc.uniqueArray(
   { selector: ({ id }) => id, maxLength: 350 },
 )
 
-test('any sequence of wishes ends in slices that hold exactly the wish, and a second look changes nothing', () => {
+test('any sequence of endpoints ends in slices with exactly these endpoints, and a second plan changes nothing', () => {
   fc.assert(
     fc.property(fc.array(pods, { minLength: 1, maxLength: 5 }), (wishes) => {
       let slices: EndpointSlice[] = []

@@ -14,7 +14,7 @@ async function until(holds: () => boolean) {
   }
 }
 
-test('many adds of a key before its turn are one reconcile, and none before the next macrotask', async () => {
+test('several requests for a key are one reconcile, in the next macrotask', async () => {
   const seen: string[] = []
   queue = createWorkqueue(
     (key) => seen.push(key),
@@ -62,7 +62,7 @@ test('a failing key is reported and tried again with growing pauses, others go o
   for (const [index, pause] of pauses.entries()) expect(pause).toBeGreaterThanOrEqual(5 * 2 ** index - 1.5)
 })
 
-test('of several times for a key the earliest holds', async () => {
+test('of several times for a key the earliest is used', async () => {
   const start = performance.now()
   const times: number[] = []
   queue = createWorkqueue(
@@ -74,7 +74,7 @@ test('of several times for a key the earliest holds', async () => {
   expect(times[0]).toBeLessThan(20_000)
 })
 
-test('a stopped queue runs nothing, whatever was or is added', async () => {
+test('a stopped queue runs nothing, whatever is added before or after', async () => {
   let runs = 0
   queue = createWorkqueue(
     () => runs++,
@@ -89,7 +89,7 @@ test('a stopped queue runs nothing, whatever was or is added', async () => {
   expect(runs).toBe(0)
 })
 
-test('long work is cut into turns, so that others are served in between', async () => {
+test('long work is divided into turns, so that other tasks run in between', async () => {
   let runs = 0
   queue = createWorkqueue(
     () => {

@@ -1,5 +1,5 @@
 import type { Ruleset } from '../../../dataplane/iptables-save.ts'
-import { targetOf } from '../../../dataplane/rule-text.ts'
+import { targetOf } from '../../../dataplane/rule.ts'
 
 /**
  * Carries out the input of `iptables-restore --noflush` on a ruleset, with the refusals of the real one: a rule to delete

@@ -1,5 +1,5 @@
 import type { Ruleset, Table } from '../../../dataplane/iptables-save.ts'
-import { targetOf } from '../../../dataplane/rule-text.ts'
+import { targetOf } from '../../../dataplane/rule.ts'
 
 /** Where balancing from a chain ends, with probabilities, for a new client from outside of this node's Pods. */
 export function walk(nat: Table, chain: string, share = 1, ends = new Map<string, number>()): Map<string, number> {

@@ -12,8 +12,8 @@ import { daemonOf } from '../../../embedded/index.ts'
 import { readLab } from '../../../grading/lab-definition.ts'
 import { projectRoot, START } from '../../../host/layout.ts'
 import { isLive, processStartTime } from '../../../host/live-process.ts'
+import { silent } from '../../../host/progress.ts'
 import { timeoutScale } from '../../../host/wait.ts'
-import { silent } from '../../labs/own-cluster.ts'
 import { findViolations, GuideBrowser, hasFocus, runAll, tabTo } from './guide-browser.ts'
 
 const lab = readLab(2)
