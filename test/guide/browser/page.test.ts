@@ -5,7 +5,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
-import type { Locator, Page } from 'playwright-core'
+import type { Page } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { learnerEnvironment } from '../../../course/lint/run-lab.ts'
 import { daemonOf } from '../../../embedded/index.ts'
@@ -322,63 +322,6 @@ test(
     await page.keyboard.type('echo on $((6 * 7)) $(hostname)\n')
     await page.locator('.xterm-rows', { hasText: `on 42 ${NODE}` }).waitFor()
     expect(guide.complaints).toEqual([])
-  },
-  300_000 * timeoutScale(),
-)
-
-test(
-  'an incident is diagnosed by keyboard alone: report, hint, packet path, answer, and the focus is never lost',
-  async () => {
-    const press = async (...keys: string[]) => {
-      for (const key of keys) await page.keyboard.press(key)
-      await expect.poll(() => page.evaluate('document.activeElement !== document.body')).toBe(true)
-    }
-    const go = async (target: Locator, key = 'Enter') => {
-      await tabTo(page, target)
-      await press(key)
-    }
-    // The focus may be in a terminal, to which Tab alone belongs.
-    await page.keyboard.press('Escape')
-    await tabTo(page, page.getByRole('combobox', { name: 'Lab', exact: true }))
-    await page.keyboard.type('Lab 8')
-    await page.getByRole('tab', { name: 'Incident' }).waitFor({ timeout: 120_000 * timeoutScale() })
-    await press('Alt+5')
-    await tabTo(page, page.getByLabel('Seed'))
-    await page.keyboard.type('two')
-    await press('Enter')
-    await page.getByRole('region', { name: 'Report' }).waitFor({ timeout: 120_000 * timeoutScale() })
-    await page.locator('.text').focus()
-    await go(page.getByRole('button', { name: 'Start' }))
-    const claim = page.locator('.claim', { hasText: 'You named the cause' })
-    await claim.waitFor()
-    const heard = await announcements()
-    const hint = page.locator('.state').getByRole('button', { name: /^Hint 1/ })
-    await go(hint)
-    await expect.poll(() => hasFocus(page, page.locator('.state .hints li').last())).toBe(true)
-    await press('Alt+3')
-    await tabTo(page, page.getByRole('combobox', { name: 'To', exact: true }))
-    await page.keyboard.press('ControlOrMeta+a')
-    await page.keyboard.type('svc/shop:80')
-    await press('Enter')
-    await page.locator('.path .stop, .path .ends .bad').first().waitFor()
-    await tabTo(page, page.locator('.state input[name=answer]'))
-    await page.keyboard.type('wrong-target-port')
-    await press('Enter')
-    await page.getByText('✗ That is not it.').waitFor()
-    await page.keyboard.press('ControlOrMeta+a')
-    await page.keyboard.type('foreign-proxy')
-    await press('Enter')
-    await page.locator('.state.good').waitFor()
-    await press('Alt+5')
-    await page.getByText('That is the cause').waitFor()
-    await expect.poll(async () => (await heard()).filter((text) => text.startsWith('Step 1: Passed'))).toHaveLength(1)
-    // The form with the focus is gone; the keyboard goes on.
-    await go(page.getByRole('button', { name: 'Give up' }))
-    await press('Enter')
-    await page.getByRole('region', { name: 'Debrief' }).waitFor({ timeout: 120_000 * timeoutScale() })
-    for (const list of ['What the fault changed', 'What the repair changed'])
-      expect(await page.getByRole('region', { name: list }).locator('li').count()).toBeGreaterThan(0)
-    expect(await findViolations(page)).toEqual([])
   },
   300_000 * timeoutScale(),
 )
