@@ -2,7 +2,7 @@
 
 import { defineLab } from '../grading/define-lab.ts'
 import { noInterfaceOwnsClusterIPs, webService } from '../grading/web-service.ts'
-import { everythingAsPredicted, modeAnswer, mustRunIptables } from './01-iptables/iptables-mode.ts'
+import { everythingAsPredicted, inIptablesMode, modeAnswer } from './01-iptables/iptables-mode.ts'
 import {
   familiesAreSeparate,
   probesInFiveHooks,
@@ -18,12 +18,12 @@ import {
   probabilityOfSecondRule,
   rulesFollowScaling,
 } from './01-iptables/web-chains.ts'
-import { backendsOnTwoNodes } from './02-ipvs/web-requests.ts'
+import { backendsOnTwoNodes } from './web-client.ts'
 
 export default defineLab(1, ({ step, question, observe }) => {
   observe(keepEndpoints)
 
-  question('mode', modeAnswer)
+  question('mode', inIptablesMode(modeAnswer))
   step('web', backendsOnTwoNodes)
   step('probes', (context) => {
     probesInFiveHooks(context)
@@ -31,19 +31,21 @@ export default defineLab(1, ({ step, question, observe }) => {
   step('three-ways', threePathsCounted)
   step('namespaces', probesOnOneNode)
   step('families', familiesAreSeparate, { needsCluster: true })
-  question('chain-name', nameOfWebChain)
-  step('chains', chainsLeadToPods)
-  step('no-address', ({ nodes, snapshot }) => {
-    mustRunIptables(nodes)
-    webService(snapshot)
-    noInterfaceOwnsClusterIPs(snapshot)
-  })
+  question('chain-name', inIptablesMode(nameOfWebChain))
+  step('chains', inIptablesMode(chainsLeadToPods))
+  step(
+    'no-address',
+    inIptablesMode(({ snapshot }) => {
+      webService(snapshot)
+      noInterfaceOwnsClusterIPs(snapshot)
+    }),
+  )
   step('scale', rulesFollowScaling)
-  question('probability', probabilityOfSecondRule)
-  step('shares', sharesAreEven)
-  step('ports', portsCostEntries)
-  step('hairpin', podReachesItself)
-  step('no-endpoints', rejectsWithoutEndpoints)
-  question('rejected', rejectedWith)
-  step('whole', everythingAsPredicted)
+  question('probability', inIptablesMode(probabilityOfSecondRule))
+  step('shares', inIptablesMode(sharesAreEven))
+  step('ports', inIptablesMode(portsCostEntries))
+  step('hairpin', inIptablesMode(podReachesItself))
+  step('no-endpoints', inIptablesMode(rejectsWithoutEndpoints))
+  question('rejected', inIptablesMode(rejectedWith))
+  step('whole', inIptablesMode(everythingAsPredicted))
 })

@@ -2,8 +2,6 @@
 
 import { defineLab } from '../grading/define-lab.ts'
 import { expectNodes } from '../grading/expect-node.ts'
-import { variantIn } from '../grading/variant.ts'
-import { findService, webService } from '../grading/web-service.ts'
 import {
   dummyDeviceOwnsClusterIPs,
   postroutingMasquerades,
@@ -18,11 +16,11 @@ import { keepKubeProxyPods, kubeProxiesRunIpvs, leftoversCounted, nothingLeft } 
 import {
   nodePortAnswers,
   requestFromNodeIsMarked,
+  requestFromPod,
   rulesSeeFirstPacketOnly,
   sourceIsEgressAddress,
-} from './02-ipvs/node-traffic.ts'
-import { requestFromPod } from './02-ipvs/pod-request.ts'
-import { backendsOnTwoNodes } from './02-ipvs/web-requests.ts'
+} from './02-ipvs/requests.ts'
+import { backendsOnTwoNodes } from './web-client.ts'
 
 export default defineLab(2, ({ step, observe }) => {
   observe(keepKubeProxyPods)
@@ -36,12 +34,7 @@ export default defineLab(2, ({ step, observe }) => {
   step('iptables-list', extraServicesAddRules)
   step('ipvs', kubeProxiesRunIpvs)
   step('leftovers', leftoversCounted)
-  step('flush', (context) =>
-    nothingLeft(
-      context,
-      findService(context.snapshot, variantIn(context.snapshot).name) && webService(context.snapshot),
-    ),
-  )
+  step('flush', nothingLeft)
   step('kube-ipvs0', dummyDeviceOwnsClusterIPs)
   step('tools', toolsWork)
   step('sets', setsEqualServices)

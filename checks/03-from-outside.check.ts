@@ -1,20 +1,21 @@
 // Lab 3, Services from outside the cluster: the checks of the steps of labs/03-from-outside/lab.yaml.
 
 import { defineLab } from '../grading/define-lab.ts'
-import { everythingAsPredicted } from './01-iptables/iptables-mode.ts'
-import { webInIptablesMode } from './03-from-outside/exposed-service.ts'
+import { everythingAsPredicted, inIptablesMode } from './01-iptables/iptables-mode.ts'
+import { webHasChains } from './03-from-outside/exposed-service.ts'
 import { addressAnswers, rangesLetIn } from './03-from-outside/load-balancer.ts'
-import { crowdedShare, loggedClient, nodePortChain } from './03-from-outside/questions.ts'
-import { sharesAreEven, sharesAreUneven } from './03-from-outside/shares.ts'
+import { shareOnFullestNode, sharesAreEven, sharesAreUneven } from './03-from-outside/shares.ts'
 import {
   clientIsKept,
   clientIsLost,
   healthPortReports,
+  loggedClient,
   nodePortAnswersEverywhere,
+  nodePortChain,
 } from './03-from-outside/traffic-policy.ts'
 
 export default defineLab(3, ({ step, question }) => {
-  step('web', webInIptablesMode)
+  step('web', inIptablesMode(webHasChains))
   step('node-port', nodePortAnswersEverywhere)
   question('node-port-chain', nodePortChain)
   step('cluster-policy', clientIsLost)
@@ -23,8 +24,8 @@ export default defineLab(3, ({ step, question }) => {
   step('local-policy', clientIsKept)
   step('health-check', healthPortReports)
   step('uneven', sharesAreUneven)
-  question('crowded-share', crowdedShare)
+  question('crowded-share', shareOnFullestNode)
   step('anti-affinity', sharesAreEven)
   step('source-ranges', rangesLetIn)
-  step('whole', everythingAsPredicted)
+  step('whole', inIptablesMode(everythingAsPredicted))
 })

@@ -9,13 +9,13 @@ import {
   seenClient,
   tunnelAnswers,
 } from './04-lvs/forwarding.ts'
+import { lvsNodes } from './04-lvs/lvs-nodes.ts'
 import {
   heavierShare,
   schedulersCountConnections,
   schedulersHashSources,
   schedulersTakeTurns,
 } from './04-lvs/schedulers.ts'
-import { lvsStage } from './04-lvs/stage.ts'
 import {
   kubeProxySparesOthers,
   requestTakesThePath,
@@ -25,7 +25,7 @@ import {
 
 export default defineLab(4, ({ step, question }) => {
   step('stage', async (context) => {
-    await lvsStage(context)
+    await lvsNodes(context)
   })
   step('virtual-server', virtualServerAnswers)
   step('hooks', requestTakesThePath)

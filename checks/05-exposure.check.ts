@@ -2,18 +2,23 @@
 
 import { defineLab } from '../grading/define-lab.ts'
 import { accessFilterRejects, gainedAddresses, rejectedSet } from './05-exposure/access-filter.ts'
-import { clusterIPsLeadNowhere, everyClusterIPLeadsToAgent, sceneIsReady } from './05-exposure/exposed-agent.ts'
-import { forwardRuleNotTraversed, forwardRuleStops } from './05-exposure/forward-rule.ts'
 import {
   boundAgentIsClosed,
-  chainBeforeIpvs,
+  clusterIPsLeadNowhere,
+  everyClusterIPLeadsToAgent,
   nothingIsLeft,
   ownFilterCloses,
+} from './05-exposure/cluster-ips.ts'
+import {
+  chainBeforeIpvs,
+  forwardRuleNotTraversed,
+  forwardRuleStops,
   stoppedInEitherMode,
-} from './05-exposure/mitigations.ts'
+} from './05-exposure/forward-rule.ts'
+import { agentAnswers } from './05-exposure/node-agent.ts'
 
 export default defineLab(5, ({ step, question }) => {
-  step('stage', sceneIsReady)
+  step('stage', agentAnswers)
   step('closed', clusterIPsLeadNowhere)
   step('forward-rule', forwardRuleStops)
   step('exposed', everyClusterIPLeadsToAgent)

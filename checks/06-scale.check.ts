@@ -9,18 +9,9 @@ export default defineLab(6, ({ step, question }) => {
   step('entries', entriesGrow)
   question('rules-each', rulesOfOneService)
   step('sets', rulesStay)
-  step(
-    'change',
-    shapesOf('change', (run) => risingAgainstFlat(run, 'changeMs')),
-  )
-  step(
-    'lookup',
-    shapesOf('lookup', (run) => risingAgainstFlat(run, 'newMoreMicros')),
-  )
+  step('change', shapesOf('change', risingAgainstFlat('changeMs')))
+  step('lookup', shapesOf('lookup', risingAgainstFlat('newMoreMicros')))
   question('turning-point', turningPoint)
   step('keep-alive', shapesOf('keep-alive', keptAliveFlat))
-  step(
-    'cpu',
-    shapesOf('cpu', (run) => risingAgainstFlat(run, 'busyMore')),
-  )
+  step('cpu', shapesOf('cpu', risingAgainstFlat('busyMore')))
 })

@@ -9,18 +9,17 @@ import {
   modeWithList,
   modeWithScheduler,
 } from './07-before-and-after/choice.ts'
-import { connectionsFail, sceneIsReady, shareThatFails } from './07-before-and-after/connections.ts'
+import { connectionsFail, onlyDeafRefuses, probeKeepsItOut, shareThatFails } from './07-before-and-after/connections.ts'
 import { hasSeparateTables, mapsLeadToPods, nothingBeside, nothingOfNftables } from './07-before-and-after/nftables.ts'
 import {
   addressThatWebSees,
   noConnectionFails,
   nothingOfUserspace,
-  probeKeepsItOut,
   rulesLeadToListeners,
 } from './07-before-and-after/userspace.ts'
 
 export default defineLab(7, ({ step, question }) => {
-  step('stage', sceneIsReady)
+  step('stage', onlyDeafRefuses)
   step('fails', connectionsFail, { needsCluster: true })
   question('share', shareThatFails)
   step('relay', rulesLeadToListeners)

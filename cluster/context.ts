@@ -1,6 +1,6 @@
 import { rmSync } from 'node:fs'
 import { $ } from '../host/command.ts'
-import type { Progress } from '../host/progress.ts'
+import { type Progress, silent, withProgress } from '../host/progress.ts'
 import type { ExecOptions, ExecResult } from '../host/shell-word.ts'
 import { waitFor } from '../host/wait.ts'
 import { type ClusterAccess, clientFromFile, clientOfLearner } from './api-client.ts'
@@ -34,7 +34,7 @@ export class ContextCluster implements Cluster {
   readonly kubeconfig: string
   readonly #access: ClusterAccess | undefined
   #client: KubeClient | undefined
-  #agents: Map<string, string> | undefined
+  #accessPods: Map<string, string> | undefined
 
   private constructor(name: string, kubeconfig: string, access?: ClusterAccess) {
     this.name = name
@@ -63,8 +63,8 @@ export class ContextCluster implements Cluster {
     if (wanted.every((node) => ready.has(node)))
       return progress.note(`The cluster of context "${this.name}" answers, and each node has its node-access Pod.`)
     await consent(this, `run a privileged Pod on each of ${wanted.length} nodes, in namespace "${accessNamespace}",`)
-    progress.start(`Starting a node-access Pod on ${wanted.length} nodes (image ${accessImage()})`)
-    try {
+    const starting = `Starting a node-access Pod on ${wanted.length} nodes (image ${accessImage()})`
+    await withProgress(progress, starting, async () => {
       await installAccessPods(client)
       await waitFor('a node-access Pod on every node', readyDeadlineMs, async () => {
         const trouble = await accessPodTrouble(client)
@@ -72,12 +72,8 @@ export class ContextCluster implements Cluster {
         const there = await readyAccessPods(client)
         return wanted.every((node) => there.has(node))
       })
-      progress.end(true)
-    } catch (error) {
-      progress.end(false)
-      throw error
-    }
-    this.#agents = undefined
+    })
+    this.#accessPods = undefined
   }
 
   down(progress: Progress): Promise<void> {
@@ -86,17 +82,18 @@ export class ContextCluster implements Cluster {
 
   async #down(progress: Progress): Promise<void> {
     const client = await this.client()
-    const [agents, objects] = await Promise.all([hasAccessPods(client), ownObjects(client)])
-    if (agents || objects.length > 0) {
-      const names = [...(agents ? [`namespace "${accessNamespace}"`] : []), ...objects.map(({ what }) => what)]
+    const [accessible, objects] = await Promise.all([hasAccessPods(client), ownObjects(client)])
+    if (accessible || objects.length > 0) {
+      const names = [...(accessible ? [`namespace "${accessNamespace}"`] : []), ...objects.map(({ what }) => what)]
       await consent(this, `delete ${names.join(', ')}`)
-      progress.start(`Removing what these labs created on the cluster of context "${this.name}"`)
-      await Promise.all(objects.map(({ remove }) => remove()))
-      if (agents) await removeAccessPods(client)
-      await waitFor('our objects to be deleted', goneDeadlineMs, async () => {
-        return !(await hasAccessPods(client)) && (await ownObjects(client)).length === 0
+      const removing = `Removing what these labs created on the cluster of context "${this.name}"`
+      await withProgress(progress, removing, async () => {
+        await Promise.all(objects.map(({ remove }) => remove()))
+        if (accessible) await removeAccessPods(client)
+        await waitFor('our objects to be deleted', goneDeadlineMs, async () => {
+          return !(await hasAccessPods(client)) && (await ownObjects(client)).length === 0
+        })
       })
-      progress.end(true)
     }
     rmSync(contextFolder(this.name), { recursive: true, force: true })
   }
@@ -104,8 +101,8 @@ export class ContextCluster implements Cluster {
   async running(): Promise<boolean> {
     try {
       const client = await this.client()
-      const [nodes, agents] = await Promise.all([this.#nodeNames(client), readyAccessPods(client)])
-      return nodes.length > 0 && nodes.every((node) => agents.has(node))
+      const [nodes, pods] = await Promise.all([this.#nodeNames(client), readyAccessPods(client)])
+      return nodes.length > 0 && nodes.every((node) => pods.has(node))
     } catch {
       return false
     }
@@ -116,7 +113,7 @@ export class ContextCluster implements Cluster {
   }
 
   async exec(node: string, command: readonly string[], options: ExecOptions = {}): Promise<ExecResult> {
-    const name = await this.#agentOn(node)
+    const name = await this.#accessPodOn(node)
     const stdin = typeof options.stdin === 'string' ? Buffer.from(options.stdin) : options.stdin
     const words = onNodeCommand(command, stdin?.length ?? 0)
     return execInPod(await this.client(), { namespace: accessNamespace, name }, words, {
@@ -126,18 +123,12 @@ export class ContextCluster implements Cluster {
   }
 
   async shell(node: string, command: readonly string[] = ['/bin/sh', '-l']): Promise<number> {
-    const { path } = await kubectlPath({ start() {}, end() {}, note() {} })
+    const { path } = await kubectlPath(silent)
     const terminal = process.stdin.isTTY && process.stdout.isTTY ? '-it' : '-i'
-    const words = ['exec', terminal, await this.#agentOn(node), '--', 'nsenter', '-t', '1', '-m', '-u', '-i', '--']
+    const words = ['exec', terminal, await this.#accessPodOn(node), '--', 'nsenter', '-t', '1', '-m', '-u', '-i', '--']
     const run = $({ stdio: 'inherit', nothrow: true })
     const access = ['--kubeconfig', this.kubeconfig, '-n', accessNamespace]
     return (await run`${path} ${access} ${words} ${[...command]}`).exitCode ?? 1
-  }
-
-  async copyIn(node: string, path: string, content: string | Uint8Array): Promise<void> {
-    const write = ['sh', '-c', 'mkdir -p "$(dirname "$0")" && cat >"$0"', path]
-    const { exitCode, stderr } = await this.exec(node, write, { stdin: content })
-    if (exitCode !== 0) throw new Error(`"${path}" could not be written on ${node}: ${stderr.trim()}`)
   }
 
   async client(): Promise<KubeClient> {
@@ -160,10 +151,10 @@ export class ContextCluster implements Cluster {
       .map(({ name }) => name)
   }
 
-  async #agentOn(node: string): Promise<string> {
-    if (!this.#agents?.has(node)) this.#agents = await readyAccessPods(await this.client())
-    const agent = this.#agents.get(node)
-    if (agent) return agent
+  async #accessPodOn(node: string): Promise<string> {
+    if (!this.#accessPods?.has(node)) this.#accessPods = await readyAccessPods(await this.client())
+    const pod = this.#accessPods.get(node)
+    if (pod) return pod
     throw new Error(`Node "${node}" has no node-access Pod: run \`make up\` with CLUSTER="context:${this.name}" first.`)
   }
 }

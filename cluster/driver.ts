@@ -56,8 +56,6 @@ export interface Cluster {
   synced?(timeoutMs: number): Promise<void>
   /** An interactive shell on a node; resolves to its exit code. */
   shell(node: string, command?: readonly string[]): Promise<number>
-  /** Writes a file on a node. */
-  copyIn(node: string, path: string, content: string | Uint8Array): Promise<void>
 }
 
 /** A clause for messages: when and why a cluster ended by itself. */

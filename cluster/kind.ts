@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { $, type ProcessPromise } from '../host/command.ts'
 import { kindFolder, projectRoot } from '../host/layout.ts'
 import { OUTSIDE } from '../host/outside.ts'
-import type { Progress } from '../host/progress.ts'
+import { type Progress, withProgress } from '../host/progress.ts'
 import type { ExecOptions, ExecResult } from '../host/shell-word.ts'
 import { DeadlineError, timeoutScale, waitFor } from '../host/wait.ts'
 import { changeCluster } from './cluster-lock.ts'
@@ -21,7 +21,7 @@ import {
 import { containerEngine, type EngineName } from './kind/engine.ts'
 import { loadLabImages } from './kind/lab-images.ts'
 import { applianceName } from './kind/load-balancer/appliance.ts'
-import { provideBalancer, stopBalancer } from './kind/load-balancer/balancer.ts'
+import { startBalancer, stopBalancer } from './kind/load-balancer/balancer.ts'
 import {
   addressesOf,
   imageOf,
@@ -77,9 +77,9 @@ export class KindCluster implements Cluster {
     const nodes = await this.nodes()
     recordComplete(kindFolder(this.name), await addressesOf(engine, nodes))
     const [node = ''] = nodes
-    const { name, kubeconfig } = this
+    const { name } = this
     await loadLabImages({ engine, name, nodes, kind: async (words) => (await this.#kind(progress))(words) }, progress)
-    await provideBalancer({ engine, name, kubeconfig, image: await imageOf(engine, node) }, progress)
+    await startBalancer({ engine, name, image: await imageOf(engine, node) }, progress)
   }
 
   async #createOrComplete(progress: Progress, wasInterrupted: boolean): Promise<void> {
@@ -100,12 +100,7 @@ export class KindCluster implements Cluster {
     await stopBalancer(await this.engine(), this.name)
     if ((await this.#containers()).length > 0) {
       const kind = await this.#kind(progress)
-      progress.start(`Deleting the kind cluster "${this.name}"`)
-      await this.#delete(kind).catch((error: unknown) => {
-        progress.end(false)
-        throw error
-      })
-      progress.end(true)
+      await withProgress(progress, `Deleting the kind cluster "${this.name}"`, () => this.#delete(kind))
     }
     rmSync(kindFolder(this.name), { recursive: true, force: true })
   }
@@ -187,12 +182,6 @@ export class KindCluster implements Cluster {
     return (await run`${await this.engine()} exec ${terminal} ${this.#containerOf(node)} ${[...command]}`).exitCode ?? 1
   }
 
-  async copyIn(node: string, path: string, content: string | Uint8Array): Promise<void> {
-    const write = ['sh', '-c', 'mkdir -p "$(dirname "$0")" && cat >"$0"', path]
-    const { exitCode, stderr } = await this.exec(node, write, { stdin: content })
-    if (exitCode !== 0) throw new Error(`"${path}" could not be written on ${node}: ${stderr.trim()}`)
-  }
-
   /** The engine of this cluster. Throws with the next command if none responds. */
   async engine(): Promise<EngineName> {
     this.#engine ??= containerEngine()
@@ -250,8 +239,9 @@ export class KindCluster implements Cluster {
   ): Promise<boolean> {
     const stopped = containers.filter((container) => !isRunning(container))
     if (stopped.length > 0) {
-      progress.start(`Starting ${stopped.map(({ name }) => name).join(', ')} again`)
-      await this.#finishProgress(progress, startContainers(await this.engine(), stopped))
+      const engine = await this.engine()
+      const names = stopped.map(({ name }) => name).join(', ')
+      await withProgress(progress, `Starting ${names} again`, () => startContainers(engine, stopped))
     }
     await this.#restoreAddresses(progress)
     const before = wasComplete(kindFolder(this.name)) ? 'complete' : wasInterrupted ? 'interrupted' : 'unknown'
@@ -265,8 +255,8 @@ export class KindCluster implements Cluster {
         `The kind cluster "${this.name}" can't be restarted: ${trouble}. It will be removed with everything in it, and created again.`,
         `The kind cluster "${this.name}" can't be restarted: ${trouble}. Nothing was removed: \`make up\` tries again, and \`YES=1 make up\` removes it with everything in it and creates a new one.`,
       )
-    progress.start(`Removing the ${incomplete ? 'incomplete ' : ''}kind cluster "${this.name}"`)
-    await this.#finishProgress(progress, this.#delete(kind))
+    const removing = `Removing the ${incomplete ? 'incomplete ' : ''}kind cluster "${this.name}"`
+    await withProgress(progress, removing, () => this.#delete(kind))
     return false
   }
 
@@ -282,11 +272,12 @@ export class KindCluster implements Cluster {
     if (moved.length === 0) return
     const which = moved.map(([node, address]) => `${node} ${now.get(node)} instead of ${address}`).join(', ')
     progress.note(`The restart exchanged addresses of nodes: ${which}.`)
-    progress.start('Restarting the nodes in the order of their addresses')
     const numeric = new Intl.Collator('en', { numeric: true })
     const inOrder = [...recorded].sort(([, a], [, b]) => numeric.compare(a, b)).map(([node]) => node)
     await stopBalancer(engine, this.name)
-    await this.#finishProgress(progress, restartInOrder(engine, inOrder))
+    await withProgress(progress, 'Restarting the nodes in the order of their addresses', () =>
+      restartInOrder(engine, inOrder),
+    )
   }
 
   /**
@@ -303,40 +294,25 @@ export class KindCluster implements Cluster {
     if (exported.exitCode !== 0) return { trouble: 'its control plane has no kubeconfig', incomplete: true }
     const deadlineMs = answerDeadlineMs[before]
     const seconds = Math.round((deadlineMs * timeoutScale()) / 1000)
-    progress.start(`Waiting for the API server of "${this.name}" (up to ${seconds} s)`)
+    const waiting = `Waiting for the API server of "${this.name}" (up to ${seconds} s)`
     const since = Date.now()
     let shown = 0
     try {
-      const nodes = await waitFor('the API server to respond', deadlineMs, async () => {
-        const minutes = Math.floor((Date.now() - since) / 30_000) / 2
-        if (minutes > shown)
-          progress.note(`No answer yet after ${minutes * 60} s; nodes that were restarted may need minutes.`)
-        shown = minutes
-        return this.#apiNodes()
-      })
-      progress.end(true)
+      const nodes = await withProgress(progress, waiting, () =>
+        waitFor('the API server to respond', deadlineMs, async () => {
+          const minutes = Math.floor((Date.now() - since) / 30_000) / 2
+          if (minutes > shown)
+            progress.note(`No answer yet after ${minutes * 60} s; nodes that were restarted may need minutes.`)
+          shown = minutes
+          return this.#apiNodes()
+        }),
+      )
       if (nodes.length === count) return {}
       const known = `the API server lists ${nodes.length} nodes, and there are ${count} containers`
       return { trouble: known, incomplete: nodes.length < count }
     } catch (error) {
-      progress.end(false)
       if (!(error instanceof DeadlineError)) throw error
-      return {
-        trouble: `its API server did not respond within ${seconds} s`,
-        incomplete: before === 'interrupted',
-      }
-    }
-  }
-
-  /** Ends the progress line with the result of the work. */
-  async #finishProgress<T>(progress: Progress, work: Promise<T>): Promise<T> {
-    try {
-      const result = await work
-      progress.end(true)
-      return result
-    } catch (error) {
-      progress.end(false)
-      throw error
+      return { trouble: `its API server did not respond within ${seconds} s`, incomplete: before === 'interrupted' }
     }
   }
 
@@ -384,12 +360,11 @@ export class KindCluster implements Cluster {
   }
 
   async #awaitReady(progress: Progress): Promise<void> {
-    progress.start('Waiting for every node to be Ready')
     try {
-      await waitFor('every node to be Ready', readyDeadlineMs, () => this.running())
-      progress.end(true)
+      await withProgress(progress, 'Waiting for every node to be Ready', () =>
+        waitFor('every node to be Ready', readyDeadlineMs, () => this.running()),
+      )
     } catch (error) {
-      progress.end(false)
       throw new Error(`${error instanceof Error ? error.message : error} \`make down up\` creates a new cluster.`)
     }
   }

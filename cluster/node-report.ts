@@ -1,9 +1,8 @@
 // One exec that prints all node state that the checks read, and the parser of its output into files.
 
 import { randomUUID } from 'node:crypto'
-import { HTTP_GET } from './http-get.ts'
-import { nftProbe } from './kube-proxy/nft-probe.ts'
-import { SAVE_WITH_BACKEND } from './node-script.ts'
+import { nftProbe } from './kube-proxy/module-check.ts'
+import { HTTP_GET, SAVE_WITH_BACKEND } from './node-script.ts'
 
 /** The tools are in sbin, which is not on every node's default PATH. */
 export const PATH = 'case :$PATH: in *:/usr/sbin:*) ;; *) PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin ;; esac'

@@ -2,9 +2,8 @@ import { createReadStream, existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { parseArgs } from 'node:util'
-import { CAPTURE_FILES, readCapturedNode } from '../dataplane/capture.ts'
 import { printIpAddr } from '../dataplane/ip-addr.ts'
-import { acceptedFamily, type Family } from '../dataplane/ip-address.ts'
+import { acceptedFamily } from '../dataplane/ip-address.ts'
 import { printIpsetSave } from '../dataplane/ipset-save.ts'
 import { printIptablesSave } from '../dataplane/iptables-save.ts'
 import { printIpvsadmSave } from '../dataplane/ipvsadm-save.ts'
@@ -14,7 +13,7 @@ import { type NftTable, printNftTable } from '../dataplane/nft-table.ts'
 import type { NodeState } from '../dataplane/node-state.ts'
 import { type ClusterObjects, readObjects } from '../dataplane/objects.ts'
 import { UserError } from '../host/main.ts'
-import { isFolder, PlainFileError, readPlainFile } from '../host/plain-file.ts'
+import { PlainFileError, readPlainFile } from '../host/plain-file.ts'
 import { plainJson, plainText } from '../host/plain-text.ts'
 
 const FORMATS = ['iptables-save', 'ipset-save', 'ipvsadm-save', 'ip-addr', 'nft', 'json'] as const
@@ -42,35 +41,25 @@ Exit status: 0 printed or equal, 1 different, 2 error.
 `
 
 export interface ExpectArguments {
-  objects?: string
+  objects: string | undefined
   node: string
-  mode?: (typeof MODES)[number]
-  version?: string
-  as?: Format
-  diff?: string
-  config?: string
+  mode: (typeof MODES)[number] | undefined
+  version: string | undefined
+  as: Format | undefined
+  diff: string | undefined
+  config: string | undefined
   addresses: string[]
   family: (typeof FAMILIES)[number]
 }
 
+const TEXTS = ['objects', 'node', 'mode', 'kube-proxy', 'as', 'diff', 'config', 'family'] as const
+
 function rawArguments(argv: readonly string[]) {
+  const text = { type: 'string' } as const
+  const texts = Object.fromEntries(TEXTS.map((name) => [name, text])) as Record<(typeof TEXTS)[number], typeof text>
+  const address = { type: 'string', multiple: true } as const
   try {
-    const string = { type: 'string' } as const
-    return parseArgs({
-      args: [...argv],
-      options: {
-        objects: string,
-        node: string,
-        mode: string,
-        'kube-proxy': string,
-        as: string,
-        diff: string,
-        config: string,
-        address: { type: 'string', multiple: true },
-        family: string,
-        help: { type: 'boolean', short: 'h' },
-      },
-    }).values
+    return parseArgs({ args: [...argv], options: { ...texts, address, help: { type: 'boolean', short: 'h' } } }).values
   } catch (error) {
     throw new UserError(`${error instanceof Error ? error.message.split('\n')[0] : error} See --help.`)
   }
@@ -99,17 +88,8 @@ export function expectArguments(argv: readonly string[]): ExpectArguments | 'hel
   for (const address of values.address ?? [])
     if (!acceptedFamily(address)) faults.push(`--address "${address}" is not an IP address.`)
   if (faults.length > 0) throw new UserError(`${faults.join('\n')}\nSee: node --import tsx scripts/expect.ts --help`)
-  return {
-    node: values.node ?? '',
-    addresses: values.address ?? [],
-    family: family ?? 'ipv4',
-    ...(values.objects === undefined ? {} : { objects: values.objects }),
-    ...(values['kube-proxy'] === undefined ? {} : { version: values['kube-proxy'] }),
-    ...(mode === undefined ? {} : { mode }),
-    ...(as === undefined ? {} : { as }),
-    ...(values.diff === undefined ? {} : { diff: values.diff }),
-    ...(values.config === undefined ? {} : { config: values.config }),
-  }
+  const { objects, node = '', 'kube-proxy': version, diff, config, address: addresses = [] } = values
+  return { objects, node, mode, version, as, diff, config, addresses, family: family ?? 'ipv4' }
 }
 
 const ADVICE = 'write it with: kubectl get nodes,services,endpointslices -A -o json'
@@ -154,35 +134,6 @@ export async function givenObjects({ objects, diff }: ExpectArguments): Promise<
   for (const [what, faults] of refused)
     process.stderr.write(`${plainText(`${name}: ${what} is left out: ${faults.join('; ')}.`)}\n`)
   return read.objects
-}
-
-/** The folder of one node's files: DIR itself, or DIR/nodes/NODE of a capture. */
-export function nodeFolder(directory: string, node: string): string {
-  if (!isFolder(directory))
-    throw new UserError(
-      `"${directory}" is not a folder; give a capture (make capture) or the folder of one node's files.`,
-    )
-  if (existsSync(join(directory, 'iptables-save'))) return directory
-  const folder = join(directory, 'nodes', node)
-  if (isFolder(folder)) return folder
-  throw new UserError(
-    `"${directory}" contains neither "iptables-save" nor "nodes/${node}"; take a capture with: make capture`,
-  )
-}
-
-/** Reads one node's files and the rules of one address family. */
-export function observedNode(folder: string, family: Family): NodeState {
-  const files = new Map<string, string>()
-  for (const name of CAPTURE_FILES) {
-    const path = join(folder, name)
-    if (existsSync(path)) files.set(name, readPlainFile(path))
-  }
-  const { state, faults } = readCapturedNode(files, { family })
-  if (faults.length > 0)
-    throw new UserError(
-      `"${folder}" cannot be read:\n${faults.map(({ file, message }) => `  ${file}: ${message}`).join('\n')}`,
-    )
-  return state
 }
 
 /** The node's own addresses, without those of kube-ipvs0. */

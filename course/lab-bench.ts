@@ -1,15 +1,23 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import type { KubernetesObject, V1Pod, V1ServiceSpec } from '@kubernetes/client-node'
 import { parseAllDocuments } from 'yaml'
 import { consent } from '../cluster/consent.ts'
 import { ForeignObjectError, ownSelector } from '../cluster/context/write-guard.ts'
 import type { Cluster } from '../cluster/driver.ts'
 import { type KubeClient, kubeClient, unlessCode } from '../cluster/kube-client.ts'
 import { flushNat } from '../cluster/kube-proxy/flush-nat.ts'
-import { readConfigConf } from '../cluster/kube-proxy/kube-proxy-pods.ts'
+import {
+  kubeProxy,
+  listKubeProxyPods,
+  readConfigConf,
+  restartAnnotation,
+} from '../cluster/kube-proxy/kube-proxy-pods.ts'
 import type { RunnableMode } from '../cluster/kube-proxy/proof.ts'
 import { switchMode } from '../cluster/kube-proxy/switch-mode.ts'
 import { KubernetesObjectApi } from '../cluster/kubernetes.ts'
+import { PATH } from '../cluster/node-report.ts'
+import { runOnNode } from '../cluster/node-script.ts'
 import { readMode } from '../dataplane/kube-proxy/config-conf.ts'
 import type { SwitchedMode } from '../dataplane/kube-proxy/mode-ownership.ts'
 import { LiveCluster } from '../grading/live-cluster.ts'
@@ -31,12 +39,14 @@ export class LabBench {
   readonly progress: Progress
   /** The name and size of the labs' Service on this cluster. */
   readonly variant: Variant
+  readonly #objects: KubernetesObjectApi
 
   constructor(cluster: Cluster, client: KubeClient, progress: Progress, variant = STANDARD) {
     this.cluster = cluster
     this.client = client
     this.progress = progress
     this.variant = variant
+    this.#objects = KubernetesObjectApi.makeApiClient(client.config)
   }
 
   /** `purpose` describes the command, as in "reset lab 1"; omit it for a command that only reads. */
@@ -86,8 +96,13 @@ export class LabBench {
 
   /** `kubectl apply -f` for missing objects; existing ones are not changed. */
   async apply(file: string): Promise<void> {
-    const api = KubernetesObjectApi.makeApiClient(this.client.config)
-    await Promise.all(readManifest(file).map((object) => unlessCode(409, api.create(object))))
+    await Promise.all(readManifest(file).map((object) => unlessCode(409, this.#objects.create(object))))
+  }
+
+  /** `kubectl create` of an object in the default namespace; an existing one is not changed. */
+  async create(kind: string, name: string, labels: Record<string, string>, body: object): Promise<void> {
+    const object = { ...typeOf(kind), metadata: { name, namespace, labels }, ...body }
+    await unlessCode(409, this.#objects.create(object))
   }
 
   /** `kubectl delete -f --ignore-not-found` */
@@ -100,16 +115,18 @@ export class LabBench {
    * with a note.
    */
   async delete(kind: string, name: string): Promise<void> {
-    const api = KubernetesObjectApi.makeApiClient(this.client.config)
-    const apiVersion = kind === 'Deployment' || kind === 'DaemonSet' ? 'apps/v1' : 'v1'
-    const object = { apiVersion, kind, metadata: { name, namespace: 'default' } }
+    const object = { ...typeOf(kind), metadata: { name, namespace } }
     try {
-      if (!(await unlessCode(404, api.delete(object, undefined, undefined, 0)))) return
+      if (!(await unlessCode(404, this.#objects.delete(object, undefined, undefined, 0)))) return
     } catch (error) {
       if (!(error instanceof ForeignObjectError)) throw error
       return this.progress.note(error.message)
     }
-    await waitFor(`${kind} ${name} to be gone`, 60_000, async () => !(await unlessCode(404, api.read(object))))
+    await waitFor(
+      `${kind} ${name} to be gone`,
+      60_000,
+      async () => !(await unlessCode(404, this.#objects.read(object))),
+    )
   }
 
   /**
@@ -118,7 +135,7 @@ export class LabBench {
    */
   async deleteLabelled(label: string): Promise<void> {
     const labelSelector = this.cluster.driver === 'context' ? `${label},${ownSelector}` : label
-    const wanted = { namespace: 'default', labelSelector }
+    const wanted = { namespace, labelSelector }
     const [services, deployments] = await Promise.all([
       this.client.core.listNamespacedService(wanted),
       this.client.apps.listNamespacedDeployment(wanted),
@@ -129,77 +146,160 @@ export class LabBench {
     ])
   }
 
+  /** `kubectl patch KIND NAME -p …`: a strategic merge patch of an object of the default namespace, or of a node. */
+  async patch(kind: string, name: string, { metadata = {}, ...body }: Patch): Promise<void> {
+    const place = kind === 'Node' ? { name } : { name, namespace }
+    // A patch may contain null, which the types of objects do not know: it deletes a field.
+    const object = { ...typeOf(kind), metadata: { ...metadata, ...place }, ...body }
+    await this.#objects.patch(object as KubernetesObject)
+  }
+
+  /** `kubectl -n kube-system edit configmap kube-proxy`; restarts nothing. */
+  async editKubeProxyConfig(edit: (text: string) => string): Promise<void> {
+    const { namespace, name } = kubeProxy
+    const before = (await readConfigConf(this.client)).text
+    const after = edit(before)
+    if (after === before) return
+    const map = { ...typeOf('ConfigMap'), metadata: { namespace, name }, data: { 'config.conf': after } }
+    await this.#objects.patch(map)
+  }
+
   /** `make answer Q=step A=text` */
   async answer(lab: number, step: string, text: string): Promise<void> {
     await keepAnswer(this.client, lab, step, text)
   }
 
-  /** `kubectl expose deployment web --type NodePort` */
-  async nodePort(name: string, selector: Record<string, string>, port: number, targetPort = port): Promise<void> {
-    const spec = { type: 'NodePort', selector, ports: [{ port, targetPort }] }
-    const body = { metadata: { name, labels: selector }, spec }
-    await unlessCode(409, this.client.core.createNamespacedService({ namespace: 'default', body }))
+  /** `kubectl expose deployment web --name web-np --type NodePort --port 80`, by the names of the variant */
+  async expose(suffix: 'np' | 'lb', type: 'NodePort' | 'LoadBalancer'): Promise<void> {
+    const { name, port } = this.variant
+    const selector = { app: 'web' }
+    const spec = { type, selector, ports: [{ port, targetPort: 80 }] }
+    await this.create('Service', `${name}-${suffix}`, selector, { spec })
   }
 
   /** `kubectl scale deployment NAME --replicas=…`; waits until the Pods are ready */
   async scale(name: string, replicas: number): Promise<void> {
-    const place = { namespace: 'default', name }
-    const { apps, mergePatch } = this.client
-    await apps.patchNamespacedDeploymentScale({ ...place, body: { spec: { replicas } } }, mergePatch)
-    await waitFor(`${replicas} ready Pods of ${name}`, 120_000, async () => {
-      const { status } = await this.client.apps.readNamespacedDeployment(place)
-      return (status?.readyReplicas ?? 0) === replicas && (status?.replicas ?? 0) === replicas
-    })
+    await this.patch('Deployment', name, { spec: { replicas } })
+    await this.rolledOut('Deployment', name)
+  }
+
+  /** `kubectl rollout restart deployment/NAME` and `kubectl rollout status` */
+  async restart(name: string): Promise<void> {
+    const annotations = { [restartAnnotation]: new Date().toISOString() }
+    await this.patch('Deployment', name, { spec: { template: { metadata: { annotations } } } })
+    await this.rolledOut('Deployment', name)
+  }
+
+  /** `kubectl rollout status`: every Pod is updated and ready, and no old one is left. */
+  async rolledOut(kind: 'Deployment' | 'DaemonSet', name: string): Promise<void> {
+    const { apps } = this.client
+    const deployed = async () => {
+      const { metadata, spec, status } = await apps.readNamespacedDeployment({ namespace, name })
+      const pods = [status?.replicas, status?.updatedReplicas, status?.readyReplicas].map((count) => count ?? 0)
+      return isObserved(metadata, status) && pods.every((count) => count === spec?.replicas)
+    }
+    const onEveryNode = async () => {
+      const { metadata, status } = await apps.readNamespacedDaemonSet({ namespace, name })
+      const { desiredNumberScheduled = 0, updatedNumberScheduled = 0, numberAvailable = 0 } = status ?? {}
+      const ready = Math.min(updatedNumberScheduled, numberAvailable)
+      return isObserved(metadata, status) && desiredNumberScheduled > 0 && ready >= desiredNumberScheduled
+    }
+    await waitFor(`every Pod of ${name} to be ready`, 120_000, kind === 'Deployment' ? deployed : onEveryNode)
+  }
+
+  /** `make exec NODE=… CMD='…'`. Returns its output; throws Error with its standard error if it fails. */
+  async onNode(node: string, script: string): Promise<string> {
+    const { exitCode, stdout, stderr } = await runOnNode(this.cluster, node, `${PATH}\n${script}`, { noted: true })
+    if (exitCode !== 0) throw new Error(`"${script}" ended with ${exitCode} on ${node}: ${stderr.trim()}`)
+    return stdout
+  }
+
+  /** Runs `onNode` on every node. */
+  async onEveryNode(script: string): Promise<void> {
+    await Promise.all((await this.cluster.nodes()).map((node) => this.onNode(node, script)))
   }
 
   /** `kubectl exec NAME -- …`. Throws Error with the command's output when it failed. */
   async inPod(name: string, script: string): Promise<string> {
     const live = new LiveCluster(this.cluster, this.client, { keepMoments: false })
-    const { exitCode, stdout, stderr } = await live.inPod({ namespace: 'default', name }, script)
+    const { exitCode, stdout, stderr } = await live.inPod({ namespace, name }, script)
     if (exitCode !== 0) throw new Error(`"${script}" ended with ${exitCode} in Pod ${name}: ${stderr.trim()}`)
     return stdout
   }
 
-  /** `kubectl wait --for=condition=Ready pod/NAME` */
-  async podReady(name: string): Promise<void> {
-    await waitFor(`Pod ${name} to be ready`, 120_000, async () => {
-      const { status } = await this.client.core.readNamespacedPod({ namespace: 'default', name })
-      return status?.conditions?.some((condition) => condition.type === 'Ready' && condition.status === 'True')
+  /** `kubectl get pods -l app=…`, without those that terminate, which can take 30 s. */
+  async pods(app: string): Promise<V1Pod[]> {
+    const { items } = await this.client.core.listNamespacedPod({ namespace, labelSelector: `app=${app}` })
+    return items.filter(({ metadata }) => !metadata?.deletionTimestamp)
+  }
+
+  /** `kubectl logs -l app=…`: the log of each Pod. */
+  async logs(app: string, container?: string): Promise<string[]> {
+    const names = (await this.pods(app)).map(({ metadata }) => metadata?.name ?? '')
+    const place = { namespace, ...(container !== undefined && { container }) }
+    return Promise.all(names.map((name) => this.client.core.readNamespacedPodLog({ ...place, name }).catch(() => '')))
+  }
+
+  /** `kubectl get nodes -o wide`: names and addresses, control plane first. */
+  async nodes(): Promise<{ name: string; address: string }[]> {
+    const [names, { items }] = await Promise.all([this.cluster.nodes(), this.client.core.listNode()])
+    return names.map((name) => {
+      const { status } = items.find(({ metadata }) => metadata?.name === name) ?? {}
+      return { name, address: status?.addresses?.find(({ type }) => type === 'InternalIP')?.address ?? '' }
     })
   }
+
+  /** `kubectl get service NAME` */
+  async service(name: string): Promise<V1ServiceSpec> {
+    return (await this.client.core.readNamespacedService({ namespace, name })).spec ?? {}
+  }
+
+  /**
+   * Deletes the kube-proxy of a node, as for a restart, and waits until the new Pod runs (or, for `in trouble`, has failed).
+   */
+  async replaceKubeProxyPod(node: string, wanted: 'running' | 'in trouble' = 'running'): Promise<void> {
+    const onNode = async () => (await listKubeProxyPods(this.client)).filter((pod) => pod.node === node)
+    const old = (await onNode()).map(({ pod }) => pod)
+    for (const name of old) await this.client.core.deleteNamespacedPod({ namespace: kubeProxy.namespace, name })
+    await waitFor(`a new kube-proxy on ${node}`, 60_000, async () => {
+      const started = (await onNode()).find(({ pod }) => !old.includes(pod))
+      return wanted === 'running'
+        ? started?.startedAt !== undefined && !started.trouble
+        : started?.trouble !== undefined
+    })
+  }
+
+  /** `kubectl wait --for=condition=Ready pod/NAME` */
+  async podReady(name: string): Promise<void> {
+    await waitFor(`Pod ${name} to be ready`, 120_000, async () =>
+      isReady(await this.client.core.readNamespacedPod({ namespace, name })),
+    )
+  }
 }
+
+const namespace = 'default'
+
+const typeOf = (kind: string) => ({
+  apiVersion: kind === 'Deployment' || kind === 'DaemonSet' ? 'apps/v1' : 'v1',
+  kind,
+})
+
+interface Patch {
+  metadata?: { labels?: Record<string, string | null>; annotations?: Record<string, string> }
+  spec?: object
+  data?: Record<string, string>
+}
+
+const isObserved = (metadata?: { generation?: number }, status?: { observedGeneration?: number }): boolean =>
+  (status?.observedGeneration ?? 0) >= (metadata?.generation ?? 0)
+
+/** True for a Pod whose containers pass their readiness probes. */
+export const isReady = ({ status }: V1Pod): boolean =>
+  status?.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True') ?? false
 
 /** The changes of a command that plays or resets labs or starts incidents, for the consent question. */
 export const labChange = (purpose: string) =>
   `${purpose}, which creates, changes and deletes objects of these labs in namespace "default" (those with the label ${ownSelector}), kube-proxy's ConfigMap, DaemonSet and Pods, and labels, rules, sets, packages and kernel modules of the nodes,`
-
-/** One step of a reference solution. */
-export interface SolutionStep {
-  /** The learner's commands; each line is in the lab's README. Empty for a step that only reads. */
-  commands: string[]
-  play?(bench: LabBench): Promise<void>
-  /** It does not affect the steps before it, so all of them are judged on one snapshot, taken after the last. */
-  independent?: true
-  /** The cleanup after the step has passed. */
-  cleanup?: { commands: string[]; play(bench: LabBench): Promise<void> }
-}
-
-/** A lab's solution.ts: every step by its id, and the reset. */
-export interface LabSolution {
-  steps: Record<string, SolutionStep>
-  /** Comments of the rules that learners add to nodes in the lab: leaving it deletes these rules. */
-  comments?: readonly string[]
-  /** Removes other leftovers of the lab on machines and in the cluster that would disturb another lab. */
-  leave?(bench: LabBench): Promise<void>
-  /** Resets the lab to its starting state from any state; idempotent. */
-  reset(bench: LabBench): Promise<void>
-}
-
-/** Loads `labs/NN-name/solution.ts`. */
-export async function loadSolution(folder: string): Promise<LabSolution> {
-  const module: { solution: LabSolution } = await import(`../labs/${folder}/solution.ts`)
-  return module.solution
-}
 
 interface ManifestObject {
   apiVersion: string
@@ -210,6 +310,6 @@ interface ManifestObject {
 function readManifest(file: string): ManifestObject[] {
   return parseAllDocuments(readFileSync(join(projectRoot, file), 'utf8')).map((document) => {
     const object: ManifestObject = document.toJS()
-    return { ...object, metadata: { ...object.metadata, namespace: 'default' } }
+    return { ...object, metadata: { ...object.metadata, namespace } }
   })
 }

@@ -12,7 +12,8 @@ import { listLabs } from '../grading/lab-folders.ts'
 import { NOTES_NAMESPACE, notesName } from '../grading/lab-notes.ts'
 import { openCluster } from '../grading/source.ts'
 import { projectRoot } from '../host/layout.ts'
-import { type LabBench, loadSolution } from './lab-bench.ts'
+import type { LabBench } from './lab-bench.ts'
+import { loadSolution } from './lab-solution.ts'
 
 /**
  * Deletes every rule whose comment matches $1, in all chains of both families; iptables-save prints quotes around a comment

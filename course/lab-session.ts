@@ -17,9 +17,10 @@ import { personalise, type Variant } from '../grading/variant.ts'
 import { plainText } from '../host/plain-text.ts'
 import type { Progress } from '../host/progress.ts'
 import { rememberHint, shownHints } from './hint-memory.ts'
-import { LabBench, type LabSolution, loadSolution } from './lab-bench.ts'
+import { LabBench } from './lab-bench.ts'
 import { type GuideLab, type GuideNote, idOf, type LabProgress } from './lab-progress.ts'
 import { resetLab } from './lab-reset.ts'
+import { type LabSolution, loadSolution } from './lab-solution.ts'
 import { readLabText } from './lab-text.ts'
 import { playSteps } from './play-lab.ts'
 
@@ -168,7 +169,7 @@ export class LabSession {
   }
 
   /**
-   * Keeps in the cluster where the learner is (`begun`: at a step or behind the last one). One write after the other; a cluster
+   * Keeps in the cluster where the learner is (`begun`: at a step or after the last one). One write after the other; a cluster
    * that is gone keeps nothing.
    */
   save(progress: LabProgress, begun: boolean): void {

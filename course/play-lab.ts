@@ -14,8 +14,9 @@ import { openCluster } from '../grading/source.ts'
 import { personalise } from '../grading/variant.ts'
 import type { Progress } from '../host/progress.ts'
 import { DeadlineError, waitFor } from '../host/wait.ts'
-import { LabBench, type LabSolution, loadSolution, type SolutionStep } from './lab-bench.ts'
+import { LabBench } from './lab-bench.ts'
 import { resetLab } from './lab-reset.ts'
+import { type LabSolution, loadSolution, type SolutionStep } from './lab-solution.ts'
 import { programmed } from './programmed.ts'
 
 /**

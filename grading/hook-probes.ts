@@ -1,19 +1,32 @@
-import type { Rule, Ruleset } from '../dataplane/iptables-save.ts'
+import { parseIptablesSave, type Rule, type Ruleset } from '../dataplane/iptables-save.ts'
 import { commentOf, targetOf } from '../dataplane/rule.ts'
+import { HOOKS, type Hook } from '../dataplane/trace/step.ts'
 import { onNode } from './difference-report.ts'
 import { expectNone } from './failure.ts'
+import type { LiveCluster } from './live-cluster.ts'
 import { type NodeView, stateOf } from './snapshot.ts'
-
-/** Netfilter's hooks by the names of their chains. Only the table mangle has a chain on all five. */
-export const HOOKS = ['PREROUTING', 'INPUT', 'FORWARD', 'OUTPUT', 'POSTROUTING'] as const
-export type Hook = (typeof HOOKS)[number]
 
 /** Packets that the probe of each hook has counted; a hook without a probe is omitted. */
 export type HookCounts = Partial<Record<Hook, number>>
 
 export const LOOK_AT_PROBES = 'iptables -t mangle -nvL'
 
-/** A learner's probes: rules without a target in the table mangle, one in each hook, that count new connections to a port. */
+/** The packets that the probes have counted between two readings: `PREROUTING 1, INPUT 1`; `none` if no counter grew. */
+export function countedBetween(before: HookCounts, after: HookCounts): string {
+  const counted = HOOKS.flatMap((hook) => {
+    const packets = (after[hook] ?? 0) - (before[hook] ?? 0)
+    return packets === 0 ? [] : [`${hook} ${packets}`]
+  })
+  return counted.join(', ') || 'none'
+}
+
+/** One packet through these hooks, as `countedBetween` writes it. */
+export const onePacket = (...hooks: Hook[]): string => hooks.map((hook) => `${hook} 1`).join(', ')
+
+/**
+ * A learner's probes: rules without a target that count new connections to a port, one in each hook, in the table mangle, the
+ * only one with a chain in every hook.
+ */
 export class HookProbes {
   readonly #comment: string
   readonly #port: number
@@ -34,6 +47,12 @@ export class HookProbes {
     const counts: HookCounts = {}
     for (const [hook, { packets }] of this.#rulesIn(ruleset)) counts[hook] = packets ?? 0
     return counts
+  }
+
+  /** The counters of the probes of one address family on a node of a running cluster. */
+  async readOn(live: LiveCluster, node: string, command: 'iptables' | 'ip6tables' = 'iptables'): Promise<HookCounts> {
+    const { stdout } = await live.onNode(node, `${command}-save -c -t mangle`)
+    return this.countsIn(parseIptablesSave(stdout))
   }
 
   /** A probe is in each of the five hooks, and all match the same packets. Returns their counters. */

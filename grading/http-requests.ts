@@ -1,4 +1,3 @@
-import { HTTP_GET } from '../cluster/http-get.ts'
 import { shellWord } from '../host/shell-word.ts'
 
 /** Requests over HTTP to one address, one after the other. */
@@ -141,12 +140,6 @@ export function httpRequests(requests: readonly HttpRequests[]): string {
 else ${requests.map(asCurl).join('\n')}
 wait; fi`
 }
-
-/**
- * Shell text for a node: one request over HTTP to an IPv4 address, exit code 0 when it is answered with a status below 400.
- */
-export const httpRequest = (address: string, port: number): string =>
-  `${HTTP_GET}\nhttp_get ${shellWord(address)} ${port} / 3 >/dev/null`
 
 /** Reads the results of requests from an output, in the order in which they ended; other lines are ignored. */
 export function readReplies(stdout: string): HttpReply[] {

@@ -13,7 +13,7 @@ import {
 } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { oneAtATime } from './one-at-a-time.ts'
-import type { Progress } from './progress.ts'
+import { type Progress, silent } from './progress.ts'
 
 /** A file or folder of the cache that is created once. A manifest of all its files next to it is used to detect damage. */
 export interface Artifact {
@@ -37,8 +37,6 @@ interface Manifest {
 }
 
 const manifestOf = (path: string) => `${path}.manifest`
-
-const silent: Progress = { start() {}, end() {}, note() {} }
 
 /**
  * Resolves to the path of an intact artifact, which is recreated if it is missing, damaged or made from other parts. If

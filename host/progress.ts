@@ -11,6 +11,22 @@ export interface Progress {
   note(line: string): void
 }
 
+/** Shows nothing. */
+export const silent: Progress = { start() {}, end() {}, note() {} }
+
+/** Does work and shows it: a line that begins, and ends with success, or with failure if the work throws. Resolves to its result. */
+export async function withProgress<T>(progress: Progress, what: string, work: () => Promise<T>): Promise<T> {
+  progress.start(what)
+  try {
+    const result = await work()
+    progress.end(true)
+    return result
+  } catch (error) {
+    progress.end(false)
+    throw error
+  }
+}
+
 /** A terminal is updated each second; a log gets a line only for long work. */
 const liveTickMs = 1000
 const logTickMs = 15_000

@@ -1,7 +1,8 @@
 // Plays the reference solution:  solve.ts 2 [--step ID]
 import { parseArgs } from 'node:util'
 import { runningCluster } from '../cluster/select.ts'
-import { LabBench, loadSolution } from '../course/lab-bench.ts'
+import { LabBench } from '../course/lab-bench.ts'
+import { loadSolution } from '../course/lab-solution.ts'
 import { playSteps } from '../course/play-lab.ts'
 import { loadSpec } from '../grading/grader.ts'
 import { judgeRound } from '../grading/judge.ts'

@@ -5,16 +5,8 @@ import type { Truth } from '../../grading/question.ts'
 import type { NodeView } from '../../grading/snapshot.ts'
 import { webService } from '../../grading/web-service.ts'
 
-const ASK = 'curl -s localhost:10249/proxyMode'
-
-/** The answer of every node's kube-proxy to /proxyMode. */
-export function modeAnswer({ nodes }: CheckContext): Truth {
-  mustRunIptables(nodes)
-  return { accepts: ['iptables'], inspect: onNode(nodes.at(-1)?.name ?? '', ASK) }
-}
-
-/** Fails on the first node whose kube-proxy does not run in this lab's mode. */
-export function mustRunIptables(nodes: readonly NodeView[]): void {
+/** Fails on the first node whose kube-proxy does not run in iptables mode. */
+export function expectIptablesMode({ nodes }: Pick<CheckContext, 'nodes'>): void {
   expectNodes(nodes).runMode('iptables', {
     expected: 'kube-proxy in iptables mode, which this lab is about',
     hint: 'Bring iptables mode back, and remove what the other one left:',
@@ -22,11 +14,24 @@ export function mustRunIptables(nodes: readonly NodeView[]): void {
   })
 }
 
+/** A check, or the truth of a question, for nodes in iptables mode. */
+export const inIptablesMode =
+  <Result>(check: (context: CheckContext) => Result) =>
+  (context: CheckContext): Result => {
+    expectIptablesMode(context)
+    return check(context)
+  }
+
+/** The answer of every node's kube-proxy to /proxyMode. */
+export const modeAnswer = ({ nodes }: CheckContext): Truth => ({
+  accepts: ['iptables'],
+  inspect: onNode(nodes.at(-1)?.name ?? '', 'curl -s localhost:10249/proxyMode'),
+})
+
 /** With the lab's Services, kube-proxy's state on every node is exactly what the API objects require. */
 export function everythingAsPredicted({ nodes, snapshot }: CheckContext): void {
-  mustRunIptables(nodes)
   webService(snapshot)
-  nothingGoesBefore(nodes)
+  expectJumpsFirst(nodes)
   expectNodes(nodes)
     .everything('iptables-save')
     .equalPrediction(
@@ -36,11 +41,8 @@ export function everythingAsPredicted({ nodes, snapshot }: CheckContext): void {
 }
 
 /** No foreign rule handles packets in the three built-in chains before kube-proxy's own rules. */
-export function nothingGoesBefore(nodes: readonly NodeView[]): void {
+export function expectJumpsFirst(nodes: readonly NodeView[]): void {
   expectNodes(nodes).chain('nat PREROUTING').jumpsFirstTo('KUBE-SERVICES')
   expectNodes(nodes).chain('nat OUTPUT').jumpsFirstTo('KUBE-SERVICES')
   expectNodes(nodes).chain('nat POSTROUTING').jumpsFirstTo('KUBE-POSTROUTING')
 }
-
-/** The Pod that the learner of this lab sends from. */
-export const CLIENT_MANIFEST = 'labs/01-iptables/manifests/client.yaml'

@@ -1,42 +1,18 @@
-import { parseIptablesSave } from '../../dataplane/iptables-save.ts'
+import { HOOKS } from '../../dataplane/trace/step.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { expectOnNode, onNode } from '../../grading/difference-report.ts'
 import { expectFound } from '../../grading/expect-object.ts'
 import { expectWithin } from '../../grading/expect-traffic.ts'
 import { expectThat, Trouble } from '../../grading/failure.ts'
-import { HOOKS, type Hook, type HookCounts, HookProbes, LOOK_AT_PROBES } from '../../grading/hook-probes.ts'
+import { countedBetween, type HookCounts, HookProbes, LOOK_AT_PROBES, onePacket } from '../../grading/hook-probes.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import { type NodeView, nodeAddressOf, type Snapshot, stateOf } from '../../grading/snapshot.ts'
-import { CLIENT, clientPod } from '../02-ipvs/web-requests.ts'
-import { CLIENT_MANIFEST } from './iptables-mode.ts'
+import { CLIENT, clientPod } from '../web-client.ts'
 
 /** Port of kube-proxy's health check: the only listener on every node without other clients. */
 const PROBE_PORT = 10256
 /** The learner's probes of this lab. */
 const probes = new HookProbes('probe', PROBE_PORT)
-
-/** Shell text that prints the counters of the probes of one address family. */
-const readProbes = (command: 'iptables' | 'ip6tables' = 'iptables') =>
-  `echo '#probes'; ${command}-save -c -t mangle; echo '#end'`
-
-/** The readings in a script's output, in order. */
-function parseProbes(stdout: string): HookCounts[] {
-  return [...stdout.matchAll(/^#probes\n([\s\S]*?)^#end$/gm)].map(([, text = '']) =>
-    probes.countsIn(parseIptablesSave(text)),
-  )
-}
-
-/** The growth of each probe's counter between two readings: `PREROUTING 1, INPUT 1`; `none` if no counter grew. */
-function movedBetween(before: HookCounts, after: HookCounts): string {
-  const moved = HOOKS.flatMap((hook) => {
-    const packets = (after[hook] ?? 0) - (before[hook] ?? 0)
-    return packets === 0 ? [] : [`${hook} ${packets}`]
-  })
-  return moved.length > 0 ? moved.join(', ') : 'none'
-}
-
-/** The hooks of one packet, as `movedBetween` writes them. */
-const once = (...hooks: Hook[]) => hooks.map((hook) => `${hook} 1`).join(', ')
 
 /** The node with the learner's probes, and their counters; if there are several, the one with the most probes. */
 function probedNode(nodes: readonly NodeView[]): { node: NodeView; counts: HookCounts } | undefined {
@@ -79,10 +55,10 @@ const ATTEMPTS = 3
  */
 export async function threePathsCounted(context: CheckContext): Promise<void> {
   const { node, counts } = probesInFiveHooks(context)
-  mustAddUp(node, counts)
+  expectSums(node, counts)
   const { live, snapshot } = context
   if (!live) return
-  const client = clientPod(context, CLIENT_MANIFEST)
+  const client = clientPod(context, '01-iptables')
   expectThat(client.node === node.name, {
     node: node.name,
     inspect: 'kubectl get pod client -o wide',
@@ -91,20 +67,20 @@ export async function threePathsCounted(context: CheckContext): Promise<void> {
     hint: `Put the probes on ${client.node} and delete them from ${node.name}.`,
   })
   const other = neighbourOf(node, snapshot)
-  await mustMove(live, node.name, {
+  await expectPathCounted(live, node.name, {
     packet: `from ${other.name} to a process of ${node.name}`,
-    hooks: once('PREROUTING', 'INPUT'),
-    send: () => live.onNode(other.name, knock(nodeAddressOf(snapshot, node.name))),
+    counted: onePacket('PREROUTING', 'INPUT'),
+    send: () => live.onNode(other.name, requestHealth(nodeAddressOf(snapshot, node.name))),
   })
-  await mustMove(live, node.name, {
+  await expectPathCounted(live, node.name, {
     packet: `from the Pod client to ${other.name}`,
-    hooks: once('PREROUTING', 'FORWARD', 'POSTROUTING'),
-    send: () => live.inPod(CLIENT, knock(nodeAddressOf(snapshot, other.name))),
+    counted: onePacket('PREROUTING', 'FORWARD', 'POSTROUTING'),
+    send: () => live.inPod(CLIENT, requestHealth(nodeAddressOf(snapshot, other.name))),
   })
-  await mustMove(live, node.name, {
+  await expectPathCounted(live, node.name, {
     packet: `from a process of ${node.name} to ${other.name}`,
-    hooks: once('OUTPUT', 'POSTROUTING'),
-    send: () => live.onNode(node.name, knock(nodeAddressOf(snapshot, other.name))),
+    counted: onePacket('OUTPUT', 'POSTROUTING'),
+    send: () => live.onNode(node.name, requestHealth(nodeAddressOf(snapshot, other.name))),
   })
 }
 
@@ -116,10 +92,11 @@ function neighbourOf(node: NodeView, { nodes }: Snapshot): NodeView {
 }
 
 /** Shell text: one connection to the health check of kube-proxy, which is one SYN. */
-const knock = (address: string) => `curl -s -o /dev/null --max-time 3 http://${address}:${PROBE_PORT}/healthz`
+const requestHealth = (address: string) =>
+  `curl -g -s -o /dev/null --max-time 3 http://${address}:${PROBE_PORT}/healthz`
 
 /** Each packet that entered was delivered or forwarded, each that left came from a process or was forwarded. */
-function mustAddUp({ name }: NodeView, counts: HookCounts): void {
+function expectSums({ name }: NodeView, counts: HookCounts): void {
   const { PREROUTING = 0, INPUT = 0, FORWARD = 0, OUTPUT = 0, POSTROUTING = 0 } = counts
   const silent = Object.entries(counts).find(([, packets]) => packets === 0)?.[0]
   const inspect = onNode(name, LOOK_AT_PROBES)
@@ -140,28 +117,26 @@ function mustAddUp({ name }: NodeView, counts: HookCounts): void {
 
 interface PacketRun {
   packet: string
-  hooks: string
+  counted: string
   send: () => Promise<{ exitCode: number }>
 }
 
-async function mustMove(live: LiveCluster, node: string, { packet, hooks, send }: PacketRun): Promise<void> {
+/** One packet increases exactly the counters on its path. */
+async function expectPathCounted(live: LiveCluster, node: string, { packet, counted, send }: PacketRun): Promise<void> {
   const measure = async () => {
-    const [before] = parseProbes((await live.onNode(node, readProbes())).stdout)
+    const before = await probes.readOn(live, node)
     const { exitCode } = await send()
-    const [after] = parseProbes((await live.onNode(node, readProbes())).stdout)
-    if (!before || !after) throw new Trouble(`the counters of ${node} could not be read`)
-    const moved = movedBetween(before, after)
+    const actual = countedBetween(before, await probes.readOn(live, node))
     // Other traffic can only disturb counters; an unanswered packet will not be answered on a retry.
-    if (exitCode !== 0) return { actual: `${moved}, and there was no answer`, isFinal: true }
-    return moved === hooks ? undefined : { actual: moved }
+    if (exitCode !== 0) return { actual: `${actual}, and there was no answer`, isFinal: true }
+    return actual === counted ? undefined : { actual }
   }
   const inspect = onNode(node, LOOK_AT_PROBES)
-  await expectWithin(ATTEMPTS, measure, { node, inspect, expected: `${hooks} for one packet ${packet}` })
+  await expectWithin(ATTEMPTS, measure, { node, inspect, expected: `${counted} for one packet ${packet}` })
 }
 
-const LOOPBACK = `http://[::1]:${PROBE_PORT}/`
 /** A packet from a node to itself leaves and enters; it is not forwarded. */
-const THERE_AND_BACK = once('PREROUTING', 'INPUT', 'OUTPUT', 'POSTROUTING')
+const THERE_AND_BACK = onePacket('PREROUTING', 'INPUT', 'OUTPUT', 'POSTROUTING')
 
 /**
  * ip6tables has separate probes in the same five hooks. An IPv4 packet increases none of them, and an IPv6 packet none of
@@ -170,37 +145,34 @@ const THERE_AND_BACK = once('PREROUTING', 'INPUT', 'OUTPUT', 'POSTROUTING')
 export async function familiesAreSeparate(context: CheckContext): Promise<void> {
   const { node } = probesInFiveHooks(context)
   const { live, snapshot } = context
+  const { name } = node
   if (!live) throw new Trouble('no cluster to send packets in')
-  const inspect = onNode(node.name, 'ip6tables -t mangle -nvL')
-  const readings = [readProbes(), readProbes('ip6tables')].join('\n')
-  const script = [
-    readings,
-    knock(nodeAddressOf(snapshot, neighbourOf(node, snapshot).name)),
-    readings,
-    `ip -6 -o addr show lo | grep -q ::1/ && { echo '#sent'; curl -g -s -o /dev/null --max-time 2 '${LOOPBACK}'; }`,
-    readings,
-  ].join('\n')
+  const inspect = onNode(name, 'ip6tables -t mangle -nvL')
+  const read = async () => [await probes.readOn(live, name), await probes.readOn(live, name, 'ip6tables')] as const
+  const [, six] = await read()
+  const bare = HOOKS.filter((hook) => six[hook] === undefined)
+  expectThat(bare.length === 0, {
+    node: name,
+    inspect,
+    expected: `a probe of ip6tables in each of ${HOOKS.join(', ')}`,
+    actual: `none in ${bare.join(', ')}`,
+    hint: 'The same five commands with ip6tables in place of iptables.',
+  })
+  const loopback = (await live.look(name, 'ip -6 -o addr show lo')).stdout.includes(' ::1/')
   const measure = async () => {
-    const { stdout } = await live.onNode(node.name, script)
-    const [four0, six0, four1, six1, four2, six2] = parseProbes(stdout)
-    if (!four0 || !six0 || !four1 || !six1 || !four2 || !six2)
-      throw new Trouble(`the counters of ${node.name} could not be read`)
-    const bare = HOOKS.filter((hook) => six0[hook] === undefined)
-    expectThat(bare.length === 0, {
-      node: node.name,
-      inspect,
-      expected: `a probe of ip6tables in each of ${HOOKS.join(', ')}`,
-      actual: `none in ${bare.join(', ')}`,
-      hint: 'The same five commands with ip6tables in place of iptables.',
-    })
-    const byFour = movedBetween(six0, six1)
-    const bySix = stdout.includes('#sent') ? movedBetween(six1, six2) : THERE_AND_BACK
-    const fourBySix = movedBetween(four1, four2)
+    const [, sixBefore] = await read()
+    await live.onNode(name, requestHealth(nodeAddressOf(snapshot, neighbourOf(node, snapshot).name)))
+    const [fourBetween, sixBetween] = await read()
+    if (loopback) await live.onNode(name, requestHealth('[::1]'))
+    const [fourAfter, sixAfter] = await read()
+    const byFour = countedBetween(sixBefore, sixBetween)
+    const bySix = loopback ? countedBetween(sixBetween, sixAfter) : THERE_AND_BACK
+    const fourBySix = countedBetween(fourBetween, fourAfter)
     if (byFour === 'none' && bySix === THERE_AND_BACK && fourBySix === 'none') return
     return {
       actual: `an IPv4 packet moved ${byFour} of ip6tables; an IPv6 packet moved ${bySix} of ip6tables and ${fourBySix} of iptables`,
     }
   }
   const expected = `ip6tables to count nothing for a packet of IPv4, and ${THERE_AND_BACK} for one to [::1]`
-  await expectWithin(ATTEMPTS, measure, { node: node.name, inspect, expected })
+  await expectWithin(ATTEMPTS, measure, { node: name, inspect, expected })
 }

@@ -1,21 +1,20 @@
 import { tracePacket } from '../../dataplane/trace.ts'
-import { hasCondition } from '../../grading/api-object.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { expectOnNode, onNode } from '../../grading/difference-report.ts'
 import { expectNode, expectNodes } from '../../grading/expect-node.ts'
-import { expectFound } from '../../grading/expect-object.ts'
-import { expectAnswered } from '../../grading/expect-traffic.ts'
-import { expectNone, expectThat } from '../../grading/failure.ts'
+import { expectFound, expectReadyPod } from '../../grading/expect-object.ts'
+import { expectThat } from '../../grading/failure.ts'
 import { httpRequests, readReplies } from '../../grading/http-requests.ts'
 import { tracedTo } from '../../grading/packet-trace.ts'
 import type { Truth } from '../../grading/question.ts'
 import { type NodeView, type Snapshot, stateOf } from '../../grading/snapshot.ts'
-import { clusterService, findService, WEB_NAMESPACE, type WebService, webService } from '../../grading/web-service.ts'
-import { CLIENT, clientPod, loggedRequests, newToken, separateRequests } from '../02-ipvs/web-requests.ts'
-import { CLIENT_MANIFEST, mustRunIptables } from './iptables-mode.ts'
+import { clusterService, WEB_NAMESPACE, type WebService, webService } from '../../grading/web-service.ts'
+import { CLIENT, clientPod, expectAnswers } from '../web-client.ts'
 import { webChain } from './web-chains.ts'
 
-const NOBODY = 'nobody'
+const MANIFEST = 'labs/01-iptables/manifests/three-services.yaml'
+/** The Service of the manifest that selects no Pod. */
+const EMPTY_SERVICE = 'nobody'
 /** curl's exit code for a refused connection; for a dropped one it is 28 (timeout). */
 const REFUSED = 7
 const LOOK = 'iptables -t filter -S KUBE-SERVICES'
@@ -23,8 +22,7 @@ const LOOK = 'iptables -t filter -S KUBE-SERVICES'
 /** A rule on every node rejects packets to a Service without endpoints, from a Pod and from the node itself. */
 export async function rejectsWithoutEndpoints(context: CheckContext): Promise<void> {
   const { nodes, snapshot, live } = context
-  mustRunIptables(nodes)
-  const { address, port } = nobody(snapshot)
+  const { address, port } = emptyService(snapshot)
   expectNodes(nodes)
     .chains('filter KUBE-SERVICES', 'filter FORWARD', 'filter OUTPUT')
     .equalPrediction('iptables', 'a rule with REJECT for each Service port that has no endpoint, and no other', {
@@ -32,45 +30,39 @@ export async function rejectsWithoutEndpoints(context: CheckContext): Promise<vo
     })
   for (const node of nodes) rejectRule(node, address)
   if (!live) return
-  const client = clientPod(context, CLIENT_MANIFEST)
+  const client = clientPod(context, '01-iptables')
   const request = httpRequests([{ address, port }])
   const typed = `curl -sS -o /dev/null --max-time 3 http://${address}:${port}/`
-  const answers = await Promise.all([
-    live.inPod(CLIENT, request).then(reply({ node: client.node, inspect: `kubectl exec client -- ${typed}` })),
-    ...nodes.map(({ name }) => live.onNode(name, request).then(reply({ node: name, inspect: onNode(name, typed) }))),
-  ])
-  const other = answers.find(({ code }) => code !== REFUSED)
-  expectNone(other, ({ node, inspect, status, error }) => ({
-    node,
-    inspect,
-    expected: 'a connection that is refused immediately (curl exits with 7)',
-    actual: status > 0 ? 'an answer' : error,
-  }))
-}
-
-/** The reply to the only request of a script, and where it was sent from. */
-const reply =
-  <T>(from: T) =>
-  ({ stdout, stderr }: { stdout: string; stderr: string }) => {
+  const senders = [
+    { node: client.node, inspect: `kubectl exec client -- ${typed}`, sent: live.inPod(CLIENT, request) },
+    ...nodes.map(({ name }) => ({ node: name, inspect: onNode(name, typed), sent: live.onNode(name, request) })),
+  ]
+  for (const { node, inspect, sent } of senders) {
+    const { stdout, stderr } = await sent
     const [{ code, status, error } = { code: -1, status: 0, error: stderr.trim() }] = readReplies(stdout)
-    return { ...from, code, status, error }
+    expectThat(code === REFUSED, {
+      node,
+      inspect,
+      expected: 'a connection that is refused immediately (curl exits with 7)',
+      actual: status > 0 ? 'an answer' : error,
+    })
   }
+}
 
 /** The --reject-with option of the rule for a Service without endpoints. */
 export function rejectedWith({ nodes, snapshot }: CheckContext): Truth {
-  mustRunIptables(nodes)
-  const { address } = nobody(snapshot)
+  const { address } = emptyService(snapshot)
   const [node] = nodes.slice(-1)
   const message = node && /--reject-with (\S+)/.exec(rejectRule(node, address))?.[1]
   return { accepts: message === undefined ? [] : [message], inspect: onNode(node?.name ?? '', LOOK) }
 }
 
 /** The learner's Service that selects no Pod. */
-function nobody(snapshot: Snapshot): { address: string; port: number } {
-  return clusterService(snapshot, NOBODY, {
-    inspect: `kubectl get service,endpointslices -l app=${NOBODY}`,
-    expected: `a Service ${NOBODY} with a ClusterIP, and no Pod behind it`,
-    hint: 'kubectl apply -f labs/01-iptables/manifests/three-services.yaml',
+function emptyService(snapshot: Snapshot): { address: string; port: number } {
+  return clusterService(snapshot, EMPTY_SERVICE, {
+    inspect: `kubectl get service,endpointslices -l app=${EMPTY_SERVICE}`,
+    expected: `a Service ${EMPTY_SERVICE} with a ClusterIP, and no Pod behind it`,
+    hint: `kubectl apply -f ${MANIFEST}`,
   })
 }
 
@@ -93,27 +85,15 @@ const ONE_IN_A_MILLION = 4.75
 /** By the rules of every node, each Pod has the same share; and of 100 real requests each Pod gets about the same number. */
 export async function sharesAreEven(context: CheckContext): Promise<void> {
   const { nodes, live, snapshot } = context
-  mustRunIptables(nodes)
   const service = webService(snapshot)
-  const client = clientPod(context, CLIENT_MANIFEST)
-  for (const node of nodes) mustBeFairByRules(node, client.address, service, webChain(snapshot))
+  const client = clientPod(context, '01-iptables')
+  for (const node of nodes) expectFairRules(node, client.address, service, webChain(snapshot))
   if (!live) return
-  const token = newToken()
-  const sent = await live.inPod(CLIENT, separateRequests(service, token, REQUESTS))
-  const replies = readReplies(sent.stdout)
-  const answers = replies.filter(({ status }) => status === 200).length
-  expectAnswered(
-    replies,
-    REQUESTS,
-    { snapshot, node: client.node, sender: { pod: client.address }, target: service },
-    {
-      inspect: `kubectl exec client -- curl -sS --max-time 5 ${service.address}:${service.port}`,
-      expected: `${REQUESTS} answers to ${REQUESTS} requests from the Pod client`,
-      actual: `${answers} answers ${sent.stderr.trim()}`.trim(),
-    },
+  const { logged } = await expectAnswers(context, live, client, service, REQUESTS)
+  const requests = await logged()
+  const counts = service.backends.map(
+    ({ address }) => requests.filter(({ backend }) => backend.address === address).length,
   )
-  const logged = await loggedRequests(live, service, token, REQUESTS)
-  const counts = service.backends.map(({ address }) => logged.filter(({ backend }) => backend === address).length)
   expectThat(isFair(counts), {
     node: client.node,
     inspect: 'kubectl logs -l app=web --prefix --tail=40',
@@ -134,7 +114,7 @@ function isFair(counts: readonly number[]): boolean {
   return distance <= freedom * (1 - spread + ONE_IN_A_MILLION * Math.sqrt(spread)) ** 3
 }
 
-function mustBeFairByRules(node: NodeView, source: string, service: WebService, chain: string): void {
+function expectFairRules(node: NodeView, source: string, service: WebService, chain: string): void {
   const { address, port, backends } = service
   const packet = { from: 'pod', source, destination: address, port, protocol: 'tcp' } as const
   const { outcomes } = tracePacket(stateOf(node), packet, { matchingOnly: true })
@@ -152,14 +132,13 @@ function mustBeFairByRules(node: NodeView, source: string, service: WebService, 
 }
 
 const MIRROR = 'mirror'
-const MANIFEST = 'labs/01-iptables/manifests/three-services.yaml'
 
 /**
  * Each endpoint chain marks packets from its own endpoint, and a Pod that reaches itself through its Service sees another
  * client address than its own.
  */
-export async function podReachesItself({ nodes, snapshot, live }: CheckContext): Promise<void> {
-  mustRunIptables(nodes)
+export async function podReachesItself(context: CheckContext): Promise<void> {
+  const { nodes, snapshot, live } = context
   const { address, node, service } = mirrorOf(snapshot)
   expectNodes(nodes).chain('nat POSTROUTING').jumpsFirstTo('KUBE-POSTROUTING')
   expectNodes(nodes)
@@ -172,28 +151,13 @@ export async function podReachesItself({ nodes, snapshot, live }: CheckContext):
       'iptables',
       'in each KUBE-SEP- chain a rule that marks packets from its own endpoint, before the DNAT',
     )
-  expectNode(snapshot.node(node)).packetReaches(
-    { pod: address },
-    service,
-    { backends: [address], masqueraded: true },
-    {
-      inspect: () => `make trace FROM=pod/${MIRROR} TO=svc/${MIRROR}:${service.port}`,
-      expected: `the packet of Pod ${MIRROR} at ${address}, itself, with its source replaced`,
-    },
-  )
+  expectNode(snapshot.node(node)).packetReaches({ pod: address }, service, { backends: [address], masqueraded: true })
   if (!live) return
-  const token = newToken()
-  const { stdout } = await live.inPod({ namespace: WEB_NAMESPACE, name: MIRROR }, separateRequests(service, token, 1))
-  expectAnswered(
-    readReplies(stdout),
-    1,
-    { snapshot, node, sender: { pod: address }, target: service },
-    {
-      inspect: `kubectl exec ${MIRROR} -- curl -sS --max-time 5 http://${service.address}:${service.port}`,
-      expected: `an answer of the Pod ${MIRROR} to itself`,
-    },
-  )
-  const itself = (await loggedRequests(live, service, token, 1)).find(({ client }) => client === address)
+  const pod = { name: MIRROR, address, node }
+  const { logged } = await expectAnswers(context, live, pod, service, 1, {
+    expected: `an answer of the Pod ${MIRROR} to itself`,
+  })
+  const itself = (await logged()).find(({ client }) => client === address)
   expectThat(!itself, {
     node,
     inspect: `kubectl logs ${MIRROR} --tail=1`,
@@ -204,21 +168,13 @@ export async function podReachesItself({ nodes, snapshot, live }: CheckContext):
 
 /** The Pod mirror and its Service, of which it is the only endpoint. */
 function mirrorOf(snapshot: Snapshot): { address: string; node: string; service: WebService } {
-  const pod = snapshot.find('Pod', WEB_NAMESPACE, MIRROR)
-  const address = pod?.status?.podIP
-  const node = pod?.spec?.nodeName
-  const service = findService(snapshot, MIRROR)
-  const clusterIP = service?.clusterIPs.find((ip) => !ip.includes(':'))
-  const port = service?.ports[0]?.port
-  expectThat(pod && hasCondition(pod, 'Ready') && address && node && clusterIP !== undefined && port !== undefined, {
+  const words = {
     inspect: `kubectl get pods,services -l app=${MIRROR} -o wide`,
     expected: `a Pod ${MIRROR} that is ready, and a Service ${MIRROR} in front of it`,
-    actual: pod && service ? 'they are not ready yet' : `no ${pod ? 'Service' : 'Pod'} of that name`,
     hint: `kubectl apply -f ${MANIFEST}`,
-  })
-  return {
-    address,
-    node,
-    service: { name: MIRROR, address: clusterIP, port, backends: [{ address, node, pod: MIRROR }] },
   }
+  const { address, node } = expectReadyPod(snapshot.find('Pod', WEB_NAMESPACE, MIRROR), MIRROR, words)
+  const service = clusterService(snapshot, MIRROR, words)
+  const backends = [{ address, node, pod: MIRROR }]
+  return { address, node, service: { name: MIRROR, address: service.address, port: service.port, backends } }
 }

@@ -1,43 +1,29 @@
-import type { Rule } from '../../dataplane/iptables-save.ts'
-import { serviceHash } from '../../dataplane/kube-proxy/rule-text.ts'
-import type { NodeState } from '../../dataplane/node-state.ts'
 import type { Service } from '../../dataplane/objects.ts'
 import { targetOf } from '../../dataplane/rule.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { expectOnNode, onNode } from '../../grading/difference-report.ts'
-import { evaluate } from '../../grading/evaluate.ts'
 import { expectNodes } from '../../grading/expect-node.ts'
 import { expectThat } from '../../grading/failure.ts'
 import type { Truth } from '../../grading/question.ts'
-import { type NodeView, type Snapshot, stateOf } from '../../grading/snapshot.ts'
+import { type Snapshot, stateOf } from '../../grading/snapshot.ts'
 import { personalise, variantIn } from '../../grading/variant.ts'
 import { clusterService, findService, webService } from '../../grading/web-service.ts'
-import { mustRunIptables } from './iptables-mode.ts'
+import { expectIptablesMode } from './iptables-mode.ts'
+import { chainHashes, expectServiceChains } from './service-chains.ts'
 
 /** `KUBE-SVC-…` of each port of a Service, in the order of its ports. */
-function serviceChains({ namespace, name, ports }: Service): string[] {
-  return ports.map((port) => {
-    const portName = port.name ? `${namespace}/${name}:${port.name}` : `${namespace}/${name}`
-    return `KUBE-SVC-${serviceHash(portName, port.protocol.toLowerCase())}`
-  })
+const serviceChains = (service: Service): string[] => chainHashes(service).map((hash) => `KUBE-SVC-${hash}`)
+
+/** The Service web, and the chain of its only port. */
+function webServiceAndChain(snapshot: Snapshot): { service: Service; chain: string } {
+  const { service } = clusterService(snapshot, webService(snapshot).name, { expected: 'the Service web' })
+  return { service, chain: serviceChains(service)[0] ?? '' }
 }
 
-/** The chain of web's only port. */
-export function webChain(snapshot: Snapshot): string {
-  const { name } = webService(snapshot)
-  const service = findService(snapshot, name)
-  return (service && serviceChains(service)[0]) ?? ''
-}
-
-/** The rules of a chain that jump to endpoint chains, in order. */
-function endpointRules(state: NodeState, chain: string): Rule[] {
-  const rules = state.iptables.get('nat')?.get(chain)?.rules ?? []
-  return rules.filter(({ spec }) => targetOf(spec)?.startsWith('KUBE-SEP-'))
-}
+export const webChain = (snapshot: Snapshot): string => webServiceAndChain(snapshot).chain
 
 /** A Service's chain is named after a hash of its namespace, name, port name and protocol: the same on every node. */
-export function nameOfWebChain({ nodes, snapshot }: CheckContext): Truth {
-  mustRunIptables(nodes)
+export function nameOfWebChain({ snapshot }: CheckContext): Truth {
   const chain = webChain(snapshot)
   const { name } = webService(snapshot)
   return {
@@ -51,37 +37,23 @@ export function nameOfWebChain({ nodes, snapshot }: CheckContext): Truth {
  * DNAT for each endpoint.
  */
 export function chainsLeadToPods({ nodes, snapshot }: CheckContext): void {
-  mustRunIptables(nodes)
-  const { backends } = webService(snapshot)
-  const chain = webChain(snapshot)
-  for (const hook of ['PREROUTING', 'OUTPUT']) expectNodes(nodes).chain(`nat ${hook}`).jumpsFirstTo('KUBE-SERVICES')
-  expectNodes(nodes)
-    .chainsWhere('nat', isOnPath(chain, nodes), `iptables -t nat -S KUBE-SERVICES; iptables -t nat -S ${chain}`)
-    .equalPrediction(
-      'iptables',
-      `an entry for the Service in KUBE-SERVICES, ${chain} behind it, and a KUBE-SEP- chain with a DNAT for each ready Pod`,
-    )
-  for (const node of nodes) {
-    const count = endpointRules(stateOf(node), chain).length
-    expectOnNode(node.name, `iptables -t nat -S ${chain}`, count === backends.length && count > 0, {
-      expected: `${backends.length} rules in ${chain} that lead to a KUBE-SEP- chain, one for each ready Pod`,
-      actual: `${count}`,
-    })
-  }
-}
-
-/** The chains on the packet's path: KUBE-SERVICES, web's chain, and the chains that it jumps to or must jump to. */
-function isOnPath(chain: string, nodes: readonly NodeView[]) {
-  const chains = new Set(['PREROUTING', 'OUTPUT', 'KUBE-SERVICES', chain])
-  for (const node of nodes)
-    for (const state of [stateOf(node), evaluate(node, 'iptables').expected])
-      for (const { spec } of endpointRules(state, chain)) chains.add(targetOf(spec) ?? '')
-  return (name: string) => chains.has(name)
+  const { service, chain } = webServiceAndChain(snapshot)
+  expectNodes(nodes).chain('nat PREROUTING').jumpsFirstTo('KUBE-SERVICES')
+  expectNodes(nodes).chain('nat OUTPUT').jumpsFirstTo('KUBE-SERVICES')
+  expectServiceChains(nodes, service, {
+    chains: ['nat PREROUTING', 'nat OUTPUT', 'nat KUBE-SERVICES'],
+    inspect: `iptables -t nat -S KUBE-SERVICES; iptables -t nat -S ${chain}`,
+    expected: `an entry for the Service in KUBE-SERVICES, ${chain} behind it, and a KUBE-SEP- chain with a DNAT for each ready Pod`,
+  })
+  expectThat(webService(snapshot).backends.length > 0, {
+    inspect: 'kubectl get endpointslices -l app=web',
+    expected: `a ready Pod for ${chain} to lead to`,
+    actual: 'none',
+  })
 }
 
 /** The probability in the second rule of web's chain: with n Pods, 1/(n-1). */
 export function probabilityOfSecondRule({ nodes, snapshot }: CheckContext): Truth {
-  mustRunIptables(nodes)
   const { backends } = webService(snapshot)
   const inspect = onNode(nodes.at(-1)?.name ?? '', `iptables -t nat -S ${webChain(snapshot)}`)
   // The last rule has no probability; with two Pods that is the second rule.
@@ -118,6 +90,7 @@ export function rulesFollowScaling(context: CheckContext): void {
     actual: `${backends.length}, as before`,
     hint: personalise('kubectl scale deployment web --replicas=5', variantIn(snapshot)),
   })
+  expectIptablesMode(context)
   chainsLeadToPods(context)
   notes.keep(SCALED, backends.length)
 }
@@ -127,7 +100,6 @@ const PORTS = 3
 
 /** A Service with three ports has three rules in KUBE-SERVICES of every node, and a chain for each. */
 export function portsCostEntries({ nodes, snapshot }: CheckContext): void {
-  mustRunIptables(nodes)
   const { service, address } = clusterService(snapshot, NAME, {
     ports: PORTS,
     expected: `a Service ${NAME} with a ClusterIP and ${PORTS} ports`,

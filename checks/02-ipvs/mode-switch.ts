@@ -6,11 +6,12 @@ import { onNode } from '../../grading/difference-report.ts'
 import { configOf, evaluate } from '../../grading/evaluate.ts'
 import { expectNode, expectNodes } from '../../grading/expect-node.ts'
 import { expectNone, expectThat, NotApplicable } from '../../grading/failure.ts'
-import { httpRequest } from '../../grading/http-requests.ts'
-import { traceLine } from '../../grading/packet-trace.ts'
 import { filesOf, modeOf, type NodeView, stateOf } from '../../grading/snapshot.ts'
+import { variantIn } from '../../grading/variant.ts'
+import { findService, webService } from '../../grading/web-service.ts'
+import { expectAnswers } from '../web-client.ts'
 
-const AGENTS_NOTE = 'agents-in-iptables-mode'
+const PODS_NOTE = 'agents-in-iptables-mode'
 const UNUSABLE = /can't use the IPVS proxier|IPVS proxier will not be used|ipvs not supported/i
 
 const isUidList = (value: unknown): value is string[] =>
@@ -20,22 +21,22 @@ const isUidList = (value: unknown): value is string[] =>
 export function keepKubeProxyPods({ snapshot, nodes, notes }: CheckContext): void {
   if (!nodes.every((node) => modeOf(node) === 'iptables')) return
   notes.keep(
-    AGENTS_NOTE,
+    PODS_NOTE,
     kubeProxyPods(snapshot.items).flatMap(({ metadata }) => metadata.uid ?? []),
   )
 }
 
 /** The ConfigMap has mode ipvs, and every node's kube-proxy is a new Pod and reports mode ipvs. */
 export function kubeProxiesRunIpvs({ snapshot, nodes, notes }: CheckContext): void {
-  const asked = snapshot.find('ConfigMap', 'kube-system', 'kube-proxy')
-  expectThat(!asked || configOf(snapshot).mode === 'ipvs', {
+  const configMap = snapshot.find('ConfigMap', 'kube-system', 'kube-proxy')
+  expectThat(!configMap || configOf(snapshot).mode === 'ipvs', {
     inspect: "kubectl -n kube-system get configmap kube-proxy -o yaml | grep 'mode:'",
     expected: 'mode: ipvs in the ConfigMap',
     actual: `mode: ${configOf(snapshot).mode ?? '"" (which means iptables)'}`,
     next: 'make ipvs',
   })
   for (const node of nodes) mustRunIpvs(node)
-  const before = new Set(notes.read(AGENTS_NOTE, isUidList))
+  const before = new Set(notes.read(PODS_NOTE, isUidList))
   const old = kubeProxyPods(snapshot.items).find(({ metadata }) => before.has(metadata.uid ?? ''))
   expectNone(old, ({ metadata, spec }) => ({
     ...(spec?.nodeName === undefined ? {} : { node: spec.nodeName }),
@@ -57,7 +58,7 @@ function mustRunIpvs(node: NodeView): void {
     node: node.name,
     inspect,
     expected: 'kube-proxy in ipvs mode',
-    actual: `its log says: ${line.trim()}`,
+    actual: `its log contains: ${line.trim()}`,
     why: 'Without the ip_vs modules kube-proxy up to 1.25 silently stays in iptables mode, and a later one exits repeatedly.',
     hint: 'The kernel of this machine lacks IPVS: load ip_vs, ip_vs_rr, ip_vs_wrr and ip_vs_sh, or use CLUSTER=embedded, whose kernel has them.',
     next: 'make doctor',
@@ -65,7 +66,7 @@ function mustRunIpvs(node: NodeView): void {
   expectNode(node).runMode('ipvs', {
     expected: 'ipvs as the answer of kube-proxy to /proxyMode',
     ...(runs !== undefined && {
-      hint: 'The ConfigMap says ipvs, but kube-proxy reads it only when it starts. Replace the Pods:',
+      hint: 'The ConfigMap contains ipvs, but kube-proxy reads it only when it starts. Replace the Pods:',
       next: RESTART,
     }),
   })
@@ -106,31 +107,22 @@ export function leftoversCounted({ nodes, notes, live }: CheckContext): void {
 const staleServiceChains = (node: NodeView) =>
   [...(stateOf(node).iptables.get('nat')?.keys() ?? [])].filter(isServiceChain).length
 
-/** No chain, rule or jump of iptables mode is left, the filter table is that of IPVS mode, and the Service answers. */
-export async function nothingLeft({ nodes, live }: CheckContext, service?: { address: string; port: number }) {
+/** No chain, rule or jump of iptables mode is left, the filter table is that of IPVS mode, and the Service web answers. */
+export async function nothingLeft(context: CheckContext): Promise<void> {
+  const { nodes, live, snapshot } = context
   expectNodes(nodes)
     .where(
       (_where, finding) => isAboutWholeTables(finding),
       'iptables-save | grep -E "KUBE-(SVC|SEP|EXTERNAL-SERVICES|NODEPORTS)"',
     )
     .equalPrediction('ipvs', 'only the chains and jumps that IPVS mode has itself')
-  if (!live || !service) return
-  const url = `http://${service.address}:${service.port}/`
-  const answers = await Promise.all(
-    nodes.map(async (node) => ({
-      node,
-      ...(await live.onNode(node.name, httpRequest(service.address, service.port))),
-    })),
-  )
-  const silent = answers.find(({ exitCode }) => exitCode !== 0)
-  expectNone(silent, ({ node, stderr }) => ({
-    node: node.name,
-    inspect: onNode(node.name, `curl -sS --max-time 3 ${url}`),
-    expected: 'an answer of the Service web',
-    actual: stderr.trim().split('\n')[0] || 'none',
-    differences: traceLine(node, 'node', service),
-    hint: 'The virtual server or the return path is broken: make check-2 shows which of the later steps fails.',
-  }))
+  if (!live || !findService(snapshot, variantIn(snapshot).name)) return
+  const service = webService(snapshot)
+  for (const { name } of nodes)
+    await expectAnswers(context, live, { node: name }, service, 1, {
+      expected: 'an answer of the Service web',
+      hint: 'The virtual server or the return path is broken: make check-2 shows which of the later steps fails.',
+    })
 }
 
 /** Stale or missing chains of nat, and all differences in the other tables. */

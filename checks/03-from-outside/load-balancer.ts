@@ -3,18 +3,19 @@ import type { CheckContext } from '../../grading/check-context.ts'
 import { expectNodes } from '../../grading/expect-node.ts'
 import { expectField, expectFound } from '../../grading/expect-object.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
-import type { NodeView, Snapshot } from '../../grading/snapshot.ts'
+import type { Snapshot } from '../../grading/snapshot.ts'
 import { webService } from '../../grading/web-service.ts'
 import { DeadlineError, waitFor } from '../../host/wait.ts'
-import { loadBalancerService, mustBeWrittenEverywhere } from './exposed-service.ts'
+import { expectServiceChains } from '../01-iptables/service-chains.ts'
+import { loadBalancerService } from './exposed-service.ts'
 import {
   addressesOutside,
-  askFromOutside,
-  asTyped,
   DROPPED_SECONDS,
   EXAMPLE_CLIENT,
   expectFromOutside,
-  type Request,
+  type OutsideRequest,
+  sendFromOutside,
+  typedCommand,
 } from './outside-requests.ts'
 
 /** How long a load balancer may take to notice a change: it sends health checks every few seconds. */
@@ -26,102 +27,89 @@ const REQUESTS = 16
  * answer.
  */
 export async function addressAnswers({ snapshot, nodes, live }: CheckContext): Promise<void> {
-  const exposed = loadBalancerService(snapshot)
-  const { name, address, port } = exposed
-  mustBeWrittenEverywhere(nodes, exposed, {
+  const { name, address, port, service } = loadBalancerService(snapshot)
+  expectServiceChains(nodes, service, {
     chains: ['nat KUBE-SERVICES'],
     inspect: `iptables -t nat -S KUBE-SERVICES | grep ${address}`,
     expected: `a rule for ${address} port ${port} that leads to the chains of ${name} for traffic from outside`,
   })
-  if (live) await mustAnswer(live, { address, port })
-  else mustReachByRules(snapshot, exposed)
+  if (live) return expectAllAnswered(live, { address, port })
+  const client = service.loadBalancerSourceRanges[0]?.split('/')[0] ?? EXAMPLE_CLIENT
+  nodesWithBackends(snapshot).packetFromOutsideReachesBackend(client, { address, port })
+}
+
+/** The nodes that have a ready Pod of web. */
+function nodesWithBackends(snapshot: Snapshot) {
+  const names = new Set(webService(snapshot).backends.map(({ node }) => node))
+  return expectNodes(snapshot.nodes.filter(({ name }) => names.has(name)))
 }
 
 /**
  * Waits until requests from outside are answered, enough for each node behind the load balancer; fails after the load
  * balancer's reaction time.
  */
-export async function mustAnswer(live: LiveCluster, request: Request): Promise<void> {
-  let statuses: readonly number[] = []
+export async function expectAllAnswered(live: LiveCluster, target: OutsideRequest): Promise<void> {
+  const request = { seconds: 2, ...target, times: REQUESTS }
+  let statuses: number[] = []
   try {
     await waitFor('answers', NOTICE_MS, async () => {
-      statuses = (await askFromOutside(live, [{ seconds: 2, times: REQUESTS, ...request }]))[0] ?? []
+      statuses = (await sendFromOutside(live, [request]))[0]?.statuses ?? []
       return statuses.length === REQUESTS && statuses.every((status) => status === 200)
     })
   } catch (error) {
     if (!(error instanceof DeadlineError)) throw error
-    expectFromOutside({ ...request, times: REQUESTS }, statuses, {
-      times: REQUESTS,
-      expected: `answers from ${request.address} to ${REQUESTS} requests of a client outside the cluster`,
-      hint: 'Does any node accept its traffic? Compare the endpoints, the policy and the allowed sources of the Service.',
-    })
+    expectFromOutside(
+      { request, statuses },
+      {
+        times: REQUESTS,
+        expected: `answers from ${request.address} to ${REQUESTS} requests of a client outside the cluster`,
+        hint: 'Does any node accept its traffic? Compare the endpoints, the policy and the allowed sources of the Service.',
+      },
+    )
   }
 }
 
-/** By the rules of every node with a backend, a packet from an allowed client reaches a backend. */
-function mustReachByRules(
-  snapshot: Snapshot,
-  { service, address, port }: ReturnType<typeof loadBalancerService>,
-): void {
-  const [range] = service.loadBalancerSourceRanges
-  const source = range?.split('/')[0] ?? EXAMPLE_CLIENT
-  expectNodes(nodesWithBackends(snapshot)).packetFromOutsideReachesBackend(source, { address, port })
-}
-
-/** The nodes that have a ready Pod of web. */
-function nodesWithBackends(snapshot: Snapshot): NodeView[] {
-  const names = new Set(webService(snapshot).backends.map(({ node }) => node))
-  return snapshot.nodes.filter(({ name }) => names.has(name))
-}
-
-type Balanced = ReturnType<typeof loadBalancerService>
-
-/** loadBalancerSourceRanges admits one client to the load balancer's address and drops another. */
+/**
+ * loadBalancerSourceRanges admits one client to the load balancer's address and drops another. On a capture: by the rules of
+ * every node with a backend, a packet from a range reaches one, and a packet from elsewhere does not.
+ */
 export async function rangesLetIn({ snapshot, nodes, live }: CheckContext): Promise<void> {
-  const exposed = loadBalancerService(snapshot)
-  const { name, address, port, service } = exposed
+  const { name, address, port, service } = loadBalancerService(snapshot)
   const ranges = service.loadBalancerSourceRanges
   expectField(`service ${name}`, 'loadBalancerSourceRanges', {
     holds: ranges.length > 0,
     expected: `loadBalancerSourceRanges on ${name} that name one of the two clients outside`,
     actual: 'none: every client is admitted',
   })
-  mustBeWrittenEverywhere(nodes, exposed, {
+  expectServiceChains(nodes, service, {
     chains: ['nat KUBE-SERVICES', 'filter KUBE-PROXY-FIREWALL'],
     inspect: 'iptables-save | grep -E "KUBE-FW|KUBE-PROXY-FIREWALL"',
     expected: `a chain that lets ${ranges.join(', ')} pass, and a DROP for all others`,
   })
-  if (!live) return mustChooseByRules(snapshot, exposed)
+  const target = { address, port }
+  const isAllowed = (client: string) => ranges.some((range) => contains(range, client))
+  if (!live) {
+    const expectation = nodesWithBackends(snapshot)
+    expectation.packetFromOutsideReachesBackend(ranges[0]?.split('/')[0] ?? '', target)
+    expectation.packetFromOutsideReachesBackend(EXAMPLE_CLIENT, target, { reaches: isAllowed(EXAMPLE_CLIENT) })
+    return
+  }
   const { own, other } = await addressesOutside(live)
-  const allowed = [own, other].find((client) => client !== undefined && isIn(ranges, client))
-  const refused = [own, other].find((client) => client !== undefined && !isIn(ranges, client))
-  const bothIn = refused === undefined && other !== undefined
-  const source = expectFound(bothIn ? undefined : allowed, {
-    inspect: asTyped({ address, port, ...(other === undefined ? {} : { source: other }) }),
+  const clients = other === undefined ? [own] : [own, other]
+  const allowed = clients.find(isAllowed)
+  const refused = clients.find((client) => !isAllowed(client))
+  const allAllowed = refused === undefined && other !== undefined
+  const source = expectFound(allAllowed ? undefined : allowed, {
+    inspect: typedCommand({ ...target, ...(other !== undefined && { source: other }) }),
     expected: `ranges that hold one of ${own} and ${other}, the addresses of the machine outside, and not the other`,
     actual: `${ranges.join(', ')} ${allowed === undefined ? 'holds none' : 'holds both'}`,
   })
-  await mustAnswer(live, { address, port, source })
+  await expectAllAnswered(live, { ...target, source })
   if (refused === undefined) return
-  const request = { address, port, source: refused, seconds: DROPPED_SECONDS }
-  const [statuses = []] = await askFromOutside(live, [request])
-  expectFromOutside(request, statuses, {
-    times: 0,
-    expected: `no answer to ${refused}, which is in none of the ranges`,
-  })
-}
-
-const isIn = (ranges: readonly string[], client: string) => ranges.some((range) => contains(range, client))
-
-/** By the rules of every node with a backend, a packet from a range reaches one, and a packet from elsewhere does not. */
-function mustChooseByRules(snapshot: Snapshot, { service, address, port }: Balanced): void {
-  const ranges = service.loadBalancerSourceRanges
-  const allowed = ranges[0]?.split('/')[0] ?? ''
-  const expectation = expectNodes(nodesWithBackends(snapshot))
-  expectation.packetFromOutsideReachesBackend(allowed, { address, port })
-  expectation.packetFromOutsideReachesBackend(
-    EXAMPLE_CLIENT,
-    { address, port },
-    { reaches: isIn(ranges, EXAMPLE_CLIENT) },
-  )
+  const request = { ...target, source: refused, seconds: DROPPED_SECONDS }
+  for (const answered of await sendFromOutside(live, [request]))
+    expectFromOutside(answered, {
+      times: 0,
+      expected: `no answer to ${refused}, which is in none of the ranges`,
+    })
 }

@@ -1,4 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises'
+import type { V1PodAffinityTerm, V1PodSpec } from '@kubernetes/client-node'
 import { z } from 'zod'
 import { matchesSelector } from '../../dataplane/label-selector.ts'
 import type { ApiObject } from '../../grading/api-object.ts'
@@ -6,13 +7,14 @@ import type { CheckContext } from '../../grading/check-context.ts'
 import { expectField, expectSpread } from '../../grading/expect-object.ts'
 import { expectThat, NotApplicable } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
+import type { Truth } from '../../grading/question.ts'
 import { shareBars } from '../../grading/share-bars.ts'
 import { objectsOf, type Snapshot } from '../../grading/snapshot.ts'
-import { WEB_NAMESPACE, type WebBackend, type WebService, webService } from '../../grading/web-service.ts'
+import { WEB_NAMESPACE, type WebBackend, webService } from '../../grading/web-service.ts'
 import { timeoutScale } from '../../host/wait.ts'
 import { localService } from './exposed-service.ts'
-import { mustAnswer } from './load-balancer.ts'
-import { askAndReadLogs, asTyped } from './outside-requests.ts'
+import { expectAllAnswered } from './load-balancer.ts'
+import { sendAndReadLogs, typedCommand } from './outside-requests.ts'
 
 /** The number of requests that one Pod answered. */
 const podShareSchema = z.object({ pod: z.string(), node: z.string(), requests: z.number().int().nonnegative() })
@@ -31,14 +33,11 @@ const EXCLUDED = 'node.kubernetes.io/exclude-from-external-load-balancers'
 const TOLERANCE = 5
 
 /** The number of web Pods on each node that the load balancer uses. */
-export function podsByNode(snapshot: Snapshot, { backends }: WebService): Map<string, number> {
-  const excluded = new Set(
-    objectsOf(snapshot)
-      .nodes.filter(({ labels }) => EXCLUDED in labels)
-      .map(({ name }) => name),
-  )
+function podsByNode(snapshot: Snapshot): Map<string, number> {
+  const excluded = objectsOf(snapshot).nodes.flatMap(({ name, labels }) => (EXCLUDED in labels ? name : []))
   const counts = new Map<string, number>()
-  for (const { node } of backends) if (!excluded.has(node)) counts.set(node, (counts.get(node) ?? 0) + 1)
+  for (const { node } of webService(snapshot).backends)
+    if (!excluded.includes(node)) counts.set(node, (counts.get(node) ?? 0) + 1)
   return counts
 }
 
@@ -46,33 +45,36 @@ export function podsByNode(snapshot: Snapshot, { backends }: WebService): Map<st
  * The part of all requests that a Pod on a node can expect under externalTrafficPolicy Local: the load balancer spreads over nodes,
  * each node over its own Pods.
  */
-export function expectedShare(pods: ReadonlyMap<string, number>, node: string): number {
+function expectedShare(pods: ReadonlyMap<string, number>, node: string): number {
   const neighbours = pods.get(node)
   return neighbours === undefined ? 0 : 1 / pods.size / neighbours
 }
 
 /** True when a count is likely for a share. */
-function isLikely(requests: number, total: number, share: number): boolean {
-  return Math.abs(requests - total * share) <= TOLERANCE * Math.sqrt(total * share * (1 - share))
-}
+const isLikely = (requests: number, total: number, share: number): boolean =>
+  Math.abs(requests - total * share) <= TOLERANCE * Math.sqrt(total * share * (1 - share))
 
 /** Some node has more Pods than another one. */
-export const isUneven = (counts: readonly number[]): boolean => Math.max(...counts) !== Math.min(...counts)
+const isUneven = (counts: readonly number[]): boolean => Math.max(...counts) !== Math.min(...counts)
 
 /** Counts the answers of each Pod, including Pods without any, grouped by node. */
-function countShares(backends: readonly WebBackend[], answered: readonly WebBackend[]): PodShare[] {
-  return backends
+const countShares = (backends: readonly WebBackend[], answered: readonly WebBackend[]): PodShare[] =>
+  backends
     .map(({ pod, node }) => ({ pod, node, requests: answered.filter((one) => one.pod === pod).length }))
     .sort((a, b) => (a.node === b.node ? b.requests - a.requests : a.node < b.node ? -1 : 1))
-}
 
 const totalOf = (shares: readonly PodShare[]): number => shares.reduce((sum, { requests }) => sum + requests, 0)
 
 /** `8 % to 51 %` */
 function spanOf(shares: readonly PodShare[]): string {
-  const total = totalOf(shares)
-  const parts = shares.map(({ requests }) => Math.round((requests / total) * 100))
+  const parts = shares.map(({ requests }) => Math.round((requests / totalOf(shares)) * 100))
   return `${Math.min(...parts)} % to ${Math.max(...parts)} %`
+}
+
+/** The bars of shares, under a title. */
+function drawShares(shares: readonly PodShare[], title: string): string[] {
+  const bars = shares.map(({ pod, node, requests }) => ({ labels: [pod, node], count: requests }))
+  return [`${totalOf(shares)} requests ${title}:`, ...shareBars(bars)]
 }
 
 const REQUESTS = 120
@@ -82,51 +84,35 @@ const ATTEMPTS = 3
 const BACK_MS = 20_000
 const GAP_MS = 500
 
-/** The result of one measurement. */
-interface MeasuredShares {
-  shares: PodShare[]
-  /** The bars as printed. */
-  lines: string[]
-}
-
-/** The bars of shares, under a title. */
-function drawShares(shares: readonly PodShare[], title: string): string[] {
-  const bars = shares.map(({ pod, node, requests }) => ({ labels: [pod, node], count: requests }))
-  return [`${totalOf(shares)} requests ${title}:`, ...shareBars(bars)]
-}
-
 /**
  * Measures the share of each Pod with real connections from outside to the load balancer's address, draws it, and fails
  * unless each matches the expectation for externalTrafficPolicy Local and the placement of the Pods.
  */
-async function measureShares(context: CheckContext, live: LiveCluster): Promise<MeasuredShares> {
-  const { snapshot, show } = context
+async function measureShares({ snapshot, show }: CheckContext, live: LiveCluster) {
   const { address, port, name } = localService(snapshot)
   const web = webService(snapshot)
-  const pods = podsByNode(snapshot, web)
-  await mustAnswer(live, { address, port })
-  const nodes = [...pods.keys()]
+  const pods = podsByNode(snapshot)
+  await expectAllAnswered(live, { address, port })
   const measure = async () => {
-    const { logged } = await askAndReadLogs(live, web, [{ address, port, times: REQUESTS }])
-    const backends = logged.map(({ backend }) => backend)
+    const answered = await sendAndReadLogs(live, web, [{ address, port, times: REQUESTS }])
+    const backends = answered.flatMap(({ logged }) => logged.map(({ backend }) => backend))
     return countShares(web.backends, backends)
   }
-  const oddOne = (shares: readonly PodShare[]) =>
+  const unlikely = (shares: readonly PodShare[]) =>
     shares.find(({ node, requests }) => !isLikely(requests, totalOf(shares), expectedShare(pods, node)))
-  const isGood = (shares: readonly PodShare[]) => totalOf(shares) === REQUESTS && !oddOne(shares)
-  const shares = await measureWithNodes(nodes, measure, isGood)
+  const isGood = (shares: readonly PodShare[]) => totalOf(shares) === REQUESTS && !unlikely(shares)
+  const shares = await measureWithNodes([...pods.keys()], measure, isGood)
   const total = totalOf(shares)
   const lines = drawShares(shares, `from outside to ${address}:${port}, by Pod`)
   show(lines)
-  const odd = oddOne(shares)
-  const wanted = odd && Math.round(expectedShare(pods, odd.node) * 100)
-  const said = odd
-    ? `${odd.pod} got ${odd.requests} of ${total}, not about ${wanted} %`
-    : `${total} of ${REQUESTS} were answered`
+  const wrong = unlikely(shares)
+  const wanted = wrong && Math.round(expectedShare(pods, wrong.node) * 100)
   expectThat(isGood(shares), {
-    inspect: asTyped({ address, port }),
+    inspect: typedCommand({ address, port }),
     expected: `${REQUESTS} requests to ${name} spread evenly over the nodes that have Pods, and on each over its Pods`,
-    actual: said,
+    actual: wrong
+      ? `${wrong.pod} got ${wrong.requests} of ${total}, not about ${wanted} %`
+      : `${total} of ${REQUESTS} were answered`,
   })
   return { shares, lines }
 }
@@ -155,28 +141,31 @@ export async function measureWithNodes(
 }
 
 const NOTE = 'uneven-shares'
-const LOOK = `kubectl -n ${WEB_NAMESPACE} get pods -l app=web -o wide`
+const LIST_PODS = `kubectl -n ${WEB_NAMESPACE} get pods -l app=web -o wide`
 /** The minimum factor between the shares of Pods with few and with many neighbours. */
 const CLEARLY = 1.15
 
-/** The shares that were measured while the Pods were unevenly spread. */
-const unevenShares = ({ notes }: CheckContext): PodShare[] | undefined => notes.read(NOTE, isShares)
-
-/** With uneven Pods under externalTrafficPolicy Local, a Pod's share depends on how many neighbours it has: measured, and kept. */
-export async function sharesAreUneven(context: CheckContext): Promise<void> {
-  const { snapshot, live, notes, show } = context
-  const known = live && unevenShares(context)
-  if (known) return show(drawShares(known, 'from outside, by Pod, when they were unevenly spread'))
+/** The Pods of web by node, on two nodes or more, on one of them more than on another. Not applicable for an earlier capture. */
+function unevenPods({ snapshot, live }: CheckContext): Map<string, number> {
   localService(snapshot)
-  const pods = podsByNode(snapshot, webService(snapshot))
+  const pods = podsByNode(snapshot)
   const spreadUnevenly = (counts: readonly number[]) => counts.length >= 2 && isUneven(counts)
   if (!live && !spreadUnevenly([...pods.values()]))
     throw new NotApplicable('the Pods were spread evenly when this capture was taken')
   expectSpread(pods, spreadUnevenly, {
-    inspect: LOOK,
+    inspect: LIST_PODS,
     expected: 'Pods of web on two nodes or more, on one of them more than on another',
     hint: 'To get there, let one node take no new Pods for a while: kubectl cordon it, scale web to 4 (or 6, where there are more than two already), kubectl uncordon it.',
   })
+  return pods
+}
+
+/** With uneven Pods under externalTrafficPolicy Local, a Pod's share depends on how many neighbours it has: measured, and kept. */
+export async function sharesAreUneven(context: CheckContext): Promise<void> {
+  const { live, notes, show } = context
+  const known = live && notes.read(NOTE, isShares)
+  if (known) return show(drawShares(known, 'from outside, by Pod, when they were unevenly spread'))
+  const pods = unevenPods(context)
   if (!live) return
   const { shares } = await measureShares(context, live)
   const perPod = [...pods].map(([node, count]) => ({
@@ -184,42 +173,30 @@ export async function sharesAreUneven(context: CheckContext): Promise<void> {
     mean: shares.filter((one) => one.node === node).reduce((sum, { requests }) => sum + requests, 0) / count,
   }))
   const lone = perPod.reduce((least, one) => (one.count < least.count ? one : least))
-  const crowded = perPod.reduce((most, one) => (one.count > most.count ? one : most))
-  expectThat(lone.mean >= crowded.mean * CLEARLY, {
-    inspect: LOOK,
+  const fullest = perPod.reduce((most, one) => (one.count > most.count ? one : most))
+  expectThat(lone.mean >= fullest.mean * CLEARLY, {
+    inspect: LIST_PODS,
     expected: 'a Pod with few neighbours that clearly gets more than one with many',
     actual: `from ${spanOf(shares)} of the requests for one Pod`,
   })
   notes.keep(NOTE, shares)
 }
 
+/** Question: the share of one Pod on the node with the most Pods, while they are unevenly spread. */
+export function shareOnFullestNode(context: CheckContext): Truth {
+  const pods = unevenPods(context)
+  const [fullest = ''] = [...pods].sort(([, a], [, b]) => b - a)[0] ?? []
+  const share = expectedShare(pods, fullest)
+  const percent = [0, 1, 2].map((digits) => `${(share * 100).toFixed(digits)}%`)
+  return { accepts: [`1/${Math.round(1 / share)}`, String(share), ...percent], inspect: LIST_PODS }
+}
+
 const HOSTNAME = 'kubernetes.io/hostname'
 const MANIFEST = 'labs/03-from-outside/manifests/anti-affinity.yaml'
 
-const expressions = z.array(
-  z.object({ key: z.string(), operator: z.string(), values: z.array(z.string()).default([]) }),
-)
-const term = z.looseObject({
-  topologyKey: z.string(),
-  labelSelector: z
-    .looseObject({
-      matchLabels: z.record(z.string(), z.string()).default({}),
-      matchExpressions: expressions.default([]),
-    })
-    .optional(),
-})
-const specSchema = z.looseObject({
-  affinity: z.looseObject({
-    podAntiAffinity: z.looseObject({
-      preferredDuringSchedulingIgnoredDuringExecution: z.array(z.looseObject({ podAffinityTerm: term })).default([]),
-      requiredDuringSchedulingIgnoredDuringExecution: z.array(term).default([]),
-    }),
-  }),
-})
-
 /** Every Pod of web has anti-affinity to the others, they are evenly spread, and each gets the same measured share. */
 export async function sharesAreEven(context: CheckContext): Promise<void> {
-  const { snapshot, live, show } = context
+  const { snapshot, live, notes, show } = context
   localService(snapshot)
   const web = webService(snapshot)
   for (const { pod } of web.backends) {
@@ -231,27 +208,24 @@ export async function sharesAreEven(context: CheckContext): Promise<void> {
       hint: `kubectl patch deployment ${web.name} --patch-file ${MANIFEST}`,
     })
   }
-  const pods = podsByNode(snapshot, web)
-  expectSpread(pods, (counts) => counts.length >= 2 && !isUneven(counts), {
-    inspect: `kubectl -n ${WEB_NAMESPACE} get pods -l app=web -o wide`,
+  expectSpread(podsByNode(snapshot), (counts) => counts.length >= 2 && !isUneven(counts), {
+    inspect: LIST_PODS,
     expected: 'as many Pods of web on one node as on another, on two nodes or more',
     why: 'The scheduler places a Pod once. A running Pod is never moved, not even when a node comes back.',
     hint: 'Is the number of replicas even, and does every node take new Pods (kubectl uncordon)? Then kubectl rollout restart places all of them again.',
   })
   if (!live) return
   const { shares, lines } = await measureShares(context, live)
-  const before = unevenShares(context)
+  const before = notes.read(NOTE, isShares)
   if (before) show([...lines, `One Pod's share went from ${spanOf(before)} before to ${spanOf(shares)} now.`])
 }
 
 /** True when a Pod has anti-affinity to Pods with its own labels. */
 function keepsAway({ spec, metadata: { labels = {} } }: ApiObject): boolean {
-  const read = specSchema.safeParse(spec)
-  if (!read.success) return false
-  const { podAntiAffinity: asked } = read.data.affinity
-  const terms = [
-    ...asked.requiredDuringSchedulingIgnoredDuringExecution,
-    ...asked.preferredDuringSchedulingIgnoredDuringExecution.map(({ podAffinityTerm }) => podAffinityTerm),
+  const rules = (spec as V1PodSpec | undefined)?.affinity?.podAntiAffinity
+  const terms: V1PodAffinityTerm[] = [
+    ...(rules?.requiredDuringSchedulingIgnoredDuringExecution ?? []),
+    ...(rules?.preferredDuringSchedulingIgnoredDuringExecution ?? []).map(({ podAffinityTerm }) => podAffinityTerm),
   ]
   return terms.some(
     ({ topologyKey, labelSelector }) => topologyKey === HOSTNAME && matchesSelector(labelSelector, labels),

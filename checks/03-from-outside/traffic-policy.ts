@@ -1,20 +1,26 @@
+import { targetOf } from '../../dataplane/rule.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { onNode } from '../../grading/difference-report.ts'
+import { evaluate } from '../../grading/evaluate.ts'
 import { expectNode, expectNodes } from '../../grading/expect-node.ts'
 import { expectField, expectFound } from '../../grading/expect-object.ts'
 import { expectLogged } from '../../grading/expect-traffic.ts'
-import { type NodeView, nodeAddressOf, stateOf } from '../../grading/snapshot.ts'
+import { NotApplicable } from '../../grading/failure.ts'
+import type { Truth } from '../../grading/question.ts'
+import { type NodeView, nodeAddressOf, objectsOf, stateOf } from '../../grading/snapshot.ts'
 import { webService } from '../../grading/web-service.ts'
-import { expectPolicy, localService, mustBeWrittenEverywhere, nodePortService } from './exposed-service.ts'
+import { OUTSIDE } from '../../host/outside.ts'
+import { expectServiceChains } from '../01-iptables/service-chains.ts'
+import { expectPolicy, localService, nodePortService } from './exposed-service.ts'
 import {
   addressesOutside,
-  askAndReadLogs,
-  askFromOutside,
   DROPPED_SECONDS,
   EXAMPLE_CLIENT,
   expectFromOutside,
-  type Request,
-  tracedFrom,
+  sendAndReadLogs,
+  sendFromOutside,
+  toEachNode,
+  tracedFromOutside,
 } from './outside-requests.ts'
 
 /** `--service-node-port-range` of the API server by default. */
@@ -26,8 +32,7 @@ const NODE_PORTS = 'KUBE-NODEPORTS'
  * with or without a local Pod.
  */
 export async function nodePortAnswersEverywhere({ snapshot, nodes, live }: CheckContext): Promise<void> {
-  const exposed = nodePortService(snapshot)
-  const { name, nodePort } = exposed
+  const { name, nodePort, service } = nodePortService(snapshot)
   expectField(`service ${name}`, 'nodePort', {
     holds: nodePort >= RANGE.first && nodePort <= RANGE.last,
     expected: `a node port from ${RANGE.first} to ${RANGE.last}`,
@@ -37,26 +42,32 @@ export async function nodePortAnswersEverywhere({ snapshot, nodes, live }: Check
   expectNodes(nodes).chain('nat KUBE-SERVICES').jumpsLastTo(NODE_PORTS, {
     why: 'Rules for a ClusterIP or a load balancer address must be before the one for "any address of this node".',
   })
-  mustBeWrittenEverywhere(nodes, exposed, {
+  expectServiceChains(nodes, service, {
     chains: ['nat KUBE-SERVICES', `nat ${NODE_PORTS}`],
     inspect: `iptables -t nat -S ${NODE_PORTS}`,
     expected: `a rule for port ${nodePort} in ${NODE_PORTS}, and the chains that it leads to`,
   })
-  const requests = nodes.map((node) => ({ node, address: nodeAddressOf(snapshot, node.name), port: nodePort }))
   const words = {
-    expected: `an answer on port ${nodePort} of every node, asked from outside the cluster`,
-    ...(exposed.policy === 'Local' && {
+    expected: `an answer on port ${nodePort} of every node to a client outside the cluster`,
+    ...(service.externalTrafficPolicy === 'Local' && {
       hint: `${name} has externalTrafficPolicy Local: this step needs it to be Cluster.`,
     }),
   }
-  if (!live) {
+  const requests = toEachNode(snapshot, nodePort)
+  if (live)
+    for (const answered of await sendFromOutside(live, requests)) expectFromOutside(answered, { times: 1, ...words })
+  else
     for (const { node, ...target } of requests)
       expectNode(node).packetFromOutsideReachesBackend(EXAMPLE_CLIENT, target, words)
-    return
-  }
-  const statuses = await askFromOutside(live, requests)
-  for (const [index, request] of requests.entries())
-    expectFromOutside(request, statuses[index] ?? [], { times: 1, ...words })
+}
+
+/** Question: where KUBE-NODEPORTS sends a packet for the node port: KUBE-EXT-… since 1.24, the Service's own chains before. */
+export function nodePortChain({ snapshot, nodes: [node] }: CheckContext): Truth {
+  const { nodePort } = nodePortService(snapshot)
+  const nat = node && evaluate(node, 'iptables').expected.iptables.get('nat')
+  const rules = (nat?.get(NODE_PORTS)?.rules ?? []).filter(({ spec }) => spec.includes(`--dport ${nodePort} `))
+  const targets = rules.flatMap(({ spec }) => targetOf(spec) ?? []).filter((target) => target !== 'KUBE-MARK-MASQ')
+  return { accepts: [...new Set(targets)], inspect: `make exec CMD='iptables -t nat -S ${NODE_PORTS}'` }
 }
 
 /** Requests to each node: enough that some go to a Pod on another node. */
@@ -67,119 +78,120 @@ const REQUESTS = 6
  * an address of the node that received the request.
  */
 export async function clientIsLost({ snapshot, nodes, live }: CheckContext): Promise<void> {
-  const exposed = nodePortService(snapshot)
-  expectPolicy(exposed, 'Cluster')
+  const { service, nodePort } = nodePortService(snapshot)
+  expectPolicy(service, 'Cluster')
   expectNodes(nodes).chain('nat POSTROUTING').jumpsFirstTo('KUBE-POSTROUTING')
-  mustBeWrittenEverywhere(nodes, exposed, {
+  expectServiceChains(nodes, service, {
     chains: ['nat KUBE-MARK-MASQ', 'nat KUBE-POSTROUTING', 'nat POSTROUTING'],
     inspect: 'iptables -t nat -S | grep -E "KUBE-EXT|KUBE-MARK-MASQ|KUBE-POSTROUTING"',
     expected: 'a mark for packets from outside, and a masquerade rule for the mark',
   })
   const web = webService(snapshot)
-  const asked = nodes.map((node) => {
-    return { node, address: nodeAddressOf(snapshot, node.name), port: exposed.nodePort, times: REQUESTS }
-  })
+  const requests = toEachNode(snapshot, nodePort).map((request) => ({ ...request, times: REQUESTS }))
   if (!live) {
     const backends = web.backends.map((backend) => backend.address).sort()
-    for (const { node, ...target } of asked)
-      expectNode(node).packetReaches(
-        { outside: EXAMPLE_CLIENT },
-        target,
-        { backends, masqueraded: true },
-        { inspect: (name) => onNode(name, 'iptables -t nat -S | grep -E "KUBE-EXT|KUBE-MARK-MASQ"') },
-      )
+    for (const { node, ...target } of requests)
+      expectNode(node).packetReaches({ outside: EXAMPLE_CLIENT }, target, { backends, masqueraded: true })
     return
   }
-  const { statuses, logged } = await askAndReadLogs(live, web, asked)
-  for (const [index, request] of asked.entries())
-    expectFromOutside(request, statuses[index] ?? [], {
-      times: REQUESTS,
-      expected: `${REQUESTS} answers to ${REQUESTS} requests from outside`,
-    })
-  expectLogged(
-    logged,
-    ({ index, client }) => asked[index] === undefined || ownAddresses(asked[index].node).includes(client),
-    ({ index, backend, client }) => ({
-      node: asked[index]?.node.name ?? '',
-      expected: `an address of ${asked[index]?.node.name} as the client in the log of ${backend.pod}`,
-      actual: `${client}, which is none`,
-      ...tracedFrom(asked[index]),
-    }),
+  const answered = await sendAndReadLogs(live, web, requests)
+  for (const one of answered)
+    expectFromOutside(one, { times: REQUESTS, expected: `${REQUESTS} answers to ${REQUESTS} requests from outside` })
+  for (const { request, logged } of answered) {
+    const { node } = request
+    expectLogged(
+      logged,
+      ({ client }) => addressesOf(node).includes(client),
+      ({ backend, client }) => ({
+        node: node.name,
+        expected: `an address of ${node.name} as the client in the log of ${backend.pod}`,
+        actual: `${client}, which is none`,
+        ...tracedFromOutside(request),
+      }),
+    )
+  }
+  const forwarded = answered.flatMap(({ request, logged }) =>
+    logged.filter(({ backend }) => backend.node !== request.node.name),
   )
-  expectFound(
-    logged.find(({ index, backend }) => asked[index]?.node.name !== backend.node),
-    {
-      inspect: 'kubectl logs -l app=web --prefix --tail=8',
-      expected: 'requests that a node passed on to a Pod on another one',
-      actual: `all ${logged.length} requests stayed on the node that received them`,
-    },
-  )
+  expectFound(forwarded[0], {
+    inspect: 'kubectl logs -l app=web --prefix --tail=8',
+    expected: 'requests that a node passed on to a Pod on another one',
+    actual: 'all requests stayed on the node that received them',
+  })
 }
 
-const ownAddresses = (node: NodeView) =>
+const addressesOf = (node: NodeView) =>
   stateOf(node).links.flatMap((link) => link.addresses.map(({ address }) => address))
 
-const TO_ONE_NODE = 4
-
-interface Asked extends Request {
-  node: NodeView
-  /** The backends on this node. */
-  local: string[]
+/**
+ * Question: the client that web logs for a request to a node without Pods: the node's own address, because the Pods are on other
+ * nodes.
+ */
+export function loggedClient({ snapshot, nodes }: CheckContext): Truth {
+  const { nodePort, service } = nodePortService(snapshot)
+  const taken = new Set(webService(snapshot).backends.map(({ node }) => node))
+  const free = nodes.filter(({ name }) => !taken.has(name))
+  const isControlPlane = ({ name }: NodeView) =>
+    objectsOf(snapshot).nodes.some(
+      (node) => node.name === name && 'node-role.kubernetes.io/control-plane' in node.labels,
+    )
+  const target = free.find(isControlPlane) ?? free[0]
+  if (!target || service.externalTrafficPolicy !== 'Cluster')
+    throw new NotApplicable('there is no node without Pods of web whose node port answers')
+  const address = nodeAddressOf(snapshot, target.name)
+  return { accepts: [address], inspect: onNode(OUTSIDE, `curl -s ${address}:${nodePort}`) }
 }
+
+const TO_ONE_NODE = 4
+const LIST_LOCAL_CHAINS = 'iptables-save | grep -E "KUBE-SVL|KUBE-EXT|no local endpoints"'
 
 /**
  * With externalTrafficPolicy Local a node answers with its own Pods, which see the real client, and drops packets if it has
  * none.
  */
 export async function clientIsKept({ snapshot, nodes, live }: CheckContext): Promise<void> {
-  const exposed = localService(snapshot)
-  mustBeWrittenEverywhere(nodes, exposed, {
+  const { service, nodePort } = localService(snapshot)
+  expectServiceChains(nodes, service, {
     chains: ['nat KUBE-NODEPORTS', 'filter KUBE-EXTERNAL-SERVICES'],
-    inspect: 'iptables-save | grep -E "KUBE-SVL|KUBE-EXT|no local endpoints"',
+    inspect: LIST_LOCAL_CHAINS,
     expected: "this node's own Pods, or a DROP where it has none, behind the chain for traffic from outside",
   })
   const web = webService(snapshot)
-  const asked = nodes.map((node): Asked => {
-    const local = web.backends.filter((backend) => backend.node === node.name).map(({ address }) => address)
-    const place = { address: nodeAddressOf(snapshot, node.name), port: exposed.nodePort }
-    return local.length > 0
-      ? { node, local, ...place, times: TO_ONE_NODE }
-      : { node, local, ...place, seconds: DROPPED_SECONDS }
+  const requests = toEachNode(snapshot, nodePort).map((request) => {
+    const local = web.backends.filter(({ node }) => node === request.node.name).map(({ address }) => address)
+    return { ...request, local, ...(local.length > 0 ? { times: TO_ONE_NODE } : { seconds: DROPPED_SECONDS }) }
   })
   if (!live) {
-    for (const { node, local, ...target } of asked)
-      expectNode(node).packetReaches(
-        { outside: EXAMPLE_CLIENT },
-        target,
-        { backends: local, masqueraded: false },
-        { inspect: (name) => onNode(name, 'iptables-save | grep -E "KUBE-SVL|KUBE-EXT|no local endpoints"') },
-      )
+    for (const { node, local, ...target } of requests)
+      expectNode(node).packetReaches({ outside: EXAMPLE_CLIENT }, target, { backends: local, masqueraded: false })
     return
   }
-  const [outside, { statuses, logged }] = await Promise.all([addressesOutside(live), askAndReadLogs(live, web, asked)])
-  for (const [index, request] of asked.entries()) {
-    const { name } = request.node
+  const [outside, answered] = await Promise.all([addressesOutside(live), sendAndReadLogs(live, web, requests)])
+  for (const one of answered) {
+    const { node, local } = one.request
     expectFromOutside(
-      request,
-      statuses[index] ?? [],
-      request.local.length > 0
-        ? {
+      one,
+      local.length === 0
+        ? { times: 0, expected: `no answer: ${node.name} has no Pod of web` }
+        : {
             times: TO_ONE_NODE,
-            expected: `${TO_ONE_NODE} answers to ${TO_ONE_NODE} requests from outside: ${name} has Pods of its own`,
-          }
-        : { times: 0, expected: `no answer: ${name} has no Pod of web` },
+            expected: `${TO_ONE_NODE} answers to ${TO_ONE_NODE} requests from outside: ${node.name} has Pods of its own`,
+          },
     )
   }
-  expectLogged(
-    logged,
-    ({ index, backend, client }) => client === outside.own && backend.node === asked[index]?.node.name,
-    ({ index, backend, client }) => ({
-      node: asked[index]?.node.name ?? '',
-      expected: `${outside.own}, the client outside, in the log of a Pod on ${asked[index]?.node.name}`,
-      actual: `${client} in the log of ${backend.pod} on ${backend.node}`,
-      ...tracedFrom(asked[index]),
-    }),
-  )
+  for (const { request, logged } of answered) {
+    const { name } = request.node
+    expectLogged(
+      logged,
+      ({ backend, client }) => client === outside.own && backend.node === name,
+      ({ backend, client }) => ({
+        node: name,
+        expected: `${outside.own}, the client outside, in the log of a Pod on ${name}`,
+        actual: `${client} in the log of ${backend.pod} on ${backend.node}`,
+        ...tracedFromOutside(request),
+      }),
+    )
+  }
 }
 
 /** The health check port of each node returns 200 if the Service has local Pods, else 503. */
@@ -198,13 +210,12 @@ export async function healthPortReports({ snapshot, nodes, live }: CheckContext)
     })
   if (!live) return
   const { backends } = webService(snapshot)
-  const requests = nodes.map((node) => ({ node, address: nodeAddressOf(snapshot, node.name), port, seconds: 2 }))
-  const statuses = await askFromOutside(live, requests)
-  for (const [index, request] of requests.entries()) {
-    const pods = backends.filter(({ node }) => node === request.node.name).length
-    const { name } = request.node
+  const requests = toEachNode(snapshot, port).map((request) => ({ ...request, seconds: 2 }))
+  for (const one of await sendFromOutside(live, requests)) {
+    const node = one.request.node.name
+    const pods = backends.filter((backend) => backend.node === node).length
     const status = pods > 0 ? 200 : 503
-    const expected = `status ${status}: ${name} has ${pods === 0 ? 'no Pod' : pods === 1 ? 'one Pod' : `${pods} Pods`} of web`
-    expectFromOutside(request, statuses[index] ?? [], { times: 1, status, expected })
+    const has = pods === 0 ? 'no Pod' : pods === 1 ? 'one Pod' : `${pods} Pods`
+    expectFromOutside(one, { times: 1, status, expected: `status ${status}: ${node} has ${has} of web` })
   }
 }

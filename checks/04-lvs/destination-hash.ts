@@ -4,9 +4,9 @@ import { expectOnNode } from '../../grading/difference-report.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import { stateOf } from '../../grading/snapshot.ts'
 import { EXAMPLE_CLIENT } from '../03-from-outside/outside-requests.ts'
-import { type Act, type Answer, countOf, holdFromOutside, mustBeAnswered, tally } from './outside-client.ts'
-import { destination, lvsStage, NETWORK_SIZE, PORT, type Stage } from './stage.ts'
-import { expectScheduling, mustHold } from './virtual-server.ts'
+import { destination, type LvsNodes, lvsNodes, NETWORK_SIZE, PORT } from './lvs-nodes.ts'
+import { type Act, countOf, expectAnswers, tally } from './outside-client.ts'
+import { expectScheduling, expectVirtualServer } from './virtual-server.ts'
 
 type Locality = 'dh' | 'lblc' | 'lblcr'
 
@@ -32,25 +32,25 @@ const BURST_RULES: Record<Locality, { most: number; because: string }> = {
  * ip_vs_lblcr.c).
  */
 export async function schedulersUseDestinations(context: CheckContext): Promise<void> {
-  const stage = await lvsStage(context)
+  const lvs = await lvsNodes(context)
   for (const scheduler of SCHEDULERS)
-    mustHold(stage, { key: `FWM ${PORT[scheduler]}`, scheduler, forward: 'masq', weights: [2, 2] })
+    expectVirtualServer(lvs, { key: `FWM ${PORT[scheduler]}`, scheduler, forward: 'masq', weights: [2, 2] })
   const { live } = context
   if (!live) {
-    for (const scheduler of SCHEDULERS) mustMarkByRules(stage, scheduler)
+    for (const scheduler of SCHEDULERS) expectMarkByRules(lvs, scheduler)
     return
   }
   const lines: string[] = []
   for (const scheduler of SCHEDULERS) {
-    const measured = await measure(live, stage, scheduler)
-    mustSpread(stage, scheduler, measured)
-    lines.push(burstLine(stage, scheduler, measured))
+    const measured = await measure(live, lvs, scheduler)
+    expectSpread(lvs, scheduler, measured)
+    lines.push(expectBurst(lvs, scheduler, measured))
   }
   context.show(lines)
 }
 
 /** By the director's rules the first packet to such a destination has the mark of the scheduler's virtual server. */
-function mustMarkByRules({ director }: Stage, scheduler: Locality): void {
+function expectMarkByRules({ director }: LvsNodes, scheduler: Locality): void {
   const port = PORT[scheduler]
   const to = { destination: destination(1), port, protocol: 'tcp' } as const
   const { hops } = tracePacket(
@@ -68,27 +68,22 @@ function mustMarkByRules({ director }: Stage, scheduler: Locality): void {
 
 /** The answering servers for new destinations and for the burst. */
 interface Measured {
-  fresh: readonly Answer[]
-  burst: readonly Answer[]
+  fresh: readonly string[]
+  burst: readonly string[]
 }
 
 /** Opens one connection to each of 16 new destinations, then another to each; then 12 to one more destination. */
-async function measure(live: LiveCluster, stage: Stage, scheduler: Locality, draw = 0): Promise<Measured> {
+async function measure(live: LiveCluster, lvs: LvsNodes, scheduler: Locality, draw = 0): Promise<Measured> {
   const places = newDestinations(draw).map((address) => ({ hold: `${address}:${PORT[scheduler]}` }))
   const fresh = places.slice(0, FRESH)
   const burst = places.slice(FRESH).flatMap((one) => Array.from({ length: BURST }, () => one))
   const acts: Act[] = [...fresh, 'release all', ...fresh, 'release all', ...burst, 'release all']
-  const answers = await holdFromOutside(live, acts)
-  mustBeAnswered(
-    stage,
-    [...fresh, ...fresh, ...burst].map(({ hold }) => ({ to: hold })),
-    answers,
-    `${stage.director.name} needs 198.19.0.0/16 as local addresses and a rule in mangle PREROUTING that marks port ${PORT[scheduler]}; outside needs a route there.`,
-  )
+  const hint = `${lvs.director.name} needs 198.19.0.0/16 as local addresses and a rule in mangle PREROUTING that marks port ${PORT[scheduler]}; outside needs a route there.`
+  const answers = await expectAnswers(live, lvs, acts, hint)
   const [once, again] = [answers.slice(0, FRESH), answers.slice(FRESH, 2 * FRESH)]
-  mustStick(stage, scheduler, once, again)
+  expectSameServers(lvs, scheduler, once, again)
   // A hash alternates by chance once in 256 measurements.
-  if (scheduler === 'dh' && draw === 0 && isPaired(once)) return measure(live, stage, scheduler, 1)
+  if (scheduler === 'dh' && draw === 0 && isPaired(once)) return measure(live, lvs, scheduler, 1)
   return { fresh: once, burst: answers.slice(2 * FRESH) }
 }
 
@@ -100,14 +95,19 @@ function newDestinations(draw: number): string[] {
 }
 
 /** The server with fewer connections gets the next one, so of each pair of new destinations both real servers get one. */
-const isPaired = (fresh: readonly Answer[]) =>
+const isPaired = (fresh: readonly string[]) =>
   fresh.every((answer, index) => index % 2 === 0 || answer !== fresh[index - 1])
 
 const listing = (scheduler: Locality) => `-f ${PORT[scheduler]}`
 
-function mustStick(stage: Stage, scheduler: Locality, once: readonly Answer[], again: readonly Answer[]): void {
+function expectSameServers(
+  lvs: LvsNodes,
+  scheduler: Locality,
+  once: readonly string[],
+  again: readonly string[],
+): void {
   const moved = once.filter((answer, index) => answer !== again[index]).length
-  expectScheduling(stage, {
+  expectScheduling(lvs, {
     of: listing(scheduler),
     holds: moved === 0,
     expected: `that ${scheduler} sends each destination to the same real server again`,
@@ -115,28 +115,23 @@ function mustStick(stage: Stage, scheduler: Locality, once: readonly Answer[], a
   })
 }
 
-function mustSpread(stage: Stage, scheduler: Locality, { fresh }: Measured): void {
+function expectSpread(lvs: LvsNodes, scheduler: Locality, { fresh }: Measured): void {
   const paired = isPaired(fresh)
-  const counts = tally(
-    fresh,
-    stage.realServers.map(({ node }) => node),
-  )
-  expectScheduling(stage, {
+  expectScheduling(lvs, {
     of: listing(scheduler),
     holds: scheduler === 'dh' ? new Set(fresh).size > 1 && !paired : paired,
     expected:
       scheduler === 'dh'
         ? 'that dh assigns destinations by a hash of the address, so not in turn'
         : `that ${scheduler} gives each new destination to the real server with fewer open connections`,
-    actual: `${FRESH} new destinations${paired ? ', strictly alternating' : ''}: ${counts}`,
+    actual: `${FRESH} new destinations${paired ? ', strictly alternating' : ''}: ${tally(fresh, lvs)}`,
   })
 }
 
-function burstLine(stage: Stage, scheduler: Locality, { fresh, burst }: Measured): string {
-  const nodes = stage.realServers.map(({ node }) => node)
-  const most = Math.max(...nodes.map((node) => countOf(burst, node)))
-  const line = `${scheduler.padEnd(5)}  ${FRESH} new destinations: ${tally(fresh, nodes)}; ${BURST} connections to one: ${tally(burst, nodes)}`
-  expectScheduling(stage, {
+function expectBurst(lvs: LvsNodes, scheduler: Locality, { fresh, burst }: Measured): string {
+  const most = Math.max(...lvs.realServers.map(({ node }) => countOf(burst, node)))
+  const line = `${scheduler.padEnd(5)}  ${FRESH} new destinations: ${tally(fresh, lvs)}; ${BURST} connections to one: ${tally(burst, lvs)}`
+  expectScheduling(lvs, {
     of: listing(scheduler),
     holds: most === BURST_RULES[scheduler].most,
     expected: `${BURST_RULES[scheduler].most} of ${BURST} connections for one destination at one real server: ${BURST_RULES[scheduler].because}`,

@@ -8,9 +8,9 @@ import { expectThat, NotApplicable } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import type { Truth } from '../../grading/question.ts'
 import { filesOf, type NodeView } from '../../grading/snapshot.ts'
-import { askFromOutside, mustBeAnswered } from './outside-client.ts'
-import { lvsStage, REAL_PORT, type RealNode, SHARED_VIP, type Stage, VIP } from './stage.ts'
-import { mustHold, mustOwn } from './virtual-server.ts'
+import { type LvsNodes, lvsNodes, REAL_PORT, type RealNode, SHARED_VIP, VIP } from './lvs-nodes.ts'
+import { expectAnswers, perform, requests } from './outside-client.ts'
+import { expectAddress, expectFirstServer, expectVirtualServer, requestFirstServer } from './virtual-server.ts'
 
 /** The headers of a frame with a TCP segment, possibly encapsulated in another packet. */
 interface Frame {
@@ -47,7 +47,7 @@ const linksSchema = z.array(
   }),
 )
 
-/** The hardware address of the interface that has an address; undefined where `ip` did not say. */
+/** The hardware address of the interface that has an address; undefined if `ip` did not print it. */
 function hardwareAddress(node: NodeView, address: string): string | undefined {
   const read = linksSchema.safeParse(JSON.parse(filesOf(node).get('ip-addr.json') ?? '[]'))
   const links = read.success ? read.data : []
@@ -66,27 +66,27 @@ const CAPTURE_SECONDS = 6
 
 /** NAT: the director writes its own address and that of the real server into the packet. */
 export async function natRewritesAddresses(context: CheckContext): Promise<void> {
-  const stage = await lvsStage(context)
-  const to = `${VIP}:${REAL_PORT.masq}`
-  mustHold(stage, { key: `TCP ${to}`, scheduler: 'rr', forward: 'masq', weights: [1, 1] })
+  const lvs = await lvsNodes(context)
+  expectFirstServer(lvs)
   if (!context.live) return
-  const requests = [{ to }, { to }]
-  const answers = await askFromOutside(context.live, requests)
-  mustBeAnswered(stage, requests, answers, 'make check-4 STEP=virtual-server says why.')
-  await mustArriveAs(context, stage, 'masq')
+  await requestFirstServer(context.live, lvs, 2)
+  await expectForwardedBy(context, lvs, 'masq')
 }
 
 /** Direct routing: both real servers have the address and answer directly, and only the frame header is new. */
 export async function directRoutingAnswers(context: CheckContext): Promise<void> {
-  await sharedAddressAnswers(context, 'route')
+  await sharedAddressAnswers(context, await lvsNodes(context), 'route')
 }
+
+/** Only in the initial user namespace, where all users are mapped, may root load modules (user_namespaces(7)). */
+const loadsModules = "grep -q '4294967295$' /proc/self/uid_map"
 
 /** Tunnelling: the client's packet arrives unchanged, encapsulated in another one. */
 export async function tunnelAnswers(context: CheckContext): Promise<void> {
-  const stage = await lvsStage(context)
+  const lvs = await lvsNodes(context)
   const { live } = context
-  for (const { node } of stage.realServers) {
-    const probe = await live?.look(node, '[ -d /sys/module/ipip ] || modprobe -n ipip')
+  for (const { node } of lvs.realServers) {
+    const probe = await live?.look(node, `[ -d /sys/module/ipip ] || { ${loadsModules} && modprobe -n ipip; }`)
     if (probe && probe.exitCode !== 0) throw new NotApplicable(`the kernel under ${node} has no IPIP (module ipip)`)
     expectNode(context.snapshot.node(node))
       .link('tunl0')
@@ -96,28 +96,32 @@ export async function tunnelAnswers(context: CheckContext): Promise<void> {
         { hint: `modprobe ipip; ip link set tunl0 up, on ${node}` },
       )
   }
-  await sharedAddressAnswers(context, 'tunnel')
+  await sharedAddressAnswers(context, lvs, 'tunnel')
 }
 
-async function sharedAddressAnswers(context: CheckContext, method: 'route' | 'tunnel'): Promise<void> {
-  const stage = await lvsStage(context)
+async function sharedAddressAnswers(context: CheckContext, lvs: LvsNodes, method: 'route' | 'tunnel'): Promise<void> {
+  const { live, snapshot } = context
   const to = `${SHARED_VIP}:${REAL_PORT[method]}`
-  mustHold(stage, { key: `TCP ${to}`, scheduler: 'rr', forward: method, weights: [1, 1] })
-  mustOwn(stage, SHARED_VIP)
-  expectNodes(stage.realServers.map(({ node }) => context.snapshot.node(node))).hasAddress(SHARED_VIP, {
+  expectVirtualServer(lvs, { key: `TCP ${to}`, scheduler: 'rr', forward: method, weights: [1, 1] })
+  expectAddress(lvs, SHARED_VIP)
+  expectNodes(lvs.realServers.map(({ node }) => snapshot.node(node))).hasAddress(SHARED_VIP, {
     expected: `${SHARED_VIP} as an address of the real server's node, too`,
     why: 'The packet arrives with the virtual address as its destination. A node only accepts packets to its own addresses.',
   })
-  if (!context.live) return
-  const requests = [{ to }, { to }]
+  if (!live) return
   const hint =
     'The answering node must have the address, and the answer goes directly to the client, not through the director.'
-  mustBeAnswered(stage, requests, await askFromOutside(context.live, requests), hint)
-  await mustArriveAs(context, stage, method)
+  await expectAnswers(live, lvs, requests(2, to), hint)
+  await expectForwardedBy(context, lvs, method)
 }
 
 /** What is wrong with a frame that arrived at a real server by this method; undefined if it is correct. */
-function faultOf(frame: Frame, method: Method, { directorAddress }: Stage, { address }: RealNode): string | undefined {
+function faultOf(
+  frame: Frame,
+  method: Method,
+  { directorAddress }: LvsNodes,
+  { address }: RealNode,
+): string | undefined {
   const wanted = method === 'masq' ? address : SHARED_VIP
   if (frame.to !== wanted) return `it is addressed to ${frame.to}, not to ${wanted}`
   if (method === 'masq')
@@ -130,17 +134,17 @@ function faultOf(frame: Frame, method: Method, { directorAddress }: Stage, { add
 }
 
 /** A captured frame of a real request at the first real server has the headers of its method and comes from the director. */
-async function mustArriveAs(context: CheckContext, stage: Stage, method: Method): Promise<void> {
-  const [server] = stage.realServers
+async function expectForwardedBy(context: CheckContext, lvs: LvsNodes, method: Method): Promise<void> {
+  const [server] = lvs.realServers
   if (!context.live || !server) return
   const to = `${VIP_OF[method]}:${REAL_PORT[method]}`
   const frame = await frameAt(context.live, server, FILTER[method], to)
-  const sender = hardwareAddress(stage.director, stage.directorAddress)
+  const sender = hardwareAddress(lvs.director, lvs.directorAddress)
   const fault =
     frame &&
     (sender !== undefined && frame.fromHardware !== sender
       ? `it comes from the hardware address ${frame.fromHardware}, not from the director's, ${sender}`
-      : faultOf(frame, method, stage, server))
+      : faultOf(frame, method, lvs, server))
   expectThat(frame && !fault, {
     node: server.node,
     inspect: `kubectl exec ${server.pod} -c tools -- tcpdump -Z root -nn -e -i eth0 -c 1 ${FILTER[method]}`,
@@ -158,21 +162,21 @@ async function frameAt(live: LiveCluster, { pod }: RealNode, filter: string, to:
   let over = false
   const place = { namespace: 'default', name: pod, container: 'tools' }
   const command = `timeout ${CAPTURE_SECONDS} tcpdump -Z root -l -nn -e -i eth0 '${filter}' 2>/dev/null | grep -m 1 -F 'Flags [S]'`
-  const catching = live.inPod(place, command).finally(() => {
+  const capturing = live.inPod(place, command).finally(() => {
     over = true
   })
   const deadline = Date.now() + CAPTURE_SECONDS * 1000
   // Both real servers get one of each pair; tcpdump does not report when it has started.
-  const knocking = async () => {
-    while (!over && Date.now() < deadline) await askFromOutside(live, [{ to }, { to }])
+  const sending = async () => {
+    while (!over && Date.now() < deadline) await perform(live, requests(2, to))
   }
-  const [{ stdout }] = await Promise.all([catching, knocking()])
+  const [{ stdout }] = await Promise.all([capturing, sending()])
   return parseFrames(stdout)[0]
 }
 
 /** The hardware address that direct routing sends a packet to: one of the real servers' nodes. */
 export async function frameDestination(context: CheckContext): Promise<Truth> {
-  const { realServers } = await lvsStage(context)
+  const { realServers } = await lvsNodes(context)
   const accepts = realServers.flatMap(
     ({ node, address }) => hardwareAddress(context.snapshot.node(node), address) ?? [],
   )
@@ -183,6 +187,6 @@ export async function frameDestination(context: CheckContext): Promise<Truth> {
 
 /** The client that real servers see behind NAT: the director, which masquerades forwarded packets. */
 export async function seenClient(context: CheckContext): Promise<Truth> {
-  const { directorAddress } = await lvsStage(context)
+  const { directorAddress } = await lvsNodes(context)
   return { accepts: [directorAddress], inspect: 'kubectl logs -l app=real-server -c nginx --prefix --tail=2' }
 }

@@ -1,51 +1,23 @@
-// Requests of the machine outside the cluster to virtual servers: single requests, and connections that stay open.
+// Connections of the machine outside the cluster to virtual servers: single requests, and connections that stay open.
 
 import { onNode } from '../../grading/difference-report.ts'
 import { expectNone } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import { OUTSIDE } from '../../host/outside.ts'
-import type { Stage } from './stage.ts'
-
-/** One request over a new connection. */
-export interface Request {
-  /** `192.0.2.10:8101` */
-  to: string
-  /** An address of the machine outside to send from. */
-  source?: string
-}
-
-/** The name that a real server returns, `NODE:PORT`; undefined without an answer. */
-export type Answer = string | undefined
-
-const NODE_AND_PORT = /^(\S+):\d+$/
-
-/** The node in a real server's answer. */
-export const nodeOf = (answer: Answer): string => NODE_AND_PORT.exec(answer ?? '')?.[1] ?? 'nobody'
-
-const named = (text = ''): Answer => (NODE_AND_PORT.test(text) ? text : undefined)
-
-/** Sends requests in order and returns the answers; after one without an answer no more are sent. */
-export async function askFromOutside(live: LiveCluster, requests: readonly Request[]): Promise<Answer[]> {
-  const lines = requests.map(({ to, source = '' }) => `ask ${to.replace(':', ' ')} ${source}`)
-  const answers = await perform(live, lines)
-  return requests.map((_, index) => answers[index])
-}
-
-/** An action of the client with connections that stay open. */
-export type Act = { hold: string } | { release: string } | 'release all'
+import type { LvsNodes } from './lvs-nodes.ts'
 
 /**
- * Performs the actions in order on one set of open connections, and returns the answer on each opened connection, until one
- * is missing.
+ * An action of the client: one request (to `192.0.2.10:8101`), a connection that stays open, or the end of those to a node or of all. A
+ * `source` is an address of the machine outside to send from.
  */
-export async function holdFromOutside(live: LiveCluster, acts: readonly Act[]): Promise<Answer[]> {
-  const lines = acts.map((act) => {
-    if (act === 'release all') return 'release'
-    return 'hold' in act ? `hold ${act.hold.replace(':', ' ')}` : `release ${act.release}`
-  })
-  const answers = await perform(live, lines)
-  return acts.filter((act) => act !== 'release all' && 'hold' in act).map((_, index) => answers[index])
-}
+export type Act = { request: string; source?: string } | { hold: string } | { release: string } | 'release all'
+
+/** The actions that open a connection, and so get an answer. */
+type Opening = Exclude<Act, 'release all' | { release: string }>
+const opens = (act: Act): act is Opening => act !== 'release all' && !('release' in act)
+
+/** This number of requests to a virtual server. */
+export const requests = (times: number, to: string): Act[] => Array.from({ length: times }, () => ({ request: to }))
 
 // Perl is part of every Debian, and one process for all connections avoids a fork for each. They end with a reset, after
 // which IPVS lists them for 10 s instead of two minutes.
@@ -73,42 +45,57 @@ while (<DATA>) {
     next;
   }
   my ($name, $socket) = talk(@words);
-  print '#said ', $name // 'nothing', "\\n";
+  print '#answer ', $name // 'nothing', "\\n";
   exit unless defined $name;
   $held{fileno $socket} = [$name =~ /^(.*):/, $socket] if $act eq 'hold';
 }
 __DATA__`
 
-async function perform(live: LiveCluster, lines: readonly string[]): Promise<Answer[]> {
-  const { stdout } = await live.onNode(OUTSIDE, `perl - <<'END'\n${CLIENT}\n${lines.join('\n')}\nEND`)
-  return [...stdout.matchAll(/^#said (.*)$/gm)].map(([, name]) => named(name))
+function asLine(act: Act): string {
+  if (act === 'release all') return 'release'
+  if ('release' in act) return `release ${act.release}`
+  if ('hold' in act) return `hold ${act.hold.replace(':', ' ')}`
+  return `request ${act.request.replace(':', ' ')} ${act.source ?? ''}`
+}
+
+const NODE_AND_PORT = /^(\S+):\d+$/
+
+/** Performs actions in order, until an answer is missing. Returns the answers: the names of real servers, `NODE:PORT`. */
+export async function perform(live: LiveCluster, acts: readonly Act[]): Promise<string[]> {
+  const { stdout } = await live.onNode(OUTSIDE, `perl - <<'END'\n${CLIENT}\n${acts.map(asLine).join('\n')}\nEND`)
+  return [...stdout.matchAll(/^#answer (.*)$/gm)].flatMap(([, name = '']) => (NODE_AND_PORT.test(name) ? name : []))
 }
 
 /** The command that sends one request, as the learner types it. */
-const asTyped = ({ to, source }: Request) =>
-  onNode(OUTSIDE, `curl -sS --max-time 2 ${source === undefined ? '' : `--interface ${source} `}http://${to}`)
+function typedCommand(act: Opening): string {
+  const source = 'source' in act && act.source !== undefined ? `--interface ${act.source} ` : ''
+  return onNode(OUTSIDE, `curl -sS --max-time 2 ${source}http://${'request' in act ? act.request : act.hold}`)
+}
 
-/** Fails on the first request without an answer. */
-export function mustBeAnswered(
-  { director }: Stage,
-  requests: readonly Request[],
-  answers: readonly Answer[],
+/** Like perform, but fails on the first connection without an answer. */
+export async function expectAnswers(
+  live: LiveCluster,
+  { director }: LvsNodes,
+  acts: readonly Act[],
   hint: string,
-): void {
-  const lost = requests.find((_, index) => answers[index] === undefined)
-  expectNone(lost, (request) => ({
+): Promise<string[]> {
+  const answers = await perform(live, acts)
+  expectNone(acts.filter(opens)[answers.length], (act) => ({
     node: director.name,
-    inspect: asTyped(request),
-    expected: `an answer of a real server through ${request.to}`,
+    inspect: typedCommand(act),
+    expected: `an answer of a real server through ${'request' in act ? act.request : act.hold}`,
     actual: 'no answer',
     hint,
   }))
+  return answers
 }
 
-/** How often each node answered, as `NODE 6, NODE 2`. */
-export function tally(answers: readonly Answer[], nodes: readonly string[]): string {
-  return nodes.map((node) => `${node} ${countOf(answers, node)}`).join(', ')
-}
+/** The node in a real server's answer. */
+export const nodeOf = (answer = ''): string => NODE_AND_PORT.exec(answer)?.[1] ?? ''
 
-export const countOf = (answers: readonly Answer[], node: string): number =>
+export const countOf = (answers: readonly string[], node: string): number =>
   answers.filter((answer) => nodeOf(answer) === node).length
+
+/** How often each real server's node answered, as `NODE 6, NODE 2`. */
+export const tally = (answers: readonly string[], { realServers }: LvsNodes): string =>
+  realServers.map(({ node }) => `${node} ${countOf(answers, node)}`).join(', ')

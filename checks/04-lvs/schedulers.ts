@@ -1,19 +1,11 @@
 import type { CheckContext } from '../../grading/check-context.ts'
 import { onNode } from '../../grading/difference-report.ts'
+import type { LiveCluster } from '../../grading/live-cluster.ts'
 import type { Truth } from '../../grading/question.ts'
 import { shareBars } from '../../grading/share-bars.ts'
-import {
-  type Act,
-  type Answer,
-  askFromOutside,
-  countOf,
-  holdFromOutside,
-  mustBeAnswered,
-  nodeOf,
-  tally,
-} from './outside-client.ts'
-import { client, lvsStage, PORT, REAL_PORT, SECOND_PORT, type Stage, VIP, withoutOne } from './stage.ts'
-import { expectScheduling, heaviest, mustHold } from './virtual-server.ts'
+import { client, type LvsNodes, lvsNodes, PORT, REAL_PORT, SECOND_PORT, VIP, withoutOne } from './lvs-nodes.ts'
+import { type Act, countOf, expectAnswers, nodeOf, requests, tally } from './outside-client.ts'
+import { expectScheduling, expectVirtualServer, heaviest } from './virtual-server.ts'
 
 /** Two full rounds of weights 3 and 1, so the split is exact at any position in the scheduler's round. */
 const REQUESTS = 8
@@ -22,49 +14,41 @@ const wrr = { key: `TCP ${at('wrr')}`, scheduler: 'wrr', forward: 'masq', weight
 
 /** rr takes the real servers strictly in turn, regardless of weights; wrr in proportion to their weights. */
 export async function schedulersTakeTurns(context: CheckContext): Promise<void> {
-  const stage = await lvsStage(context)
-  mustHold(stage, { key: `TCP ${at('rr')}`, scheduler: 'rr', forward: 'masq', weights: [3, 1] })
-  const weighted = mustHold(stage, wrr)
-  const { live } = context
-  if (!live) return
-  const requests = (['rr', 'wrr'] as const).flatMap((scheduler) =>
-    Array.from({ length: REQUESTS }, () => ({ to: at(scheduler) })),
+  const lvs = await lvsNodes(context)
+  expectVirtualServer(lvs, { key: `TCP ${at('rr')}`, scheduler: 'rr', forward: 'masq', weights: [3, 1] })
+  const weighted = expectVirtualServer(lvs, wrr)
+  if (!context.live) return
+  const acts = [...requests(REQUESTS, at('rr')), ...requests(REQUESTS, at('wrr'))]
+  const hint = 'make check-4 STEP=virtual-server shows whether the path works.'
+  const answers = await expectAnswers(context.live, lvs, acts, hint)
+  const [turns, shares] = [answers.slice(0, REQUESTS), answers.slice(REQUESTS)]
+  const bars = Object.entries({ rr: turns, wrr: shares }).flatMap(([scheduler, all]) =>
+    lvs.realServers.map(({ node }) => ({ labels: [scheduler, node], count: countOf(all, node) })),
   )
-  const answers = await askFromOutside(live, requests)
-  mustBeAnswered(stage, requests, answers, 'make check-4 STEP=virtual-server shows whether the path works.')
-  const turns = answers.slice(0, REQUESTS)
-  const shares = answers.slice(REQUESTS)
-  const nodes = stage.realServers.map(({ node }) => node)
-  context.show(
-    shareBars(
-      [turns, shares].flatMap((all, index) =>
-        nodes.map((node) => ({ labels: [index === 0 ? 'rr' : 'wrr', node], count: countOf(all, node) })),
-      ),
-    ),
-  )
+  context.show(shareBars(bars))
   const again = turns.findIndex((answer, index) => index > 0 && nodeOf(answer) === nodeOf(turns[index - 1]))
-  expectScheduling(stage, {
+  expectScheduling(lvs, {
     holds: again === -1,
     expected: `that rr never takes the same real server twice in a row (port ${PORT.rr})`,
     actual: `requests ${again} and ${again + 1} both went to ${nodeOf(turns[again])}`,
   })
-  const heavy = heaviest(stage, weighted)
-  expectScheduling(stage, {
+  const heavy = heaviest(lvs, weighted)
+  expectScheduling(lvs, {
     holds: countOf(shares, heavy) === (REQUESTS * 3) / 4,
     expected: `${(REQUESTS * 3) / 4} of ${REQUESTS} requests for ${heavy}, whose weight is 3 of 4 (port ${PORT.wrr})`,
-    actual: tally(shares, nodes),
+    actual: tally(shares, lvs),
   })
 }
 
 /** The share of requests that wrr gives to the heavier real server, by the weights on the director. */
 export async function heavierShare(context: CheckContext): Promise<Truth> {
-  const stage = await lvsStage(context)
-  const { realServers } = mustHold(stage, wrr)
+  const lvs = await lvsNodes(context)
+  const { realServers } = expectVirtualServer(lvs, wrr)
   const weights = realServers.map(({ weight }) => weight)
   const total = weights.reduce((sum, weight) => sum + weight, 0)
   return {
     accepts: [`${Math.max(...weights)}/${total}`],
-    inspect: onNode(stage.director.name, `ipvsadm -Ln -t ${at('wrr')}`),
+    inspect: onNode(lvs.director.name, `ipvsadm -Ln -t ${at('wrr')}`),
   }
 }
 
@@ -86,59 +70,42 @@ const AFTERWARDS = 2
 
 /** Each of the four schedulers that count connections distributes open connections differently. */
 export async function schedulersCountConnections(context: CheckContext): Promise<void> {
-  const stage = await lvsStage(context)
-  const all = Object.keys(RULES) as Counting[]
-  const heavy = all.map((scheduler) =>
-    heaviest(
-      stage,
-      mustHold(stage, { key: `TCP ${VIP}:${PORT[scheduler]}`, scheduler, forward: 'masq', weights: [4, 1] }),
-    ),
-  )
+  const lvs = await lvsNodes(context)
+  const schedulers = (Object.keys(RULES) as Counting[]).map((scheduler) => {
+    const key = `TCP ${VIP}:${PORT[scheduler]}`
+    const server = expectVirtualServer(lvs, { key, scheduler, forward: 'masq', weights: [4, 1] })
+    return { scheduler, heavy: heaviest(lvs, server) }
+  })
   const { live } = context
   if (!live) return
-  const acts = all.flatMap((scheduler, index) => actsFor(scheduler, heavy[index] ?? ''))
-  const answers = await holdFromOutside(live, acts)
-  const each = OPENED + AFTERWARDS
-  const lines = all.map((scheduler, index) => {
-    const own = answers.slice(index * each, (index + 1) * each)
-    return judged(stage, scheduler, own, heavy[index] ?? '')
-  })
+  const lines: string[] = []
+  for (const { scheduler, heavy } of schedulers) lines.push(await expectCounting(live, lvs, scheduler, heavy))
   context.show(['H: the heavy one, L: the light one, in the order in which connections were opened', ...lines])
 }
 
-/** Opens eight connections, closes those of the heavy server, opens two more. */
-function actsFor(scheduler: Counting, heavy: string): Act[] {
-  const hold = { hold: `${VIP}:${PORT[scheduler]}` }
-  const opened = Array.from({ length: OPENED }, () => hold)
-  const afterwards = Array.from({ length: AFTERWARDS }, () => hold)
-  return [...opened, { release: heavy }, ...afterwards, 'release all']
-}
-
-/** Fails if the scheduler behaved differently; else returns one line with its choices. */
-function judged(stage: Stage, scheduler: Counting, answers: readonly Answer[], heavy: string): string {
+/**
+ * Opens eight connections, closes those of the heavy server, opens two more. Fails if the scheduler behaved differently; else returns
+ * one line with its choices.
+ */
+async function expectCounting(live: LiveCluster, lvs: LvsNodes, scheduler: Counting, heavy: string): Promise<string> {
   const { early, all, because } = RULES[scheduler]
-  const opened = answers.slice(0, OPENED)
-  const firstHeavy = countOf(opened.slice(0, EARLY), heavy)
-  const allHeavy = countOf(opened, heavy)
-  const back = countOf(answers.slice(OPENED), heavy)
-  const drawn = answers.map((answer) => letter(answer, heavy))
-  const line = `${scheduler.padEnd(3)}  ${drawn.slice(0, OPENED).join(' ')}  then, the heavy one's ended:  ${drawn.slice(OPENED).join(' ')}`
   const to = `${VIP}:${PORT[scheduler]}`
   const hint = 'Other open connections count as well: close yours, then check again.'
-  if (answers.includes(undefined)) mustBeAnswered(stage, [{ to }], [undefined], hint)
-  expectScheduling(stage, {
+  const open = (count: number) => Array.from({ length: count }, () => ({ hold: to }))
+  const acts: Act[] = [...open(OPENED), { release: heavy }, ...open(AFTERWARDS), 'release all']
+  const answers = await expectAnswers(live, lvs, acts, hint)
+  const [opened, afterwards] = [answers.slice(0, OPENED), answers.slice(OPENED)]
+  const draw = (some: readonly string[]) => some.map((one) => (nodeOf(one) === heavy ? 'H' : 'L')).join(' ')
+  const line = `${scheduler.padEnd(3)}  ${draw(opened)}  then, the heavy one's ended:  ${draw(afterwards)}`
+  const isEarly = early.includes(countOf(opened.slice(0, EARLY), heavy))
+  expectScheduling(lvs, {
     of: `-t ${to}`,
-    holds: early.includes(firstHeavy) && allHeavy === all && back === AFTERWARDS,
+    holds: isEarly && countOf(opened, heavy) === all && countOf(afterwards, heavy) === AFTERWARDS,
     expected: `${early.join(' or ')} of the first ${EARLY} and ${all} of ${OPENED} open connections at ${heavy} (weight 4), and the next ${AFTERWARDS} when it is empty: ${scheduler}, as ${because}`,
     actual: line,
     hint,
   })
   return line
-}
-
-function letter(answer: Answer, heavy: string): string {
-  if (answer === undefined) return '-'
-  return nodeOf(answer) === heavy ? 'H' : 'L'
 }
 
 type Hashing = 'sh' | 'mh'
@@ -155,53 +122,51 @@ const STAYS = { sh: { from: 0, to: 0.65 }, mh: { from: 0.75, to: 1 } } as const
  * the other servers, and mh keeps them.
  */
 export async function schedulersHashSources(context: CheckContext): Promise<void> {
-  const stage = await lvsStage(context)
-  const shapes = (['sh', 'mh'] as const).map((scheduler) => ({ scheduler, missing: mustHoldBoth(stage, scheduler) }))
+  const lvs = await lvsNodes(context)
+  const hashing = (['sh', 'mh'] as const).map((scheduler) => ({
+    scheduler,
+    missing: expectBothServers(lvs, scheduler),
+  }))
   const { live } = context
   if (!live) return
+  const hint = `Outside must have the clients' addresses (ip route add local 198.18.0.0/16 dev lo), and the director a route back to them.`
   const lines: string[] = []
-  for (const { scheduler, missing } of shapes) {
+  for (const { scheduler, missing } of hashing) {
     const port = PORT[scheduler]
-    const from = (clients: number, to: number) =>
-      Array.from({ length: clients }, (_, index) => ({ to: `${VIP}:${to}`, source: client(index + 1) }))
-    const requests = [...from(CLIENTS, port), ...from(AGAIN, port), ...from(CLIENTS, withoutOne(port))]
-    const answers = await askFromOutside(live, requests)
-    mustBeAnswered(
-      stage,
-      requests,
-      answers,
-      `Outside must have the clients' addresses (ip route add local 198.18.0.0/16 dev lo), and the director a route back to them.`,
-    )
+    const from = (clients: number, to: number): Act[] =>
+      Array.from({ length: clients }, (_, index) => ({ request: `${VIP}:${to}`, source: client(index + 1) }))
+    const acts = [...from(CLIENTS, port), ...from(AGAIN, port), ...from(CLIENTS, withoutOne(port))]
+    const answers = await expectAnswers(live, lvs, acts, hint)
     const first = answers.slice(0, CLIENTS)
-    mustBeSteady(stage, scheduler, first, answers.slice(CLIENTS, CLIENTS + AGAIN))
-    lines.push(stayed(stage, scheduler, first, answers.slice(CLIENTS + AGAIN), missing))
+    expectSteady(lvs, scheduler, first, answers.slice(CLIENTS, CLIENTS + AGAIN))
+    lines.push(expectKept(lvs, scheduler, first, answers.slice(CLIENTS + AGAIN), missing))
   }
   context.show(lines)
 }
 
 /** Four real servers behind one port and three of them behind the other. Returns the name of the fourth, `NODE:PORT`. */
-function mustHoldBoth(stage: Stage, scheduler: Hashing): string {
+function expectBothServers(lvs: LvsNodes, scheduler: Hashing): string {
   const port = PORT[scheduler]
   const shape = { scheduler, forward: 'masq', ports: PORTS } as const
-  const all = mustHold(stage, { ...shape, key: `TCP ${VIP}:${port}`, weights: [1, 1, 1, 1] })
-  const three = mustHold(stage, { ...shape, key: `TCP ${VIP}:${withoutOne(port)}`, weights: [1, 1, 1] })
+  const all = expectVirtualServer(lvs, { ...shape, key: `TCP ${VIP}:${port}`, weights: [1, 1, 1, 1] })
+  const three = expectVirtualServer(lvs, { ...shape, key: `TCP ${VIP}:${withoutOne(port)}`, weights: [1, 1, 1] })
   const fourth = all.realServers.find(
     (server) => !three.realServers.some((other) => other.address === server.address && other.port === server.port),
   )
-  const node = stage.realServers.find(({ address }) => address === fourth?.address)?.node ?? ''
+  const node = lvs.realServers.find(({ address }) => address === fourth?.address)?.node ?? ''
   return `${node}:${fourth?.port ?? 0}`
 }
 
-function mustBeSteady(stage: Stage, scheduler: Hashing, first: readonly Answer[], second: readonly Answer[]): void {
+function expectSteady(lvs: LvsNodes, scheduler: Hashing, first: readonly string[], second: readonly string[]): void {
   const of = `-t ${VIP}:${PORT[scheduler]}`
   const moved = second.findIndex((answer, index) => answer !== first[index])
-  expectScheduling(stage, {
+  expectScheduling(lvs, {
     of,
     holds: moved === -1,
     expected: `that ${scheduler} sends the client ${client(moved + 1)} to the same real server each time`,
     actual: `first ${first[moved]}, then ${second[moved]}`,
   })
-  expectScheduling(stage, {
+  expectScheduling(lvs, {
     of,
     holds: new Set(first).size > 1,
     expected: `that ${scheduler} spreads ${CLIENTS} clients over the real servers`,
@@ -209,11 +174,11 @@ function mustBeSteady(stage: Stage, scheduler: Hashing, first: readonly Answer[]
   })
 }
 
-function stayed(
-  stage: Stage,
+function expectKept(
+  lvs: LvsNodes,
   scheduler: Hashing,
-  before: readonly Answer[],
-  after: readonly Answer[],
+  before: readonly string[],
+  after: readonly string[],
   missing: string,
 ): string {
   const others = before.flatMap((answer, index) => (answer === missing ? [] : [{ answer, later: after[index] }]))
@@ -221,7 +186,7 @@ function stayed(
   const part = same / others.length
   const line = `${scheduler}: without ${missing}, ${same} of ${others.length} clients of the others kept their real server`
   const { from, to } = STAYS[scheduler]
-  expectScheduling(stage, {
+  expectScheduling(lvs, {
     of: `-t ${VIP}:${withoutOne(PORT[scheduler])}`,
     holds: part >= from && part <= to,
     expected: `that with ${scheduler} ${from > 0 ? `at least ${from * 100}` : `at most ${to * 100}`} % of the clients stay when one of four real servers is missing`,

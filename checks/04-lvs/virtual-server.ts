@@ -1,17 +1,17 @@
 import { contains, printEndpoint } from '../../dataplane/ip-address.ts'
-import { parseIptablesSave } from '../../dataplane/iptables-save.ts'
 import { type RealServer, type VirtualServer, virtualServerKey } from '../../dataplane/ipvsadm-save.ts'
+import { HOOKS, type Hook } from '../../dataplane/trace/step.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { expectOnNode, onNode } from '../../grading/difference-report.ts'
 import { configOf } from '../../grading/evaluate.ts'
 import { expectMode, expectNode } from '../../grading/expect-node.ts'
 import { expectField } from '../../grading/expect-object.ts'
-import { HOOKS, type Hook, type HookCounts, HookProbes, LOOK_AT_PROBES } from '../../grading/hook-probes.ts'
+import { countedBetween, HookProbes, LOOK_AT_PROBES, onePacket } from '../../grading/hook-probes.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import type { Truth } from '../../grading/question.ts'
 import { stateOf } from '../../grading/snapshot.ts'
-import { askFromOutside, countOf, mustBeAnswered, tally } from './outside-client.ts'
-import { lvsStage, REAL_PORT, type RealNode, type Stage, VIP, VIPS } from './stage.ts'
+import { type LvsNodes, lvsNodes, REAL_PORT, type RealNode, VIP, VIPS } from './lvs-nodes.ts'
+import { countOf, expectAnswers, requests, tally } from './outside-client.ts'
 
 /** A virtual server that the lab requires. */
 interface Wanted {
@@ -29,7 +29,7 @@ const OPTION = { masq: '-m', route: '-g', tunnel: '-i' } as const
 const NAME = { masq: 'Masq', route: 'Route', tunnel: 'Tunnel' } as const
 
 /** The director has this virtual server with exactly these real servers. Returns it. */
-export function mustHold({ director, realServers }: Stage, wanted: Wanted): VirtualServer {
+export function expectVirtualServer({ director, realServers }: LvsNodes, wanted: Wanted): VirtualServer {
   const { key, scheduler, forward, weights, ports = [REAL_PORT[forward]] } = wanted
   const found = stateOf(director).virtualServers.find((server) => virtualServerKey(server) === key)
   const possible = new Set(realServers.flatMap(({ address }) => ports.map((port) => printEndpoint(address, port))))
@@ -68,7 +68,7 @@ function faultsOf(
 
 /** Compares the real servers' answers with the expected scheduling. */
 export function expectScheduling(
-  { director }: Stage,
+  { director }: LvsNodes,
   {
     holds,
     of = '--stats',
@@ -83,52 +83,53 @@ const nodeAt = (realServers: readonly RealNode[], address: string): string =>
   realServers.find((server) => server.address === address)?.node ?? address
 
 /** The node of the real server with the largest weight. */
-export function heaviest({ realServers }: Stage, server: VirtualServer): string {
+export function heaviest({ realServers }: LvsNodes, server: VirtualServer): string {
   const [first] = server.realServers.toSorted((one, other) => other.weight - one.weight)
   return nodeAt(realServers, first?.address ?? '')
 }
 
 const REQUESTS = 4
 const FIRST = `${VIP}:${REAL_PORT.masq}`
-const NOTE = 'spared-by-kube-proxy'
-const isTrue = (value: unknown): value is true => value === true
+const FIRST_SERVER: Wanted = { key: `TCP ${FIRST}`, scheduler: 'rr', forward: 'masq', weights: [1, 1] }
+const CHECK_FIRST = 'make check-4 STEP=virtual-server shows why.'
+
+/** The learner's first virtual server, as later steps need it. */
+export const expectFirstServer = (lvs: LvsNodes): VirtualServer => expectVirtualServer(lvs, FIRST_SERVER)
+
+/** That number of requests through the learner's first virtual server, each answered. */
+export const requestFirstServer = (live: LiveCluster, lvs: LvsNodes, times: number): Promise<string[]> =>
+  expectAnswers(live, lvs, requests(times, FIRST), CHECK_FIRST)
 
 /** The learner's virtual server answers the machine outside, with each real server in turn. */
 export async function virtualServerAnswers(context: CheckContext): Promise<void> {
-  const stage = await lvsStage(context)
-  mustHold(stage, { key: `TCP ${FIRST}`, scheduler: 'rr', forward: 'masq', weights: [1, 1] })
-  mustOwn(stage, VIP)
-  const { live } = context
-  if (!live) return
-  const requests = Array.from({ length: REQUESTS }, () => ({ to: FIRST }))
-  const answers = await askFromOutside(live, requests)
-  mustBeAnswered(
-    stage,
-    requests,
-    answers,
-    `Outside needs a route to ${VIP} via the director, and the director net.ipv4.vs.conntrack=1, so that answers return through it.`,
-  )
-  const { realServers } = stage
-  const nodes = realServers.map(({ node }) => node)
-  expectScheduling(stage, {
-    holds: nodes.every((node) => countOf(answers, node) === REQUESTS / 2),
+  const lvs = await lvsNodes(context)
+  expectFirstServer(lvs)
+  expectAddress(lvs, VIP)
+  if (!context.live) return
+  const hint = `Outside needs a route to ${VIP} via the director, and the director net.ipv4.vs.conntrack=1, so that answers return through it.`
+  const answers = await expectAnswers(context.live, lvs, requests(REQUESTS, FIRST), hint)
+  expectScheduling(lvs, {
+    holds: lvs.realServers.every(({ node }) => countOf(answers, node) === REQUESTS / 2),
     expected: `${REQUESTS} answers to ${REQUESTS} requests, ${REQUESTS / 2} of each real server`,
-    actual: tally(answers, nodes),
+    actual: tally(answers, lvs),
   })
 }
 
 /** The director has that address: without it, packets for it would not be delivered locally. */
-export const mustOwn = ({ director }: Stage, address: string): void =>
+export const expectAddress = ({ director }: LvsNodes, address: string): void =>
   expectNode(director).hasAddress(address, {
     expected: `${address} as an address of the director`,
     why: 'IPVS is hooked into LOCAL_IN, which only packets to an address of the node traverse.',
   })
 
+const NOTE = 'spared-by-kube-proxy'
+const isTrue = (value: unknown): value is true => value === true
+
 /** kube-proxy ran in IPVS mode with excludeCIDRs, and did not delete the learner's virtual server. */
 export async function kubeProxySparesOthers(context: CheckContext): Promise<void> {
   const { snapshot, notes, live } = context
   if (notes.read(NOTE, isTrue)) return
-  const stage = await lvsStage(context)
+  const lvs = await lvsNodes(context)
   const { excludeCIDRs } = configOf(snapshot).ipvs
   const open = VIPS.find((address) => !excludeCIDRs.some((range) => contains(range, address)))
   expectField('configmap kube-proxy', 'excludeCIDRs', {
@@ -139,10 +140,8 @@ export async function kubeProxySparesOthers(context: CheckContext): Promise<void
     hint: 'Put 192.0.2.0/24 there before kube-proxy runs in IPVS mode; what it has deleted does not come back.',
   })
   expectMode(context, 'ipvs', { hint: 'make ipvs' })
-  const to = `${VIP}:${REAL_PORT.masq}`
-  mustHold(stage, { key: `TCP ${to}`, scheduler: 'rr', forward: 'masq', weights: [1, 1] })
-  if (live)
-    mustBeAnswered(stage, [{ to }], await askFromOutside(live, [{ to }]), 'make check-4 STEP=virtual-server says why.')
+  expectFirstServer(lvs)
+  if (live) await requestFirstServer(live, lvs, 1)
   notes.keep(NOTE, true)
 }
 
@@ -151,42 +150,36 @@ const probes = new HookProbes('lab-4', REAL_PORT.masq)
  * The path of a packet that IPVS intercepts in LOCAL_IN and forwards through LOCAL_OUT (net/netfilter/ipvs: ip_vs_core.c,
  * ip_vs_xmit.c).
  */
-const PATH = new Set<Hook>(['PREROUTING', 'INPUT', 'OUTPUT', 'POSTROUTING'])
+const PATH: Hook[] = ['PREROUTING', 'INPUT', 'OUTPUT', 'POSTROUTING']
 
 /** One request increases the counters on the path through IPVS by one, and not the one in FORWARD. */
 export async function requestTakesThePath(context: CheckContext): Promise<void> {
-  const stage = await lvsStage(context)
-  const before = probes.expectInEveryHook(stage.director)
+  const lvs = await lvsNodes(context)
   const { live } = context
-  const moved = live ? await movedByRequest(live, stage) : before
-  const wrong = HOOKS.filter((hook) =>
-    live ? moved[hook] !== Number(PATH.has(hook)) : !moved[hook] === PATH.has(hook),
-  )
-  expectOnNode(stage.director.name, LOOK_AT_PROBES, wrong.length === 0, {
-    expected: `one SYN counted in ${[...PATH].join(', ')}, and none in FORWARD`,
-    actual: HOOKS.map((hook) => `${hook} ${moved[hook] ?? 0}`).join(', '),
+  const counts = probes.expectInEveryHook(lvs.director)
+  const seen = live ? await countedByRequest(live, lvs) : countedBetween({}, counts)
+  const isRight = live
+    ? seen === onePacket(...PATH)
+    : HOOKS.every((hook) => Boolean(counts[hook]) === PATH.includes(hook))
+  expectOnNode(lvs.director.name, LOOK_AT_PROBES, isRight, {
+    expected: `one SYN counted in ${PATH.join(', ')}, and none in FORWARD`,
+    actual: seen,
     hint: `Each probe must match only SYN packets to port ${REAL_PORT.masq}: -p tcp --syn --dport ${REAL_PORT.masq}`,
   })
 }
 
-async function movedByRequest(live: LiveCluster, stage: Stage): Promise<HookCounts> {
-  const read = async () => {
-    const { stdout } = await live.onNode(stage.director.name, 'iptables-save -c -t mangle')
-    return probes.countsIn(parseIptablesSave(stdout))
-  }
-  const before = await read()
-  const request = { to: `${VIP}:${REAL_PORT.masq}` }
-  mustBeAnswered(stage, [request], await askFromOutside(live, [request]), 'make check-4 STEP=virtual-server says why.')
-  const after = await read()
-  return Object.fromEntries(HOOKS.map((hook) => [hook, (after[hook] ?? 0) - (before[hook] ?? 0)]))
+async function countedByRequest(live: LiveCluster, lvs: LvsNodes): Promise<string> {
+  const before = await probes.readOn(live, lvs.director.name)
+  await requestFirstServer(live, lvs, 1)
+  return countedBetween(before, await probes.readOn(live, lvs.director.name))
 }
 
 /** The hook that a request does not traverse, according to the learner's probes. */
 export async function unseenHook(context: CheckContext): Promise<Truth> {
-  const stage = await lvsStage(context)
-  const counts = probes.expectInEveryHook(stage.director)
+  const lvs = await lvsNodes(context)
+  const counts = probes.expectInEveryHook(lvs.director)
   expectOnNode(
-    stage.director.name,
+    lvs.director.name,
     LOOK_AT_PROBES,
     HOOKS.some((hook) => counts[hook]),
     {
@@ -195,5 +188,5 @@ export async function unseenHook(context: CheckContext): Promise<Truth> {
       hint: `make exec NODE=outside CMD='curl -s ${VIP}:${REAL_PORT.masq}'`,
     },
   )
-  return { accepts: HOOKS.filter((hook) => !counts[hook]), inspect: onNode(stage.director.name, LOOK_AT_PROBES) }
+  return { accepts: HOOKS.filter((hook) => !counts[hook]), inspect: onNode(lvs.director.name, LOOK_AT_PROBES) }
 }

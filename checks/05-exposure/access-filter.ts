@@ -8,7 +8,14 @@ import type { Truth } from '../../grading/question.ts'
 import { kubeProxyVersionOf, type NodeView, stateOf } from '../../grading/snapshot.ts'
 import { webService } from '../../grading/web-service.ts'
 import { expectCounted } from './forward-rule.ts'
-import { AGENT_PORT, agentAt, agentScene, clusterIPs, mustBeClosed, mustListenEverywhere } from './node-agent.ts'
+import {
+  AGENT_PORT,
+  agentAt,
+  clientAndAgent,
+  clusterIPs,
+  expectClosed,
+  expectListenerEverywhere,
+} from './node-agent.ts'
 import { expectPacket, expectPredictedIpvs } from './packet-path.ts'
 
 /** kube-proxy's chain that closes ClusterIPs except for Service ports, since 1.26. */
@@ -19,22 +26,22 @@ export const OLD_RULES =
   'make iptables, then make ipvs KUBE_PROXY_VERSION=1.20. On a cluster that runs one version only, remove the jump to KUBE-IPVS-FILTER from INPUT; kube-proxy adds it again within 30 seconds.'
 
 const CURRENT_RULES = 'make ipvs KUBE_PROXY_VERSION=own'
-const LOOK = `iptables -nvL ${ACCESS_FILTER}`
+const LIST_FILTER = `iptables -nvL ${ACCESS_FILTER}`
 
 /** A kube-proxy since 1.26: its own chain rejects the agent's port on every ClusterIP, and lets Services through. */
 export async function accessFilterRejects(context: CheckContext): Promise<void> {
   const { snapshot, nodes, live } = context
   expectMode(context, 'ipvs', { hint: CURRENT_RULES })
-  for (const node of nodes) mustBeCurrent(node)
-  const scene = agentScene(context)
-  expectPredictedIpvs(context, scene.node)
-  await mustListenEverywhere(context, scene)
+  for (const node of nodes) expectAccessFilter(node)
+  const place = clientAndAgent(context)
+  expectPredictedIpvs(context, place.node)
+  await expectListenerEverywhere(context, place)
   expectNodes(nodes)
     .where(
       (where, { expected, actual }) =>
         inChain(`filter ${ACCESS_FILTER}`)(where) ||
         (inChain('filter INPUT')(where) && `${expected}${actual}`.includes(ACCESS_FILTER)),
-      `iptables -nvL INPUT; ${LOOK}`,
+      `iptables -nvL INPUT; ${LIST_FILTER}`,
     )
     .equalPrediction('ipvs', `INPUT leads to ${ACCESS_FILTER}, which lets Services return and rejects the rest`)
   expectNodes(nodes)
@@ -44,54 +51,49 @@ export async function accessFilterRejects(context: CheckContext): Promise<void> 
       'ipvs',
       'every address of kube-ipvs0 in KUBE-IPVS-IPS, and every port of a Service in KUBE-CLUSTER-IP',
     )
-  const view = snapshot.node(scene.node)
+  const view = snapshot.node(place.node)
   const service = webService(snapshot)
-  const by = expectPacket(view, scene.client, agentAt(service.address), {
+  const by = expectPacket(view, place.client, agentAt(service.address), {
     inspect: 'iptables -nvL INPUT',
     expected: `that ${ACCESS_FILTER} is what stops a packet for ${service.address}:${AGENT_PORT}`,
     hint: 'Remove your own rules: iptables -D instead of -I.',
   }).isStopped(({ chain }) => chain === ACCESS_FILTER)
   if (!live) return
   const closed = async () => {
-    await mustBeClosed(live, clusterIPs(snapshot), { scene, hint: CURRENT_RULES, service, view })
+    await expectClosed(live, clusterIPs(snapshot), { place, hint: CURRENT_RULES, service, view })
     return 0
   }
   const expected = `packets on the rule of ${ACCESS_FILTER} that rejects`
-  await expectCounted(live, { node: scene.node, rule: by, inspect: LOOK }, closed, {
+  await expectCounted(live, { node: place.node, rule: by, inspect: LIST_FILTER }, closed, {
     answers: 0,
     counted: true,
     expected,
   })
 }
 
-function mustBeCurrent(node: NodeView): void {
-  const kubeProxyVersion = kubeProxyVersionOf(node)
-  expectThat(hasAccessFilter(kubeProxyVersion), {
-    node: node.name,
-    inspect: 'kubectl -n kube-system get daemonset kube-proxy -o wide',
-    expected: 'a kube-proxy of 1.26 or newer on every node',
-    actual: `${kubeProxyVersion} runs`,
-    hint: CURRENT_RULES,
-  })
-}
-
-function hasAccessFilter(version: string): boolean {
+function expectAccessFilter(node: NodeView): void {
+  const version = kubeProxyVersionOf(node)
   try {
-    return featuresOf(version).ipvsFilter
+    expectThat(featuresOf(version).ipvsFilter, {
+      node: node.name,
+      inspect: 'kubectl -n kube-system get daemonset kube-proxy -o wide',
+      expected: 'a kube-proxy of 1.26 or newer on every node',
+      actual: `${version} runs`,
+      hint: CURRENT_RULES,
+    })
   } catch (error) {
-    if (error instanceof VersionError) throw new Trouble(error.message)
-    throw error
+    throw error instanceof VersionError ? new Trouble(error.message) : error
   }
 }
 
 /** Question: the set that the rejecting rule matches. */
 export function rejectedSet(context: CheckContext): Truth {
   expectMode(context, 'ipvs', { hint: CURRENT_RULES })
-  const { node } = agentScene(context)
+  const { node } = clientAndAgent(context)
   const chain = stateOf(context.snapshot.node(node)).iptables.get('filter')?.get(ACCESS_FILTER)
   const rule = chain?.rules.find(({ spec }) => targetOf(spec) === 'REJECT')
   const set = / --match-set (\S+) /.exec(` ${rule?.spec ?? ''}`)?.[1]
-  const inspect = onNode(node, LOOK)
+  const inspect = onNode(node, LIST_FILTER)
   expectThat(set !== undefined, {
     node,
     inspect,
@@ -105,7 +107,7 @@ export function rejectedSet(context: CheckContext): Truth {
 /** Question: the number of addresses that IPVS mode adds to a listener on 0.0.0.0. */
 export function gainedAddresses(context: CheckContext): Truth {
   expectMode(context, 'ipvs', { hint: 'make ipvs KUBE_PROXY_VERSION=1.20' })
-  const { node } = agentScene(context)
+  const { node } = clientAndAgent(context)
   const link = stateOf(context.snapshot.node(node)).links.find(({ name }) => name === 'kube-ipvs0')
   const own = (link?.addresses ?? []).filter(({ family }) => family === 'inet')
   return { accepts: [`${own.length}`], inspect: onNode(node, 'ip -brief -4 address show kube-ipvs0') }

@@ -6,37 +6,19 @@ import { expectMode } from '../../grading/expect-node.ts'
 import { expectFound } from '../../grading/expect-object.ts'
 import { Trouble } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
+import type { Truth } from '../../grading/question.ts'
 import { type NodeView, stateOf } from '../../grading/snapshot.ts'
 import { type WebService, webService } from '../../grading/web-service.ts'
 import { chainsLeadToPods } from '../01-iptables/web-chains.ts'
-import { clientPod } from '../02-ipvs/web-requests.ts'
+import { clientPod } from '../web-client.ts'
 import { answered } from './node-agent.ts'
-import { clientInIpvsMode, expectPacket, type Stop } from './packet-path.ts'
+import { clientInIpvsMode, expectPacket, filterHooks, type Stop } from './packet-path.ts'
 
 /** kube-proxy's own syncs set the counters of its chains to zero; the measurement is repeated up to this often. */
 const ATTEMPTS = 3
 
-/**
- * Does some work and returns the growth of a rule's packet counter. Throws Trouble when the rule is gone, or is rewritten
- * each time.
- */
-async function countedDuring<T>(
-  live: LiveCluster,
-  node: string,
-  rule: Stop,
-  work: () => Promise<T>,
-): Promise<{ packets: number; result: T }> {
-  for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
-    const before = await packetsOf(live, node, rule)
-    const result = await work()
-    const packets = (await packetsOf(live, node, rule)) - before
-    if (packets >= 0) return { packets, result }
-  }
-  throw new Trouble(`the counter of "${rule.rule}" on ${node} could not be read`)
-}
-
 /** The expectation for one request that a rule stops. */
-export const STOPPED_AND_COUNTED = {
+const STOPPED_AND_COUNTED = {
   answers: 0,
   counted: true,
   expected: 'a request that gets no answer, and a packet more on the rule',
@@ -44,7 +26,7 @@ export const STOPPED_AND_COUNTED = {
 
 /**
  * The sent requests get this number of answers, and the rule's counter grows or not as expected. Fails otherwise; throws
- * Trouble as countedDuring does.
+ * Trouble when the rule is gone, or is rewritten each time.
  */
 export async function expectCounted(
   live: LiveCluster,
@@ -52,11 +34,18 @@ export async function expectCounted(
   send: () => Promise<number>,
   { answers, counted, expected }: { answers: number; counted: boolean; expected: string },
 ): Promise<void> {
-  const { packets, result } = await countedDuring(live, node, rule, send)
-  expectOnNode(node, inspect, result === answers && packets > 0 === counted, {
-    expected,
-    actual: `${result === 0 ? 'no answer' : result === 1 ? 'an answer' : `${result} answers`} and ${packets} packets more on the rule`,
-  })
+  for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
+    const before = await packetsOf(live, node, rule)
+    const seen = await send()
+    const packets = (await packetsOf(live, node, rule)) - before
+    if (packets < 0) continue
+    const answered = seen === 0 ? 'no answer' : seen === 1 ? 'an answer' : `${seen} answers`
+    return expectOnNode(node, inspect, seen === answers && packets > 0 === counted, {
+      expected,
+      actual: `${answered} and ${packets} packets more on the rule`,
+    })
+  }
+  throw new Trouble(`the counter of "${rule.rule}" on ${node} could not be read`)
 }
 
 async function packetsOf(live: LiveCluster, node: string, { table, chain, rule }: Stop): Promise<number> {
@@ -77,11 +66,10 @@ interface RuleNote extends Stop {
 }
 
 const STOPPED = 'stopped-in-iptables-mode'
-const NOT_ASKED = 'not-asked-in-ipvs-mode'
 /** The port of web's Pods: the destination port after DNAT. */
 const POD_PORT = 80
-export const podAt = (address: string) => ({ address, port: POD_PORT })
-const LOOK = 'iptables -nvL FORWARD'
+const podAt = (address: string) => ({ address, port: POD_PORT })
+const LIST_FORWARD = 'iptables -nvL FORWARD'
 const REQUESTS = 3
 
 const isRuleNote = (value: unknown): value is RuleNote =>
@@ -99,16 +87,21 @@ export const forwardRuleStops = onceSeen(STOPPED, async (context) => {
   const { address: client, node } = clientPod(context)
   chainsLeadToPods({ ...context, nodes: [snapshot.node(node)] })
   const by = expectPacket(snapshot.node(node), client, service, {
-    inspect: LOOK,
+    inspect: LIST_FORWARD,
     expected: `a rule in FORWARD on ${node} that stops the packets of ${client} to port ${POD_PORT} of the Pods`,
   }).isStopped(({ hook }) => hook === 'FORWARD')
   if (live)
-    await expectCounted(live, { node, rule: by, inspect: LOOK }, () => answered(live, service), STOPPED_AND_COUNTED)
+    await expectCounted(
+      live,
+      { node, rule: by, inspect: LIST_FORWARD },
+      () => answered(live, service),
+      STOPPED_AND_COUNTED,
+    )
   return { ...by, node }
 })
 
 /** IPVS mode: the same rule exists, requests to web are answered, and the rule does not match them. */
-export const forwardRuleNotTraversed = onceSeen(NOT_ASKED, async (context) => {
+export const forwardRuleNotTraversed = onceSeen('not-asked-in-ipvs-mode', async (context) => {
   const { live } = context
   const { service, client, view } = clientInIpvsMode(context)
   const rule = expectForwardRule(context, view)
@@ -119,22 +112,22 @@ export const forwardRuleNotTraversed = onceSeen(NOT_ASKED, async (context) => {
   }).isSentOn()
   for (const { address } of service.backends)
     expectPacket(view, client, podAt(address), {
-      inspect: LOOK,
+      inspect: LIST_FORWARD,
       expected: `that the rule still stops packets from the client directly to the Pod ${address}`,
     }).isStopped((by) => by.rule === rule.rule)
-  if (live) await mustAnswerUnseen(live, service, rule)
+  if (live) await expectAnswersPastRule(live, service, rule)
   return rule
 })
 
 /** The rule of step forward-rule is still on that node. Returns it. */
-export function expectForwardRule({ notes }: CheckContext, node: NodeView): RuleNote {
+function expectForwardRule({ notes }: CheckContext, node: NodeView): RuleNote {
   const { name } = node
   const rule = notes.read(STOPPED, isRuleNote)
   const rules = rule?.node === name ? stateOf(node).iptables.get(rule.table)?.get(rule.chain)?.rules : undefined
   const isThere = rules?.some(({ spec }) => `-A ${rule?.chain} ${spec}` === rule?.rule)
   return expectFound(isThere ? rule : undefined, {
     node: name,
-    inspect: onNode(name, LOOK),
+    inspect: onNode(name, LIST_FORWARD),
     expected: `the rule in FORWARD that stopped the client in iptables mode, still on ${name}`,
     actual: rule ? `it is gone: ${rule.rule}` : 'the grader has not seen it stop anything',
     hint: 'Add it again unchanged. If the client Pod has another address now, run make iptables and repeat step forward-rule.',
@@ -144,8 +137,8 @@ export function expectForwardRule({ notes }: CheckContext, node: NodeView): Rule
 /**
  * Through the Service every request is answered and the rule counts none; a direct request to a Pod is counted and stopped.
  */
-async function mustAnswerUnseen(live: LiveCluster, service: WebService, rule: RuleNote): Promise<void> {
-  const place = { node: rule.node, rule, inspect: LOOK }
+async function expectAnswersPastRule(live: LiveCluster, service: WebService, rule: RuleNote): Promise<void> {
+  const place = { node: rule.node, rule, inspect: LIST_FORWARD }
   await expectCounted(live, place, () => answered(live, service, REQUESTS), {
     answers: REQUESTS,
     counted: false,
@@ -153,8 +146,49 @@ async function mustAnswerUnseen(live: LiveCluster, service: WebService, rule: Ru
   })
   const backend = podAt(service.backends[0]?.address ?? '')
   await expectCounted(live, place, () => answered(live, backend), {
-    answers: 0,
-    counted: true,
+    ...STOPPED_AND_COUNTED,
     expected: `no direct answer from the Pod ${backend.address}, and a packet more on the rule`,
   })
+}
+
+const KERNEL_TABLES = new Set(['raw', 'mangle', 'nat', 'filter', 'security'])
+
+/**
+ * IPVS mode: a rule also stops the client's requests to web, and the rule that stopped them in iptables mode still exists.
+ * One rule in PREROUTING is enough for both, because the paths of the modes differ only after it.
+ */
+export const stoppedInEitherMode = onceSeen('stopped-in-either-mode', async (context) => {
+  const { live } = context
+  const { service, client, node, view } = clientInIpvsMode(context)
+  const by = expectPacket(view, client, service, {
+    inspect: 'iptables -nvL INPUT',
+    expected: `a rule on ${node} that stops packets from ${client} to ${service.address} before IPVS`,
+  }).isStopped(({ table }) => KERNEL_TABLES.has(table))
+  // One rule in PREROUTING stops both; else the one of iptables mode must still be there, too.
+  if (by.hook !== 'PREROUTING') expectForwardRule(context, view)
+  for (const { address } of service.backends)
+    expectPacket(view, client, podAt(address), {
+      inspect: 'iptables -nvL FORWARD',
+      expected: `that packets from the client directly to the Pod ${address} are stopped as well`,
+      hint: 'The rule in FORWARD stops those: keep it.',
+    }).isStopped()
+  if (live)
+    await expectCounted(
+      live,
+      { node, rule: by, inspect: `iptables -t ${by.table} -nvL ${by.chain}` },
+      () => answered(live, service),
+      STOPPED_AND_COUNTED,
+    )
+  return { ...by, node }
+})
+
+/** Question: the chain of filter that the client's packet to web traverses before IPVS. */
+export function chainBeforeIpvs(context: CheckContext): Truth {
+  expectMode(context, 'ipvs', { hint: 'make ipvs KUBE_PROXY_VERSION=1.20' })
+  const service = webService(context.snapshot)
+  const { address: client, node } = clientPod(context)
+  return {
+    accepts: filterHooks(context.snapshot.node(node), client, service),
+    inspect: `make trace FROM=pod/client TO=svc/${service.name}:${service.port} NODE=${node}`,
+  }
 }

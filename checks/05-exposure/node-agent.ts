@@ -6,15 +6,15 @@ import { type HttpReply, httpRequests, readReplies } from '../../grading/http-re
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import { type NodeView, nodeAddressOf, objectsOf, type Snapshot } from '../../grading/snapshot.ts'
 import type { WebService } from '../../grading/web-service.ts'
-import { CLIENT, clientPod, newToken, separateRequests } from '../02-ipvs/web-requests.ts'
 import { DROPPED_SECONDS } from '../03-from-outside/outside-requests.ts'
+import { backendsOnTwoNodes, CLIENT, clientPod, requestsTo } from '../web-client.ts'
 
 export const AGENT_PORT = 9100
 const MANIFEST = 'labs/05-exposure/manifests/node-agent.yaml'
 const ANY_ADDRESS = new Set(['0.0.0.0', '*', '[::]'])
 
 /** The client Pod, and the agent on the same node. */
-interface AgentScene {
+interface ClientAndAgent {
   client: string
   node: string
   /** The node's own address. */
@@ -22,7 +22,7 @@ interface AgentScene {
 }
 
 /** The client and the agent on its node. Fails when one of them is not ready. */
-export function agentScene(context: CheckContext): AgentScene {
+export function clientAndAgent(context: CheckContext): ClientAndAgent {
   const { address: client, node } = clientPod(context)
   const { snapshot } = context
   const agent = podsWithLabel(snapshot, 'node-agent').find(({ spec }) => spec?.nodeName === node)
@@ -32,11 +32,7 @@ export function agentScene(context: CheckContext): AgentScene {
     expected: `a node agent that is ready on ${node}, beside the Pod client`,
     hint: `kubectl apply -f ${MANIFEST}`,
   })
-  return {
-    client,
-    node,
-    nodeAddress: nodeAddressOf(snapshot, node),
-  }
+  return { client, node, nodeAddress: nodeAddressOf(snapshot, node) }
 }
 
 /** The agent's port on an address. */
@@ -47,7 +43,7 @@ export const clusterIPs = (snapshot: Snapshot): string[] =>
   objectsOf(snapshot).services.flatMap((service) => service.clusterIPs.filter((ip) => /^\d/.test(ip)))
 
 /** The agent on the client's node listens on all addresses. A capture does not record listeners. */
-export async function mustListenEverywhere({ live }: CheckContext, { node }: AgentScene): Promise<void> {
+export async function expectListenerEverywhere({ live }: CheckContext, { node }: ClientAndAgent): Promise<void> {
   const isAny = (addresses: readonly string[]) => addresses.some((address) => ANY_ADDRESS.has(address))
   if (live)
     await expectListener(live, { node, port: AGENT_PORT }, isAny, {
@@ -57,9 +53,9 @@ export async function mustListenEverywhere({ live }: CheckContext, { node }: Age
 }
 
 /** The agent on the client's node listens only on the node's own address. */
-export async function mustListenOnNodeAddress(
+export async function expectListenerOnNodeAddress(
   { live }: CheckContext,
-  { node, nodeAddress }: AgentScene,
+  { node, nodeAddress }: ClientAndAgent,
 ): Promise<void> {
   if (live)
     await expectListener(live, { node, port: AGENT_PORT }, (addresses) => addresses.join() === nodeAddress, {
@@ -82,30 +78,54 @@ interface AgentReply {
   error: string
 }
 
+const agentRequest = (address: string) => ({ ...agentAt(address), seconds: 2 })
+
 /** Sends a request from the client Pod to the agent's port on each of these addresses. */
-export async function askAgents(live: LiveCluster, addresses: readonly string[]): Promise<AgentReply[]> {
+async function requestAgents(live: LiveCluster, addresses: readonly string[]): Promise<AgentReply[]> {
   const { stdout } = await live.inPod(CLIENT, httpRequests(addresses.map(agentRequest)))
   return agentReplies(addresses, readReplies(stdout))
 }
-
-const agentRequest = (address: string) => ({ address, port: AGENT_PORT, seconds: 2 })
-const closedRequest = (address: string) => ({ ...agentRequest(address), seconds: DROPPED_SECONDS })
 
 function agentReplies(addresses: readonly string[], replies: readonly HttpReply[]): AgentReply[] {
   return addresses.map((address, index) => {
     const { line = '', error = '', port = 0, status = 0 } = replies.find((reply) => reply.index === index) ?? {}
     const node = /^agent of (\S+)$/.exec(line)?.[1]
-    return { address, silent: port > 0 && status === 0, error, ...(node === undefined ? {} : { node }) }
+    return { address, silent: port > 0 && status === 0, error, ...(node !== undefined && { node }) }
   })
 }
 
 /** The learner's command for a request to the agent at an address. */
-const askCommand = (address: string) =>
+const typedCommand = (address: string) =>
   `kubectl exec client -- curl -sS --connect-timeout 2 http://${address}:${AGENT_PORT}`
+
+/** On that address the agent of that node answers. */
+function expectAgent(replies: readonly AgentReply[], address: string, node: string, expected: string): void {
+  const reply = replies.find((one) => one.address === address)
+  const actual = reply?.node ? `the agent of ${reply.node} answers` : reply?.error || 'no answer of the agent'
+  expectThat(reply?.node === node, { node, inspect: typedCommand(address), expected, actual })
+}
+
+function expectAgentOnNode(replies: readonly AgentReply[], { node, nodeAddress }: ClientAndAgent): void {
+  expectAgent(replies, nodeAddress, node, `the agent's answer on ${nodeAddress}, the node's own address`)
+}
+
+/** web has its Pods, the client is ready, and the agent beside it answers on the node's own address. */
+export async function agentAnswers(context: CheckContext): Promise<void> {
+  backendsOnTwoNodes(context)
+  const place = clientAndAgent(context)
+  if (context.live) expectAgentOnNode(await requestAgents(context.live, [place.nodeAddress]), place)
+}
+
+/** The client reaches the agent of its own node through all these addresses. */
+export async function expectOpen(live: LiveCluster, addresses: readonly string[], node: string): Promise<void> {
+  const replies = await requestAgents(live, addresses)
+  for (const address of addresses)
+    expectAgent(replies, address, node, `an answer of the agent of ${node} on ${address}:${AGENT_PORT}`)
+}
 
 /** The addresses that must still answer. */
 interface StillOpen {
-  scene: AgentScene
+  place: ClientAndAgent
   hint: string
   /** A Service that must still answer, and the client's node. */
   service?: WebService
@@ -116,58 +136,31 @@ interface StillOpen {
  * The client reaches no agent through these addresses (in some networks another machine answers on any address, which is
  * ignored). The agent still answers on the node's own address, and so does the Service.
  */
-export async function mustBeClosed(live: LiveCluster, addresses: readonly string[], open: StillOpen): Promise<void> {
-  const { scene, hint, service, view } = open
-  const { node, nodeAddress } = scene
-  const asked = [...addresses, nodeAddress]
+export async function expectClosed(live: LiveCluster, addresses: readonly string[], open: StillOpen): Promise<void> {
+  const { place, hint, service, view } = open
+  const { client, node, nodeAddress } = place
+  const closed = addresses.map((address) => ({ ...agentAt(address), seconds: DROPPED_SECONDS }))
   const usual = service ? [{ address: service.address, port: service.port }] : []
-  const { stdout } = await live.inPod(
-    CLIENT,
-    httpRequests([...addresses.map(closedRequest), agentRequest(nodeAddress), ...usual]),
-  )
+  const { stdout } = await live.inPod(CLIENT, httpRequests([...closed, agentRequest(nodeAddress), ...usual]))
   const all = readReplies(stdout)
-  const replies = agentReplies(asked, all)
+  const replies = agentReplies([...addresses, nodeAddress], all)
   const wrong = replies.find(({ address, node: by, silent }) => address !== nodeAddress && (by !== undefined || silent))
   expectNone(wrong, ({ address, node: by }) => ({
     node,
-    inspect: askCommand(address),
+    inspect: typedCommand(address),
     expected: `no answer of an agent on port ${AGENT_PORT} of ${address}`,
     actual:
       by === undefined ? 'a connection was accepted there, without an answer in time' : `the agent of ${by} answers`,
     hint,
   }))
-  mustHaveAnswered(replies, scene)
+  expectAgentOnNode(replies, place)
   if (!service || !view) return
-  const { address, port, name } = service
-  const ofService = all.filter(({ index }) => index === asked.length)
-  expectAnswered(
-    ofService,
-    1,
-    { snapshot: view.snapshot, node: view.name, sender: { pod: scene.client }, target: service },
-    {
-      inspect: `kubectl exec client -- curl -sS --max-time 3 http://${address}:${port}`,
-      expected: `an answer of the Service ${name}, which must stay open`,
-    },
-  )
-}
-
-/** On the node's own address the agent answers the client. */
-export async function mustAnswerOnNode(live: LiveCluster, scene: AgentScene): Promise<void> {
-  mustHaveAnswered(await askAgents(live, [scene.nodeAddress]), scene)
-}
-
-/** Expects an answer of that node's agent on that address. */
-export function expectAgent(
-  replies: readonly AgentReply[],
-  { address, node, expected }: { address: string; node: string; expected: string },
-): void {
-  const reply = replies.find((one) => one.address === address)
-  const actual = reply?.node ? `the agent of ${reply.node} answers` : reply?.error || 'no answer of the agent'
-  expectThat(reply?.node === node, { node, inspect: askCommand(address), expected, actual })
-}
-
-function mustHaveAnswered(replies: readonly AgentReply[], { node, nodeAddress: address }: AgentScene): void {
-  expectAgent(replies, { address, node, expected: `the agent's answer on ${address}, the node's own address` })
+  const ofService = all.filter(({ index }) => index === replies.length)
+  const route = { snapshot: view.snapshot, node: view.name, sender: { pod: client }, target: service }
+  expectAnswered(ofService, 1, route, {
+    inspect: `kubectl exec client -- curl -sS --max-time 3 http://${service.address}:${service.port}`,
+    expected: `an answer of the Service ${service.name}, which must stay open`,
+  })
 }
 
 /** The number of the client's requests to a Service, or to one Pod, that were answered. */
@@ -176,9 +169,6 @@ export async function answered(
   target: { address: string; port: number },
   times = 1,
 ): Promise<number> {
-  const { stdout } = await live.inPod(
-    CLIENT,
-    separateRequests({ name: '', backends: [], ...target }, newToken(), times),
-  )
+  const { stdout } = await live.inPod(CLIENT, requestsTo(target, times))
   return readReplies(stdout).filter(({ status }) => status === 200).length
 }

@@ -1,7 +1,7 @@
 import { printEndpoint } from '../../dataplane/ip-address.ts'
 import { NodeNetwork } from '../../dataplane/trace/node-network.ts'
 import type { Hook } from '../../dataplane/trace/step.ts'
-import { CircleError, PacketError, tracePacket } from '../../dataplane/trace.ts'
+import { CircleError, PacketError, type Trace, tracePacket } from '../../dataplane/trace.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { onNode } from '../../grading/difference-report.ts'
 import { expectMode, expectNodes } from '../../grading/expect-node.ts'
@@ -9,7 +9,7 @@ import { fail, Trouble } from '../../grading/failure.ts'
 import { type NodeView, stateOf } from '../../grading/snapshot.ts'
 import { webService } from '../../grading/web-service.ts'
 import { dummyDeviceOwnsClusterIPs } from '../02-ipvs/equality.ts'
-import { clientPod } from '../02-ipvs/web-requests.ts'
+import { clientPod } from '../web-client.ts'
 
 /** The rule that stops every packet of a kind. */
 export interface Stop {
@@ -31,34 +31,35 @@ interface Destination {
   port: number
 }
 
-/** The path of a Pod's packet through the tables of its node. Throws Trouble when it can't be traced. */
-function packetPathOf(node: NodeTables, source: string, { address, port }: Destination): PacketPath {
-  const state = stateOf(node)
-  const trace = tracedOrTrouble(node.name, () =>
-    tracePacket(state, { from: 'pod', source, destination: address, port, protocol: 'tcp' }, { matchingOnly: true }),
-  )
-  const [loss] = trace.lost
-  if (loss && trace.outcomes.length === 0) {
+/** A packet of a Pod through the tables of its node. Throws Trouble when it can't be traced. */
+function traced(node: NodeTables, source: string, { address, port }: Destination): Trace {
+  const packet = { from: 'pod', source, destination: address, port, protocol: 'tcp' } as const
+  try {
+    return tracePacket(stateOf(node), packet, { matchingOnly: true })
+  } catch (error) {
+    if (!(error instanceof PacketError || error instanceof CircleError)) throw error
+    throw new Trouble(`on ${node.name} ${error.message}`)
+  }
+}
+
+function packetPathOf(node: NodeTables, source: string, to: Destination): PacketPath {
+  const { links, routes } = stateOf(node)
+  const { lost, outcomes, steps, verdict } = traced(node, source, to)
+  const [loss] = lost
+  if (loss && outcomes.length === 0) {
     const { table, chain, rule } = loss
-    const step = trace.steps.findLast((one) => one.table === table && one.chain === chain && one.rule === rule)
+    const step = steps.findLast((one) => one.table === table && one.chain === chain && one.rule === rule)
     return { end: 'stopped', by: { hook: step?.hook ?? 'PREROUTING', table, chain, rule } }
   }
-  const isOwn = new NodeNetwork(state.links, state.routes).isLocal(address)
-  if (trace.verdict === 'accept' && isOwn) return { end: 'delivered' }
-  return { end: 'sent on', to: trace.outcomes.map(({ to }) => to) }
+  const isOwn = new NodeNetwork(links, routes).isLocal(to.address)
+  return verdict === 'accept' && isOwn ? { end: 'delivered' } : { end: 'sent on', to: outcomes.map(({ to }) => to) }
 }
 
 /** The filter chains that the packet traverses before IPVS or forwarding: INPUT, or FORWARD. */
-export function filterHooks(node: NodeTables, source: string, { address, port }: Destination): Hook[] {
-  const { steps } = tracedOrTrouble(node.name, () =>
-    tracePacket(
-      stateOf(node),
-      { from: 'pod', source, destination: address, port, protocol: 'tcp' },
-      { matchingOnly: true },
-    ),
-  )
-  const taken = steps.findIndex(({ table }) => table === 'ipvs')
-  const before = taken === -1 ? steps : steps.slice(0, taken)
+export function filterHooks(node: NodeTables, source: string, to: Destination): Hook[] {
+  const { steps } = traced(node, source, to)
+  const ipvs = steps.findIndex(({ table }) => table === 'ipvs')
+  const before = ipvs === -1 ? steps : steps.slice(0, ipvs)
   return [...new Set(before.filter(({ table }) => table === 'filter').map(({ hook }) => hook))]
 }
 
@@ -71,56 +72,30 @@ interface PathWords {
 }
 
 /** Expectations of the path of a client's packet through a node. Each fails with the path that the packet takes instead. */
-export const expectPacket = (node: NodeTables, client: string, to: Destination, words: PathWords): PathExpectation =>
-  new PathExpectation(node, packetPathOf(node, client, to), to, words)
-
-class PathExpectation {
-  readonly #node: NodeTables
-  readonly #path: PacketPath
-  readonly #to: Destination
-  readonly #words: PathWords
-
-  constructor(node: NodeTables, path: PacketPath, to: Destination, words: PathWords) {
-    this.#node = node
-    this.#path = path
-    this.#to = to
-    this.#words = words
-  }
-
-  /** A rule stops it, and it is the expected one. Returns the rule. */
-  isStopped(isMeant: (by: Stop) => boolean = () => true): Stop {
-    return this.#path.end === 'stopped' && isMeant(this.#path.by) ? this.#path.by : this.#fails()
-  }
-
-  isNotStopped(): void {
-    if (this.#path.end === 'stopped') this.#fails()
-  }
-
-  /** A process of the node receives it. */
-  isDelivered(): void {
-    if (this.#path.end !== 'delivered') this.#fails()
-  }
-
-  isNotDelivered(): void {
-    if (this.#path.end === 'delivered') this.#fails()
-  }
-
-  /** It leaves for another host or Pod. */
-  isSentOn(): void {
-    if (this.#path.end !== 'sent on') this.#fails()
-  }
-
-  #fails(): never {
-    const { inspect, expected, hint } = this.#words
-    const { address, port } = this.#to
-    const advice = typeof hint === 'function' ? hint(this.#path) : hint
+export function expectPacket(node: NodeTables, client: string, to: Destination, words: PathWords) {
+  const path = packetPathOf(node, client, to)
+  const { inspect, expected, hint } = words
+  const fails = (): never =>
     fail({
-      node: this.#node.name,
-      inspect: onNode(this.#node.name, inspect),
+      node: node.name,
+      inspect: onNode(node.name, inspect),
       expected,
-      actual: `a packet for ${address}:${port} ${describePath(this.#path, this.#node.name)}`,
-      ...(advice === undefined ? {} : { hint: advice }),
+      actual: `a packet for ${to.address}:${to.port} ${describePath(path, node.name)}`,
+      ...(hint !== undefined && { hint: typeof hint === 'function' ? hint(path) : hint }),
     })
+  const mustHold = (holds: boolean) => {
+    if (!holds) fails()
+  }
+  return {
+    /** A rule stops it, and it is the expected one. Returns the rule. */
+    isStopped: (isMeant: (by: Stop) => boolean = () => true): Stop =>
+      path.end === 'stopped' && isMeant(path.by) ? path.by : fails(),
+    isNotStopped: () => mustHold(path.end !== 'stopped'),
+    /** A process of the node receives it. */
+    isDelivered: () => mustHold(path.end === 'delivered'),
+    isNotDelivered: () => mustHold(path.end !== 'delivered'),
+    /** It leaves for another host or Pod. */
+    isSentOn: () => mustHold(path.end === 'sent on'),
   }
 }
 
@@ -129,15 +104,6 @@ function describePath(path: PacketPath, node: string): string {
   if (path.end === 'delivered') return `is delivered to a listener on ${node}`
   if (path.end === 'sent on') return `is sent on to ${path.to.join(' or ') || 'no host'}`
   return `is stopped on ${node} by ${path.by.table} ${path.by.chain}: ${path.by.rule}`
-}
-
-function tracedOrTrouble<T>(node: string, walk: () => T): T {
-  try {
-    return walk()
-  } catch (error) {
-    if (!(error instanceof PacketError || error instanceof CircleError)) throw error
-    throw new Trouble(`on ${node} ${error.message}`)
-  }
 }
 
 /**

@@ -1,4 +1,3 @@
-import { MIN_SIZES, MIN_VALUES } from '../../course/scale/growth.ts'
 import {
   isMeasurement,
   largestPoint,
@@ -26,6 +25,10 @@ import type { Truth } from '../../grading/question.ts'
 
 /** Prints the last run again. */
 export const SHOW = 'make measure SHOW=1'
+
+/** A shape needs at least this many sizes, and a spread this many values per size. */
+const MIN_SIZES = 4
+const MIN_VALUES = 3
 
 const repeated: readonly Quantity[] = ['changeMs', 'newMoreMicros', 'keptMoreMicros', 'workMicros', 'busyMore']
 

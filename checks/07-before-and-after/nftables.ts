@@ -2,15 +2,15 @@ import { ModeUnsupported, requireModules } from '../../cluster/kube-proxy/module
 import type { Where } from '../../dataplane/compare.ts'
 import type { FlushedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import { featuresOf, newestBefore, VersionError } from '../../dataplane/kube-proxy/versions.ts'
-import { type CheckContext, holdsOnceSeen, mustHaveSeen } from '../../grading/check-context.ts'
+import { type Check, type CheckContext, holdsOnceSeen, mustHaveSeen } from '../../grading/check-context.ts'
 import { expectMode, expectNodes } from '../../grading/expect-node.ts'
 import { OutOfReach, Trouble } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import { filesOf, kubeProxyVersionOf, type NodeView, stateOf } from '../../grading/snapshot.ts'
 import { webService } from '../../grading/web-service.ts'
-import { CLIENT } from '../02-ipvs/web-requests.ts'
-import { connect, expectConnections, mustAllBeAnswered } from './connections.ts'
-import { mustHoldIptablesModeOnly } from './userspace.ts'
+import { CLIENT } from '../web-client.ts'
+import { expectAllConnect, expectConnections } from './connections.ts'
+import { expectIptablesModeOnly } from './userspace.ts'
 
 /** A kernel's features do not change while a cluster runs. */
 const known = new WeakMap<LiveCluster['cluster'], Map<FlushedMode, Promise<string | undefined>>>()
@@ -26,14 +26,18 @@ export function kernelLacks(
 ): Promise<string | undefined> {
   const answers = known.get(live.cluster) ?? new Map<FlushedMode, Promise<string | undefined>>()
   known.set(live.cluster, answers)
-  const asked = answers.get(mode) ?? ask(live, nodes, mode)
-  answers.set(mode, asked)
+  const probed = answers.get(mode) ?? probeKernel(live, nodes, mode)
+  answers.set(mode, probed)
   // Only results are cached: the next round may reach the nodes.
-  asked.catch(() => answers.delete(mode))
-  return asked
+  probed.catch(() => answers.delete(mode))
+  return probed
 }
 
-async function ask(live: LiveCluster, nodes: readonly NodeView[], mode: FlushedMode): Promise<string | undefined> {
+async function probeKernel(
+  live: LiveCluster,
+  nodes: readonly NodeView[],
+  mode: FlushedMode,
+): Promise<string | undefined> {
   try {
     await requireModules(
       live.cluster,
@@ -55,15 +59,15 @@ async function ask(live: LiveCluster, nodes: readonly NodeView[], mode: FlushedM
  * is undefined if the kernel has all features; the result is undefined if the capture does not contain it.
  */
 export function recordedLack(nodes: readonly NodeView[], mode: FlushedMode): { lacks: string | undefined } | undefined {
-  const said = nodes.map((node) => {
+  const recorded = nodes.map((node) => {
     const line = filesOf(node)
       .get('kernel-modes')
       ?.match(new RegExp(`^${mode}: (.+)$`, 'm'))?.[1]
     return { node: node.name, line }
   })
-  const lacking = said.find(({ line }) => line?.startsWith('no '))
+  const lacking = recorded.find(({ line }) => line?.startsWith('no '))
   if (lacking) return { lacks: `the kernel of ${lacking.node} has ${lacking.line}` }
-  return said.length > 0 && said.every(({ line }) => line === 'runs') ? { lacks: undefined } : undefined
+  return recorded.length > 0 && recorded.every(({ line }) => line === 'runs') ? { lacks: undefined } : undefined
 }
 
 /** Whether this kube-proxy has the mode without a feature gate. Throws Trouble for a version that is not modelled. */
@@ -90,66 +94,63 @@ async function mustHaveNftables({ live, nodes }: CheckContext): Promise<void> {
 }
 
 const NOTE = 'tables-of-nftables'
-const HINT = 'make nftables'
-const LOOK = 'nft list table ip kube-proxy'
+const LIST_TABLE = 'nft list table ip kube-proxy'
 const CONNECTIONS = 12
 /** A port without a Service (discard). */
 const OTHER_PORT = 9
 
 const isElement = (where: Where) => 'nft' in where && /^(map|set) /.test(where.part)
 
-/** nftables mode on every node: separate tables, with chains at the kernel's hooks as predicted. */
-export async function hasSeparateTables(context: CheckContext): Promise<void> {
-  await mustHaveNftables(context)
-  await holdsOnceSeen(context, NOTE, async () => {
-    expectMode(context, 'nftables', { hint: HINT })
-    expectNodes(context.nodes)
-      .where((where) => 'nft' in where && !isElement(where), LOOK)
-      .equalPrediction('nftables', 'the tables kube-proxy of families ip and ip6, with the chains that no Service owns')
-    return Object.fromEntries(context.nodes.map((node) => [node.name, stateOf(node).nftables?.length ?? 0]))
-  })
-}
+/** A step that passes once it was proven while every kube-proxy ran in nftables mode. */
+const onceInNftablesMode =
+  (note: string, prove: (context: CheckContext) => Promise<object>): Check =>
+  async (context) => {
+    await mustHaveNftables(context)
+    await holdsOnceSeen(context, note, () => {
+      expectMode(context, 'nftables', { hint: 'make nftables' })
+      return prove(context)
+    })
+  }
+
+/** Separate tables, with chains at the kernel's hooks as predicted. */
+export const hasSeparateTables = onceInNftablesMode(NOTE, async ({ nodes }) => {
+  expectNodes(nodes)
+    .where((where) => 'nft' in where && !isElement(where), LIST_TABLE)
+    .equalPrediction('nftables', 'the tables kube-proxy of families ip and ip6, with the chains that no Service owns')
+  return Object.fromEntries(nodes.map((node) => [node.name, stateOf(node).nftables?.length ?? 0]))
+})
 
 /** Every map and set with its elements as predicted; real connections take the same path. */
-export async function mapsLeadToPods(context: CheckContext): Promise<void> {
-  await mustHaveNftables(context)
-  await holdsOnceSeen(context, 'maps-of-nftables', async () => {
-    const { live, nodes, snapshot } = context
-    expectMode(context, 'nftables', { hint: HINT })
-    expectNodes(nodes)
-      .where(isElement, LOOK)
-      .equalPrediction(
-        'nftables',
-        'an element for every Service port, and the ready Pods behind it, with equal probability',
-      )
-    if (!live) return { at: 'a capture' }
-    const service = webService(snapshot)
-    const connections = await connect(live, service, CONNECTIONS)
-    mustAllBeAnswered(context, service, connections, CONNECTIONS)
-    const curl = `curl -s -o /dev/null --connect-timeout 2 -w '%{errormsg}' http://${service.address}:${OTHER_PORT}/`
-    const { exitCode } = await live.inPod(CLIENT, curl)
-    // curl exits with 7 for a refused connection, with 28 for a lost packet.
-    expectConnections(service.address, OTHER_PORT, {
-      holds: exitCode === 7,
-      expected: `that port ${OTHER_PORT} of the ClusterIP, which has no Service, is refused immediately`,
-      actual: exitCode === 28 ? 'no answer in time' : `curl ended with ${exitCode}`,
-    })
-    return { answered: connections.answered }
+export const mapsLeadToPods = onceInNftablesMode('maps-of-nftables', async (context) => {
+  const { live, nodes, snapshot } = context
+  expectNodes(nodes)
+    .where(isElement, LIST_TABLE)
+    .equalPrediction(
+      'nftables',
+      'an element for every Service port, and the ready Pods behind it, with equal probability',
+    )
+  if (!live) return { at: 'a capture' }
+  const service = webService(snapshot)
+  const { answered } = await expectAllConnect(context, live, service, CONNECTIONS)
+  const curl = `curl -s -o /dev/null --connect-timeout 2 -w '%{errormsg}' http://${service.address}:${OTHER_PORT}/`
+  const { exitCode } = await live.inPod(CLIENT, curl)
+  // curl exits with 7 for a refused connection, with 28 for a lost packet.
+  expectConnections(service.address, OTHER_PORT, {
+    holds: exitCode === 7,
+    expected: `that port ${OTHER_PORT} of the ClusterIP, which has no Service, is refused immediately`,
+    actual: exitCode === 28 ? 'no answer in time' : `curl ended with ${exitCode}`,
   })
-}
+  return { answered }
+})
 
 /** No rules, sets or virtual servers of iptables or IPVS mode exist. */
-export async function nothingBeside(context: CheckContext): Promise<void> {
-  await mustHaveNftables(context)
-  await holdsOnceSeen(context, 'nftables-alone', async () => {
-    expectMode(context, 'nftables', { hint: HINT })
-    expectNodes(context.nodes).nothingOfOtherModes('nftables', {
-      inspect: 'iptables-save | grep KUBE-',
-      expected: "no chain, set or virtual server of kube-proxy's other modes",
-    })
-    return { nodes: context.nodes.length }
+export const nothingBeside = onceInNftablesMode('nftables-alone', async ({ nodes }) => {
+  expectNodes(nodes).nothingOfOtherModes('nftables', {
+    inspect: 'iptables-save | grep KUBE-',
+    expected: "no chain, set or virtual server of kube-proxy's other modes",
   })
-}
+  return { nodes: nodes.length }
+})
 
 /** After nftables mode was observed: iptables mode, without tables of nftables mode. */
 export async function nothingOfNftables(context: CheckContext): Promise<void> {
@@ -158,8 +159,8 @@ export async function nothingOfNftables(context: CheckContext): Promise<void> {
     mode: 'nftables',
     note: NOTE,
     inspect: 'nft list tables',
-    hint: `${HINT}, then make check-7 STEP=nft-tables.`,
+    hint: 'make nftables, then make check-7 STEP=nft-tables.',
   })
   expectMode(context, 'iptables', { hint: 'make iptables, then make flush-nat' })
-  mustHoldIptablesModeOnly(context)
+  expectIptablesModeOnly(context)
 }

@@ -2,7 +2,7 @@ import { kubeProxyPods } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
 import { multisetDifference } from '../../dataplane/compare/finding.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
 import { targetOf } from '../../dataplane/rule.ts'
-import { type CheckContext, holdsOnceSeen, mustHaveSeen } from '../../grading/check-context.ts'
+import { type Check, type CheckContext, holdsOnceSeen, mustHaveSeen } from '../../grading/check-context.ts'
 import { expectOnNode, onNode } from '../../grading/difference-report.ts'
 import { evaluate } from '../../grading/evaluate.ts'
 import { expectMode, expectNodes } from '../../grading/expect-node.ts'
@@ -13,18 +13,9 @@ import type { LiveCluster } from '../../grading/live-cluster.ts'
 import type { Truth } from '../../grading/question.ts'
 import type { Difference } from '../../grading/report-schema.ts'
 import { type NodeView, stateOf } from '../../grading/snapshot.ts'
-import { type WebService, webService } from '../../grading/web-service.ts'
-import { nothingGoesBefore } from '../01-iptables/iptables-mode.ts'
-import { chainsLeadToPods } from '../01-iptables/web-chains.ts'
-import {
-  connect,
-  connectionBars,
-  type DeafScene,
-  deafScene,
-  expectConnections,
-  mustAllBeAnswered,
-  mustBeProbed,
-} from './connections.ts'
+import type { WebService } from '../../grading/web-service.ts'
+import { expectJumpsFirst } from '../01-iptables/iptables-mode.ts'
+import { connect, connectionBars, type DeafEndpoint, deafEndpoint, expectConnections } from './connections.ts'
 
 const RELAY_NOTE = 'rules-that-led-to-listeners'
 const HINT = 'make userspace'
@@ -63,7 +54,7 @@ const rulesIn = ({ iptables }: NodeState, table: string, chain: string): string[
 const LIST_PORTALS = 'iptables -t nat -S KUBE-PORTALS-CONTAINER; iptables -t nat -S KUBE-PORTALS-HOST'
 
 /** The rules that redirect to listeners, and the jumps to them, are as predicted on a node. Fails with every difference. */
-function mustHavePortals(node: NodeView): void {
+function expectPortals(node: NodeView): void {
   const differences = CHAINS.flatMap(([table, chain]): Difference[] => {
     const { missing, stale } = multisetDifference(
       rulesIn(evaluate(node, 'userspace').expected, table, chain),
@@ -88,7 +79,7 @@ function mustHavePortals(node: NodeView): void {
  * A Service port has one listener for packets from any source: packets of the node itself are redirected to the same port as
  * all others.
  */
-function mustLeadToOneListener(node: NodeView): void {
+function expectOneListener(node: NodeView): void {
   const portsIn = (chain: string) =>
     new Map(
       (stateOf(node).iptables.get('nat')?.get(chain)?.rules ?? []).map(({ spec }) => [
@@ -114,64 +105,67 @@ function listenerOf(node: NodeView, { address, port }: WebService): number | und
   return redirected === undefined ? undefined : Number(redirected)
 }
 
-/** userspace mode on every node: each rule redirects to a port of the node, on which kube-proxy listens. */
-export async function rulesLeadToListeners(context: CheckContext): Promise<void> {
-  mustHaveUserspace(context)
-  await holdsOnceSeen(context, RELAY_NOTE, async () => {
-    const { nodes, live } = context
-    expectMode(context, 'userspace', { hint: HINT })
-    const { service } = deafScene(context)
-    for (const node of nodes) mustHavePortals(node)
-    for (const node of nodes) mustLeadToOneListener(node)
-    expectNodes(nodes).chain('nat PREROUTING').jumpsFirstTo('KUBE-PORTALS-CONTAINER')
-    expectNodes(nodes).chain('nat OUTPUT').jumpsFirstTo('KUBE-PORTALS-HOST')
-    const ports: Record<string, number> = {}
-    for (const node of nodes) {
-      const port = expectFound(listenerOf(node, service), {
-        node: node.name,
-        inspect: onNode(node.name, 'iptables -t nat -S KUBE-PORTALS-CONTAINER'),
-        expected: `a rule that redirects ${service.address}:${service.port}`,
-      })
-      if (live)
-        await expectListener(live, { node: node.name, port }, (addresses) => addresses.length > 0, {
-          expected: `kube-proxy's listener on port ${port}, to which the rules of web redirect`,
-          hint: 'Its log tells whether it runs:',
-          next: 'make kube-proxy-logs',
-        })
-      ports[node.name] = port
-    }
-    return ports
-  })
-}
-
-/** userspace mode: no connection fails because of the deaf Pod, because kube-proxy tries the next one, and logs it. */
-export async function noConnectionFails(context: CheckContext): Promise<void> {
-  mustHaveUserspace(context)
-  await holdsOnceSeen(context, 'connections-tried-again', async () => {
-    const { live } = context
-    expectMode(context, 'userspace', { hint: HINT })
-    const scene = deafScene(context)
-    if (!live) return { at: 'a capture' }
-    const { service, healthy, node } = scene
-    const connections = await connect(live, service, CONNECTIONS)
-    const { sent, failed, answered } = connections
-    context.show(connectionBars(connections))
-    const fewest = Math.min(...healthy.map(({ pod }) => answered.find((one) => one.pod === pod)?.count ?? 0))
-    expectConnections(service.address, service.port, {
-      node,
-      holds: failed === 0 && sent >= CONNECTIONS && fewest >= CONNECTIONS / healthy.length - 2,
-      expected: `an answer to each of ${CONNECTIONS} connections, from the Pods of web in turn`,
-      actual: `${failed} of ${sent} failed; ${answered.map(({ pod, count }) => `${pod} answered ${count}`).join(', ')}`,
+/** A step that passes once it was proven while every kube-proxy ran in userspace mode. */
+const onceInUserspaceMode =
+  (note: string, prove: (context: CheckContext) => Promise<object>): Check =>
+  async (context) => {
+    mustHaveUserspace(context)
+    await holdsOnceSeen(context, note, () => {
+      expectMode(context, 'userspace', { hint: HINT })
+      return prove(context)
     })
-    return { sent, failed, refused: await refusalsInLog(context, live, scene) }
+  }
+
+/** Each rule redirects to a port of the node, on which kube-proxy listens. */
+export const rulesLeadToListeners = onceInUserspaceMode(RELAY_NOTE, async (context) => {
+  const { nodes, live } = context
+  const { service } = deafEndpoint(context)
+  for (const node of nodes) expectPortals(node)
+  for (const node of nodes) expectOneListener(node)
+  expectNodes(nodes).chain('nat PREROUTING').jumpsFirstTo('KUBE-PORTALS-CONTAINER')
+  expectNodes(nodes).chain('nat OUTPUT').jumpsFirstTo('KUBE-PORTALS-HOST')
+  const ports: Record<string, number> = {}
+  for (const node of nodes) {
+    const port = expectFound(listenerOf(node, service), {
+      node: node.name,
+      inspect: onNode(node.name, 'iptables -t nat -S KUBE-PORTALS-CONTAINER'),
+      expected: `a rule that redirects ${service.address}:${service.port}`,
+    })
+    if (live)
+      await expectListener(live, { node: node.name, port }, (addresses) => addresses.length > 0, {
+        expected: `kube-proxy's listener on port ${port}, to which the rules of web redirect`,
+        hint: 'Its log shows whether it runs:',
+        next: 'make kube-proxy-logs',
+      })
+    ports[node.name] = port
+  }
+  return ports
+})
+
+/** No connection fails because of the deaf Pod, because kube-proxy tries the next one, and logs it. */
+export const noConnectionFails = onceInUserspaceMode('connections-tried-again', async (context) => {
+  const { live, show } = context
+  const endpoint = deafEndpoint(context)
+  if (!live) return { at: 'a capture' }
+  const { service, healthy, node } = endpoint
+  const connections = await connect(live, service, CONNECTIONS)
+  const { sent, failed, answered } = connections
+  show(connectionBars(connections))
+  const fewest = Math.min(...healthy.map(({ pod }) => answered.find((one) => one.pod === pod)?.count ?? 0))
+  expectConnections(service.address, service.port, {
+    node,
+    holds: failed === 0 && sent >= CONNECTIONS && fewest >= CONNECTIONS / healthy.length - 2,
+    expected: `an answer to each of ${CONNECTIONS} connections, from the Pods of web in turn`,
+    actual: `${failed} of ${sent} failed; ${answered.map(({ pod, count }) => `${pod} answered ${count}`).join(', ')}`,
   })
-}
+  return { sent, failed, refused: await refusalsInLog(context, live, endpoint) }
+})
 
 /** The number of log lines about the deaf Pod of the kube-proxy on the client's node. Fails without any. */
 async function refusalsInLog(
   { snapshot }: CheckContext,
   live: LiveCluster,
-  { deaf, node }: DeafScene,
+  { deaf, node }: DeafEndpoint,
 ): Promise<number> {
   const pod = kubeProxyPods(snapshot.items).find(({ spec }) => spec?.nodeName === node)?.metadata.name ?? ''
   const log = await live.log({ namespace: 'kube-system', name: pod }, LOG_SECONDS)
@@ -179,7 +173,7 @@ async function refusalsInLog(
   return expectFound(lines.length || undefined, {
     node,
     inspect: `kubectl -n kube-system logs ${pod} --tail=20`,
-    expected: `lines of kube-proxy that say "Dial failed" for ${deaf.address}`,
+    expected: `lines of kube-proxy with "Dial failed" for ${deaf.address}`,
     actual: 'none in the last minute',
   })
 }
@@ -188,16 +182,13 @@ async function refusalsInLog(
 export function addressThatWebSees(context: CheckContext): Truth {
   mustHaveUserspace(context)
   expectMode(context, 'userspace', { hint: HINT })
-  const { node } = deafScene(context)
+  const { node } = deafEndpoint(context)
   const addresses = stateOf(context.snapshot.node(node))
     .links.filter(({ name }) => name !== 'lo')
     .flatMap((link) => link.addresses)
     .filter(({ family }) => family === 'inet')
   return { accepts: addresses.map(({ address }) => address), inspect: 'kubectl logs -l app=web --tail=1' }
 }
-
-const RETURN_COMMAND = 'make iptables KUBE_PROXY_VERSION=own, then make flush-nat'
-const CONNECTIONS_AFTER = 12
 
 /**
  * After userspace mode was observed: the cluster's own kube-proxy in iptables mode, and no state of the old version on any
@@ -211,33 +202,15 @@ export function nothingOfUserspace(context: CheckContext): void {
     inspect: 'curl -s localhost:10249/proxyMode',
     hint: 'make userspace, then make check-7 STEP=relay.',
   })
-  expectMode(context, 'iptables', { hint: RETURN_COMMAND })
-  mustHoldIptablesModeOnly(context)
+  expectMode(context, 'iptables', { hint: 'make iptables KUBE_PROXY_VERSION=own, then make flush-nat' })
+  expectIptablesModeOnly(context)
 }
 
 /** Every node has the predicted rules of iptables mode, before foreign rules, and no state of another mode. */
-export function mustHoldIptablesModeOnly({ nodes }: Pick<CheckContext, 'nodes'>): void {
+export function expectIptablesModeOnly({ nodes }: Pick<CheckContext, 'nodes'>): void {
   expectNodes(nodes).nothingOfOtherModes('iptables', { inspect: 'iptables-save | grep "^:KUBE-"' })
   expectNodes(nodes)
     .everything('iptables-save')
     .equalPrediction('iptables', 'exactly the chains and rules that follow from the Services and their endpoints')
-  nothingGoesBefore(nodes)
-}
-
-/** iptables mode, and no connection fails: the readiness probe has removed deaf from the rules. */
-export function probeKeepsItOut(context: CheckContext): Promise<void> {
-  return holdsOnceSeen(context, 'deaf-and-probed', async () => {
-    await probeHelps(context)
-    return { pod: 'deaf' }
-  })
-}
-
-async function probeHelps(context: CheckContext): Promise<void> {
-  mustBeProbed(context)
-  expectMode(context, 'iptables', { hint: RETURN_COMMAND })
-  chainsLeadToPods(context)
-  const { live, snapshot } = context
-  if (!live) return
-  const service = webService(snapshot)
-  mustAllBeAnswered(context, service, await connect(live, service, CONNECTIONS_AFTER), CONNECTIONS_AFTER)
+  expectJumpsFirst(nodes)
 }

@@ -1,9 +1,14 @@
 import { $ } from '../../host/command.ts'
+import { timeoutScale } from '../../host/wait.ts'
 
 export type EngineName = 'docker' | 'podman'
 
 /** Timeout for testing whether an engine or a registry responds. */
 const answerMs = 10_000
+
+/** Runs a command of the engine for its output, on a busy machine up to LAB_TIMEOUT_SCALE times as long; no exit code throws. */
+export const engineCommand = (timeoutMs: number) =>
+  $({ quiet: true, nothrow: true, timeout: timeoutMs * timeoutScale(), stdio: ['ignore', 'pipe', 'pipe'] })
 
 /**
  * The reason in an engine's error output: not simply the last line, which may only refer to its help, and without the
@@ -26,15 +31,12 @@ export async function containerEngine(): Promise<EngineName | undefined> {
     ['podman', '{{.Version.Version}}'],
   ]
   for (const [engine, format] of commands) {
-    const { exitCode, stdout } = await query(answerMs)`${engine} info --format ${format}`
+    const { exitCode, stdout } = await engineCommand(answerMs)`${engine} info --format ${format}`
     // A Docker client without a server may print an empty version and still exit with 0.
     if (exitCode === 0 && stdout.trim() !== '') return engine
   }
   return undefined
 }
-
-/** Runs a command for its output; zx ends it after the timeout, and no exit code throws. */
-const query = (timeout: number) => $({ quiet: true, nothrow: true, timeout, stdio: ['ignore', 'pipe', 'pipe'] })
 
 /** The full name of an image: Podman prompts for the registry when none is named, while kind uses Docker's. */
 export function fullImageName(engine: EngineName, image: string): string {
@@ -55,7 +57,7 @@ export async function heldReference(engine: EngineName, image: string): Promise<
     withoutDigest,
     fullImageName(engine, withoutDigest),
   ]))
-    if ((await query(answerMs)`${engine} image inspect ${name}`).exitCode === 0) return name
+    if ((await engineCommand(answerMs)`${engine} image inspect ${name}`).exitCode === 0) return name
   return undefined
 }
 
@@ -66,5 +68,5 @@ export async function hasImage(engine: EngineName, image: string): Promise<boole
 
 /** True when the image's registry lists it within 10 seconds. Nothing is fetched. */
 export async function registryHas(engine: EngineName, image: string): Promise<boolean> {
-  return (await query(answerMs)`${engine} manifest inspect ${fullImageName(engine, image)}`).exitCode === 0
+  return (await engineCommand(answerMs)`${engine} manifest inspect ${fullImageName(engine, image)}`).exitCode === 0
 }

@@ -3,9 +3,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { $, type ProcessOutput } from '../../host/command.ts'
 import type { Progress } from '../../host/progress.ts'
-import { timeoutScale } from '../../host/wait.ts'
 import { accessImage } from '../context/node-access.ts'
-import { type EngineName, engineReason, fullImageName, hasImage, registryHas } from './engine.ts'
+import { type EngineName, engineCommand, engineReason, fullImageName, hasImage, registryHas } from './engine.ts'
 
 const nginx = 'nginx@sha256:6784fb0834aa7dbbe12e3d7471e69c290df3e6ba810dc38b34ae33d3c1c05f7d' // 1.27.5
 const netshoot = 'nicolaka/netshoot@sha256:a20c2531bf35436ed3766cd6cfe89d352b050ccc4d7005ce6400adf97503da1b' // v0.13
@@ -53,7 +52,7 @@ export async function fetchLabImages(
     if (!(await registryHas(engine, reference)))
       return { missing: lacking.slice(index), reason: 'its registry does not respond' }
     progress.start(`Fetching ${image}`)
-    const run = $({ quiet: true, nothrow: true, timeout: pullMs * timeoutScale(), stdio: ['ignore', 'pipe', 'pipe'] })
+    const run = engineCommand(pullMs)
     const pulled = await run`${engine} pull ${reference}`
     const named = pulled.exitCode === 0 && pinned.has(image)
     const { exitCode, stderr } = named ? await run`${engine} tag ${reference} ${fullImageName(engine, image)}` : pulled
@@ -95,8 +94,7 @@ export async function loadLabImages({ engine, name, nodes, kind }: ImageTarget, 
 
 /** Names of the images on a node; undefined if they can't be listed. */
 async function imagesOn(engine: EngineName, node: string): Promise<Set<string> | undefined> {
-  const run = $({ quiet: true, nothrow: true, timeout: listMs * timeoutScale(), stdio: ['ignore', 'pipe', 'pipe'] })
-  const { exitCode, stdout } = await run`${engine} exec ${node} ctr --namespace k8s.io images ls -q`
+  const { exitCode, stdout } = await engineCommand(listMs)`${engine} exec ${node} ctr --namespace k8s.io images ls -q`
   return exitCode === 0 ? new Set(stdout.split('\n')) : undefined
 }
 

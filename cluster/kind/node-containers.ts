@@ -1,6 +1,4 @@
-import { $ } from '../../host/command.ts'
-import { timeoutScale } from '../../host/wait.ts'
-import { type EngineName, engineReason } from './engine.ts'
+import { type EngineName, engineCommand, engineReason } from './engine.ts'
 
 /** Timeout of an engine command. */
 const answerMs = 60_000
@@ -14,13 +12,13 @@ export interface NodeContainer {
 
 export const isRunning = ({ state }: NodeContainer): boolean => state === 'running'
 
-const engineCommand = () => $({ quiet: true, nothrow: true, timeout: answerMs * timeoutScale() })
-
 /** The node containers of a cluster, control plane first; empty where there is none. Throws when the engine does not answer. */
 export async function nodeContainers(engine: EngineName, cluster: string): Promise<NodeContainer[]> {
   const label = `label=io.x-k8s.kind.cluster=${cluster}`
-  const run = engineCommand()
-  const { exitCode, stdout, stderr } = await run`${engine} ps -a --filter ${label} --format ${'{{.Names}}\t{{.State}}'}`
+  const format = '{{.Names}}\t{{.State}}'
+  const { exitCode, stdout, stderr } = await engineCommand(
+    answerMs,
+  )`${engine} ps -a --filter ${label} --format ${format}`
   if (exitCode !== 0) throw new Error(`${engine} could not list its containers: ${engineReason(stderr)}`)
   return stdout
     .split('\n')
@@ -32,7 +30,7 @@ export async function nodeContainers(engine: EngineName, cluster: string): Promi
 
 /** What the engine prints about containers with a given template; empty if it prints nothing. */
 async function inspected(engine: EngineName, format: string, names: readonly string[]): Promise<string> {
-  return (await engineCommand()`${engine} inspect --format ${format} ${[...names]}`).stdout.trim()
+  return (await engineCommand(answerMs)`${engine} inspect --format ${format} ${[...names]}`).stdout.trim()
 }
 
 /** The image of a container, by an ID that the engine resolves without a registry. */
@@ -59,29 +57,32 @@ export async function addressesOf(engine: EngineName, names: readonly string[]):
   return new Map(lines.map((line) => line.split(' ') as [string, string]))
 }
 
+/** Throws with the engine's reason. */
+async function change(
+  engine: EngineName,
+  action: 'start' | 'stop' | 'unpause',
+  names: readonly string[],
+): Promise<void> {
+  if (names.length === 0) return
+  const { exitCode, stderr } = await engineCommand(answerMs)`${engine} ${action} ${names}`
+  if (exitCode !== 0) throw new Error(`${engine} could not ${action} ${names.join(', ')}: ${engineReason(stderr)}`)
+}
+
 /**
  * Stops containers and starts them one after the other: engines assign addresses in this order. Throws with the engine's
  * reason.
  */
 export async function restartInOrder(engine: EngineName, names: readonly string[]): Promise<void> {
-  for (const [action, group] of [['stop', names] as const, ...names.map((name) => ['start', [name]] as const)]) {
-    const { exitCode, stderr } = await engineCommand()`${engine} ${action} ${group}`
-    if (exitCode !== 0) throw new Error(`${engine} could not ${action} ${group.join(', ')}: ${engineReason(stderr)}`)
-  }
+  await change(engine, 'stop', names)
+  for (const name of names) await change(engine, 'start', [name])
 }
 
 /**
  * Starts stopped containers, as after a restart of the machine, and unpauses paused ones. Throws with the engine's reason.
  */
 export async function startContainers(engine: EngineName, containers: readonly NodeContainer[]): Promise<void> {
-  const paused = containers.filter(({ state }) => state === 'paused').map(({ name }) => name)
-  const stopped = containers.map(({ name }) => name).filter((name) => !paused.includes(name))
-  for (const [action, names] of [
-    ['unpause', paused],
-    ['start', stopped],
-  ] as const) {
-    if (names.length === 0) continue
-    const { exitCode, stderr } = await engineCommand()`${engine} ${action} ${names}`
-    if (exitCode !== 0) throw new Error(`${engine} could not ${action} ${names.join(', ')}: ${engineReason(stderr)}`)
-  }
+  const namesOf = (paused: boolean) =>
+    containers.filter(({ state }) => (state === 'paused') === paused).map(({ name }) => name)
+  await change(engine, 'unpause', namesOf(true))
+  await change(engine, 'start', namesOf(false))
 }

@@ -2,7 +2,7 @@ import { readCapturedNode } from '../../dataplane/capture.ts'
 import { parseIptablesSave } from '../../dataplane/iptables-save.ts'
 import { describeFlush, type FlushPlan, isEmptyFlush, planFlush } from '../../dataplane/kube-proxy/flush.ts'
 import { type FlushedMode, printVirtualServerDeletions } from '../../dataplane/kube-proxy/mode-ownership.ts'
-import type { Progress } from '../../host/progress.ts'
+import { type Progress, withProgress } from '../../host/progress.ts'
 import { DeadlineError, waitFor } from '../../host/wait.ts'
 import type { NodeFiles } from '../capture-folder.ts'
 import { changeCluster } from '../cluster-lock.ts'
@@ -28,10 +28,6 @@ interface NodeReading {
   plan: FlushPlan
 }
 
-export interface FlushOptions {
-  progress: Progress
-}
-
 /**
  * A new kube-proxy rewrites the shared chains in its first sync; until then they jump to chains that are to be removed.
  */
@@ -44,22 +40,16 @@ const firstSyncMs = 45_000
  * @throws KubeProxyError when a node's kube-proxy does not report its mode, tools are missing, or something could not be
  * removed
  */
-export function flushNat(cluster: Cluster, options: FlushOptions): Promise<FlushReport[]> {
+export function flushNat(cluster: Cluster, { progress }: { progress: Progress }): Promise<FlushReport[]> {
   const doing = 'removes leftovers of other modes from'
-  return changeCluster(cluster, doing, options.progress, () => flushAlone(cluster, options))
+  return changeCluster(cluster, doing, progress, () => flushAlone(cluster, progress))
 }
 
-async function flushAlone(cluster: Cluster, { progress }: FlushOptions): Promise<FlushReport[]> {
+async function flushAlone(cluster: Cluster, progress: Progress): Promise<FlushReport[]> {
   const nodes = await cluster.nodes()
-  progress.start(`Reading the state of ${nodes.length} nodes`)
-  let readings: NodeReading[]
-  try {
-    readings = await Promise.all(nodes.map((node) => readSettled(cluster, node)))
-    progress.end(true)
-  } catch (error) {
-    progress.end(false)
-    throw error
-  }
+  const readings = await withProgress(progress, `Reading the state of ${nodes.length} nodes`, () =>
+    Promise.all(nodes.map((node) => readSettled(cluster, node))),
+  )
   if (readings.some(({ plan }) => !isEmptyFlush(plan)))
     await consent(cluster, 'remove the rules, sets, tables and virtual servers that other modes left')
   return Promise.all(nodes.map((node, index) => flushNode(cluster, node, readings[index] as NodeReading)))

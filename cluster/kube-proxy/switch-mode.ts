@@ -1,6 +1,6 @@
 import { readMode, writeMode } from '../../dataplane/kube-proxy/config-conf.ts'
 import { featuresOf, newestBefore } from '../../dataplane/kube-proxy/versions.ts'
-import type { Progress } from '../../host/progress.ts'
+import { type Progress, withProgress } from '../../host/progress.ts'
 import { DeadlineError, waitFor } from '../../host/wait.ts'
 import { changeCluster } from '../cluster-lock.ts'
 import { consent } from '../consent.ts'
@@ -62,7 +62,7 @@ async function switchAlone(cluster: Cluster, mode: RunnableMode, options: Switch
   // Userspace mode needs nat, as iptables mode does.
   const needs = mode === 'userspace' ? 'iptables' : mode
   try {
-    await step(progress, `Checking the kernel modules for mode "${mode}" on ${nodes.length} nodes`, () =>
+    await withProgress(progress, `Checking the kernel modules for mode "${mode}" on ${nodes.length} nodes`, () =>
       requireModules(cluster, nodes, needs, scheduler ?? (current.scheduler || 'rr')),
     )
   } catch (error) {
@@ -80,16 +80,16 @@ async function switchAlone(cluster: Cluster, mode: RunnableMode, options: Switch
     if (proofs) return { changed: false, before: current.mode, proofs }
   }
   if (!isConfigured)
-    await step(progress, `Setting mode "${mode}" in kube-proxy's ConfigMap`, () =>
+    await withProgress(progress, `Setting mode "${mode}" in kube-proxy's ConfigMap`, () =>
       patchConfigConf(client, writeMode(config.text, { mode, scheduler }), config.resourceVersion),
     )
   const restarting = image ? `Restarting every kube-proxy as ${image.image}` : 'Restarting every kube-proxy'
-  const stamp = await step(progress, restarting, async () => {
+  const stamp = await withProgress(progress, restarting, async () => {
     const since = await restartKubeProxyPods(client, image)
     await awaitRollout(client, progress, since)
     return since
   })
-  const proofs = await step(progress, 'Checking which proxier runs on every node', () =>
+  const proofs = await withProgress(progress, 'Checking which proxier runs on every node', () =>
     prove(cluster, client, mode, scheduler, { stamp }),
   )
   return { changed: true, before: current.mode, proofs }
@@ -114,18 +114,6 @@ function advice({ driver }: Cluster, lacks: string): string {
   const remedies = ['`make doctor` shows how to fix it.']
   if (driver !== 'embedded' && lacks.includes('(module ip_vs)')) remedies.push('CLUSTER=embedded has a kernel with it.')
   return [...remedies, 'FORCE=1 tries it anyway, to show how kube-proxy behaves then.'].join(' ')
-}
-
-async function step<T>(progress: Progress, what: string, work: () => Promise<T>): Promise<T> {
-  progress.start(what)
-  try {
-    const result = await work()
-    progress.end(true)
-    return result
-  } catch (error) {
-    progress.end(false)
-    throw error
-  }
 }
 
 /** Sends the resourceVersion that was read, so that the API server rejects the patch if another process has changed the ConfigMap since. */

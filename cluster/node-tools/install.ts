@@ -81,7 +81,11 @@ async function fromHost(
   }
   try {
     const archives = await fetchOnce(cluster, node, names, cache)
-    for (const archive of archives) await cluster.copyIn(node, `${inbox}/${basename(archive)}`, readFileSync(archive))
+    for (const archive of archives) {
+      const write = ['sh', '-c', `mkdir -p ${inbox} && cat >"$0"`, `${inbox}/${basename(archive)}`]
+      const { exitCode, stderr } = await cluster.exec(node, write, { stdin: readFileSync(archive) })
+      if (exitCode !== 0) throw failed(`the packages can't be written there (${stderr.trim()})`)
+    }
     const install = `dpkg --install ${inbox}/*.deb; code=$?; rm -r ${inbox}; exit $code`
     const { exitCode, stderr } = await cluster.exec(node, ['sh', '-c', install], { timeoutMs: 120_000 })
     if (exitCode !== 0) throw failed(`dpkg refuses the packages (${stderr.trim().split('\n').at(-1)})`)

@@ -1,17 +1,16 @@
 import { randomUUID } from 'node:crypto'
 import type { V1Pod, V1ServiceSpec } from '@kubernetes/client-node'
 import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
+import { loggedRequests } from '../../grading/access-logs.ts'
 import { hasCondition } from '../../grading/api-object.ts'
-import { fail, NotApplicable, Trouble } from '../../grading/failure.ts'
+import { fail, NotApplicable } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import type { NodeView, Snapshot } from '../../grading/snapshot.ts'
 import { OUTSIDE } from '../../host/outside.ts'
-import { waitFor } from '../../host/wait.ts'
 import { addressOf, type IncidentEnvironment, SHOP_OBJECTS } from './shop.ts'
 
 /** The result of one request. */
 interface Answer {
-  url: string
   /** HTTP status; 0 if there was no response. */
   status: number
   /** Exit code of curl. */
@@ -38,13 +37,13 @@ function requestScript(urls: readonly string[], option = ''): string {
   return [...lines, 'wait'].join('\n')
 }
 
-/** The `#request` lines of an output. */
-function parseAnswers(stdout: string): Answer[] {
-  return [...stdout.matchAll(/^#request (\d+) (\d+) (\S+)$/gm)].map(([, exitCode, status, url = '']) => ({
-    url,
-    status: Number(status),
-    exitCode: Number(exitCode),
-  }))
+/** The answers in an output; a request without output was not sent, and counts as unanswered. */
+function parseAnswers(urls: readonly string[], stdout: string): Answer[] {
+  const lines = [...stdout.matchAll(/^#request (\d+) (\d+) \S+$/gm)]
+  return urls.map((_, index) => {
+    const [, exitCode = 28, status = 0] = lines[index] ?? []
+    return { status: Number(status), exitCode: Number(exitCode) }
+  })
 }
 
 const isGood = ({ status }: Answer): boolean => status >= 200 && status < 400
@@ -132,18 +131,18 @@ export class IncidentContext {
 
   /** Requests of the Pod customer. */
   async fromCustomer(...urls: string[]): Promise<Answer[]> {
-    return all(urls, parseAnswers(await this.customer(requestScript(urls))))
+    return parseAnswers(urls, await this.customer(requestScript(urls)))
   }
 
   /** Requests of a node itself. */
   async fromNode(node: string, ...urls: string[]): Promise<Answer[]> {
-    return all(urls, parseAnswers((await this.live.onNode(node, requestScript(urls))).stdout))
+    return parseAnswers(urls, (await this.live.onNode(node, requestScript(urls))).stdout)
   }
 
   /** Requests from outside the cluster; `source` is the client's address where it has two. */
   async fromOutside(source: string, ...urls: string[]): Promise<Answer[]> {
     const script = requestScript(urls, `--interface ${source}`)
-    return all(urls, parseAnswers((await this.live.onNode(OUTSIDE, script)).stdout))
+    return parseAnswers(urls, (await this.live.onNode(OUTSIDE, script)).stdout)
   }
 
   /** The symptom if not all of the customer's requests to the shop are answered. */
@@ -156,7 +155,7 @@ export class IncidentContext {
   /** The symptom if the node port does not answer on every node; each node is requested from the next one. */
   async nodePortEverywhere(port = this.environment.nodePort): Promise<Symptom | undefined> {
     const { nodes } = this.environment
-    const asked = await Promise.all(
+    const symptoms = await Promise.all(
       nodes.map(async (node, index) => {
         const from = nodes[(index + 1) % nodes.length] ?? node
         const url = `http://${addressOf(this.environment, node)}:${port}/`
@@ -164,7 +163,7 @@ export class IncidentContext {
         return complaint(answers, `make exec NODE=${from} CMD='curl -sS --max-time 2 ${url}'`, `an answer from ${node}`)
       }),
     )
-    return asked.find((symptom) => symptom !== undefined)
+    return symptoms.find((symptom) => symptom !== undefined)
   }
 
   /** The number of the customer's requests that each Pod of the shop received, by the Pods' access logs. */
@@ -172,22 +171,9 @@ export class IncidentContext {
     const token = `incident-${randomUUID().slice(0, 13)}`
     const urls = Array.from({ length: times }, (_, index) => `http://${this.environment.shop}/?${token}=${index}`)
     const answers = await this.fromCustomer(...urls)
-    const good = answers.filter(isGood).length
-    const pods = this.backends().filter(({ ready }) => ready)
-    try {
-      return await waitFor('the access logs', 4000, async () => {
-        const counts = await Promise.all(
-          pods.map(async ({ name }) => {
-            const log = await this.live.log({ namespace: SHOP_OBJECTS.namespace, name }, 60)
-            return [name, log.split('\n').filter((line) => line.includes(token)).length] as const
-          }),
-        )
-        return counts.reduce((sum, [, count]) => sum + count, 0) >= good && new Map(counts)
-      })
-    } catch (error) {
-      if (error instanceof Trouble) throw error
-      throw new Trouble("the shop's Pods answered, but their access logs do not show it")
-    }
+    const pods = this.backends().flatMap(({ name, ready }) => (ready ? { pod: name } : []))
+    const logged = await loggedRequests(this.live, pods, token, answers.filter(isGood).length)
+    return new Map(pods.map(({ pod }) => [pod, logged.filter(({ backend }) => backend.pod === pod).length]))
   }
 }
 
@@ -198,9 +184,4 @@ export function complaint(answers: readonly Answer[], inspect: string, expected:
   if (!first) return undefined
   const share = answers.length > 1 ? ` (${bad.length} of ${answers.length} requests)` : ''
   return { inspect, expected, actual: `${describeAnswer(first)}${share}` }
-}
-
-/** A request without output was not sent: it counts as unanswered. */
-function all(urls: readonly string[], answers: readonly Answer[]): Answer[] {
-  return [...answers, ...urls.slice(answers.length).map((url) => ({ url, status: 0, exitCode: 28 }))]
 }

@@ -1,5 +1,5 @@
 import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
-import type { ClusterActions } from './cluster-actions.ts'
+import type { LabBench } from '../lab-bench.ts'
 import type { IncidentContext, Symptom } from './incident-context.ts'
 import type { IncidentEnvironment } from './shop.ts'
 
@@ -9,15 +9,15 @@ export type Need =
   | 'ipvs'
   /** The machine outside the cluster. */
   | 'outside'
-  /** Nodes with a kernel of their own. */
+  /** Nodes with a kernel of their own, whose modules can be unloaded. */
   | 'embedded'
 
 /** A wrong fix that must not count as a repair. */
 export interface WrongFix {
   what: string
-  play(actions: ClusterActions): Promise<unknown>
+  play(bench: LabBench, environment: IncidentEnvironment): Promise<unknown>
   /** Reverts it, if the right fix does not. */
-  undo?(actions: ClusterActions): Promise<unknown>
+  undo?(bench: LabBench, environment: IncidentEnvironment): Promise<unknown>
 }
 
 /** One incident: its fault, its detection and its repair. */
@@ -36,15 +36,18 @@ export interface Incident {
   /** Hints, from general to nearly the command. */
   hints: readonly [string, string, ...string[]]
   /** Breaks the cluster. Stores facts that later steps need in `environment.facts`. */
-  break(actions: ClusterActions): Promise<unknown>
+  break(bench: LabBench, environment: IncidentEnvironment): Promise<unknown>
   /** Sends real requests; undefined if there is no symptom. */
   symptom(look: IncidentContext): Promise<Symptom | undefined>
   /** Returns the remaining part of the cause; undefined if it is repaired. */
   causeLeft(look: IncidentContext): Promise<string | undefined> | string | undefined
   wrongFixes: readonly [WrongFix, ...WrongFix[]]
-  fix: { commands(environment: IncidentEnvironment): string[]; play(actions: ClusterActions): Promise<unknown> }
+  fix: {
+    commands(environment: IncidentEnvironment): string[]
+    play(bench: LabBench, environment: IncidentEnvironment): Promise<unknown>
+  }
   /** Removes changes that neither kube-proxy nor a new deployShop would remove; can be called at any time. */
-  revert?(actions: ClusterActions): Promise<unknown>
+  revert?(bench: LabBench, environment: IncidentEnvironment): Promise<unknown>
   /** Explanation, shown when the incident is solved. */
   debrief: string
 }

@@ -1,4 +1,5 @@
 import { changeCluster } from '../../cluster/cluster-lock.ts'
+import { EmbeddedCluster } from '../../cluster/embedded.ts'
 import { listKubeProxyPods } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
 import { ModeUnsupported, requireModules } from '../../cluster/kube-proxy/module-check.ts'
 import { takeCapture, takeObjects } from '../../cluster/snapshot.ts'
@@ -11,7 +12,6 @@ import { waitFor } from '../../host/wait.ts'
 import type { LabBench } from '../lab-bench.ts'
 import { leaveOthers } from '../lab-reset.ts'
 import { baselineOf, fingerprintOf } from './baseline.ts'
-import { ClusterActions } from './cluster-actions.ts'
 import { choicesFor, draw, freshSeed, possible, seedFor } from './draw.ts'
 import { type Incident, loadIncidents, type Need } from './incident.ts'
 import { IncidentContext } from './incident-context.ts'
@@ -113,7 +113,7 @@ async function breakIt(
     return note
   }
   await keep({ ...base, sealed: sealed(), openedAt: new Date().toISOString() })
-  await incident.break(new ClusterActions(bench, environment))
+  await incident.break(bench, environment)
   const live = new LiveCluster(cluster, client, { keepMoments: false })
   const symptomShows = () =>
     waitFor('the symptom to appear', SYMPTOM_MS, async () => {
@@ -170,7 +170,7 @@ export const incidentsHere = async (bench: LabBench): Promise<Incident[]> =>
 async function featuresOf({ cluster, client }: LabBench): Promise<Set<Need>> {
   const has = new Set<Need>()
   if (hasOutside(cluster)) has.add('outside')
-  if (cluster.driver === 'embedded') has.add('embedded')
+  if (cluster instanceof EmbeddedCluster && cluster.kernel() === 'uml') has.add('embedded')
   const nodes = (await listKubeProxyPods(client)).map(({ node }) => node)
   try {
     await requireModules(cluster, nodes, 'ipvs', 'rr')

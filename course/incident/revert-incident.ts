@@ -4,8 +4,7 @@ import { configOf } from '../../grading/evaluate.ts'
 import { LabNotes, notesName } from '../../grading/lab-notes.ts'
 import { type NodeView, Snapshot } from '../../grading/snapshot.ts'
 import type { LabBench } from '../lab-bench.ts'
-import { type Baseline, foreignRules, sameButMode, serviceFacts } from './baseline.ts'
-import { ClusterActions } from './cluster-actions.ts'
+import { type Baseline, commandToRestore, foreignRules, sameButMode, serviceFacts } from './baseline.ts'
 import { loadIncidents } from './incident.ts'
 import { CLOSED_KEY, INCIDENT_KEY, isClosedNote, isIncidentNote, unseal } from './incident-note.ts'
 import { INCIDENT_LAB, INCIDENT_LABEL, SHOP_OBJECTS } from './shop.ts'
@@ -22,14 +21,13 @@ export async function revertIncident(bench: LabBench): Promise<void> {
   const { secret, incident } = found
   const before = new Snapshot(await takeCapture(cluster, client))
   progress.start('Reverting the incident')
-  const actions = new ClusterActions(bench, secret.environment)
-  await incident.revert?.(actions)
-  await Promise.all(before.nodes.map((node) => restoreForeign(actions, node, secret.baseline)))
+  await incident.revert?.(bench, secret.environment)
+  await Promise.all(before.nodes.map((node) => restoreForeign(bench, node, secret.baseline)))
   await restoreStage(bench, before, secret.baseline)
   await bench.delete('ConfigMap', notesName(INCIDENT_LAB))
   progress.end(true)
   if (sameConfig(before, secret.baseline)) return
-  await actions.editConfig(() => secret.baseline.configText)
+  await bench.editKubeProxyConfig(() => secret.baseline.configText)
   await bench.mode(incident.from ?? incident.mode, { force: true })
 }
 
@@ -43,22 +41,14 @@ function sameConfig(now: Snapshot, { config }: Baseline): boolean {
 }
 
 /** Deletes added rules and restores missing ones. */
-async function restoreForeign(actions: ClusterActions, node: NodeView, { foreign }: Baseline): Promise<void> {
+async function restoreForeign(bench: LabBench, node: NodeView, { foreign }: Baseline): Promise<void> {
   const then = foreign[node.name] ?? []
   const now = foreignRules(node)
   const lines = [
-    ...now.filter((rule) => !then.includes(rule)).map((rule) => command(rule, '-D')),
-    ...then.filter((rule) => !now.includes(rule)).map((rule) => command(rule, '-A')),
-  ].filter((line) => line !== '')
-  if (lines.length > 0) await actions.onNode(node.name, `${lines.join('\n')}\ntrue`)
-}
-
-function command(rule: string, action: '-A' | '-D'): string {
-  const mark = /^virtual server of the firewall mark (\d+)$/.exec(rule)?.[1]
-  if (mark !== undefined) return action === '-D' ? `ipvsadm -D -f ${mark}` : ''
-  const [, table, chain, spec] = /^(\S+) (\S+) (.*)$/.exec(rule) ?? []
-  if (spec?.startsWith('policy ')) return `iptables -t ${table} -P ${chain} ${action === '-D' ? 'ACCEPT' : 'DROP'}`
-  return `iptables -t ${table} ${action} ${chain} ${spec}`
+    ...now.filter((rule) => !then.includes(rule)).map((rule) => commandToRestore(rule, 'new')),
+    ...then.filter((rule) => !now.includes(rule)).map((rule) => commandToRestore(rule, 'gone')),
+  ]
+  if (lines.length > 0) await bench.onNode(node.name, `${lines.join('\n')}\ntrue`)
 }
 
 /** Deletes objects that differ from the manifest, so that they are created again. */
@@ -90,7 +80,7 @@ export async function leaveIncident(bench: LabBench): Promise<void> {
   const found = await sealedIncident(notes)
   if (!found) return
   if (notes.read(CLOSED_KEY, isClosedNote)) {
-    await found.incident.revert?.(new ClusterActions(bench, found.secret.environment))
+    await found.incident.revert?.(bench, found.secret.environment)
     return
   }
   await revertIncident(bench)

@@ -1,7 +1,6 @@
 import { takeObjects } from '../../cluster/snapshot.ts'
 import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import { nodeAddressOf, Snapshot } from '../../grading/snapshot.ts'
-import { waitFor } from '../../host/wait.ts'
 import type { LabBench } from '../lab-bench.ts'
 
 /** The number of the incident lab. */
@@ -57,7 +56,7 @@ export async function deployShop(bench: LabBench, mode: SwitchedMode): Promise<I
   await bench.apply(SHOP_OBJECTS.manifest)
   progress.start('Opening the shop')
   try {
-    await Promise.all([bench.podReady(SHOP_OBJECTS.customer.name), shopReady(bench)])
+    await Promise.all([bench.podReady(SHOP_OBJECTS.customer.name), bench.rolledOut('Deployment', SHOP_OBJECTS.shop)])
     progress.end(true)
   } catch (error) {
     progress.end(false)
@@ -65,16 +64,6 @@ export async function deployShop(bench: LabBench, mode: SwitchedMode): Promise<I
   }
   await bench.startIn(mode)
   return readEnvironment(bench)
-}
-
-async function shopReady({ client: { apps } }: LabBench): Promise<void> {
-  await waitFor('the shop to open', 120_000, async () => {
-    const { spec, status } = await apps.readNamespacedDeployment({
-      namespace: SHOP_OBJECTS.namespace,
-      name: SHOP_OBJECTS.shop,
-    })
-    return status?.readyReplicas === spec?.replicas && status?.replicas === spec?.replicas
-  })
 }
 
 async function readEnvironment({ cluster, client }: LabBench): Promise<IncidentEnvironment> {

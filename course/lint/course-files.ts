@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { register } from 'tsx/esm/api'
 import type { LabSpec } from '../../grading/check-context.ts'
 import { projectRoot } from '../../host/layout.ts'
-import type { LabSolution } from '../lab-bench.ts'
+import type { LabSolution } from '../lab-solution.ts'
 
 /** One error in the course's files. */
 export interface Complaint {

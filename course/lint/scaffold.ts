@@ -75,7 +75,7 @@ const solution = (
   number: number,
 ) => `// The reference solution of lab ${number}, played by \`make solve-${number}\` and, without a terminal, by \`make lab-${number}\`.
 
-import type { LabSolution } from '../../course/lab-bench.ts'
+import type { LabSolution } from '../../course/lab-solution.ts'
 
 export const solution: LabSolution = {
   steps: {

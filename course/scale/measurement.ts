@@ -69,9 +69,31 @@ export function isMeasurement(value: unknown): value is Measurement {
 /** A quantity that is measured several times at each size. */
 export type Quantity = 'changeMs' | 'newMoreMicros' | 'keptMoreMicros' | 'workMicros' | 'busyMore'
 
+/** Repeated measurements at each size, in ascending order of the sizes. */
+export type Series = readonly { size: number; values: readonly number[] }[]
+
 /** A quantity of one mode over the sizes. */
-export const seriesOf = (points: readonly Point[], quantity: Quantity) =>
+export const seriesOf = (points: readonly Point[], quantity: Quantity): Series =>
   points.map((point) => ({ size: point.services, values: point[quantity] }))
+
+/** A quantile by linear interpolation; `part` is between 0 and 1. NaN if there are no values. */
+export function quantile(values: readonly number[], part: number): number {
+  const sorted = [...values].sort((a, b) => a - b)
+  const place = part * (sorted.length - 1)
+  const [below = Number.NaN, above = below] = [sorted[Math.floor(place)], sorted[Math.ceil(place)]]
+  return below + (above - below) * (place % 1)
+}
+
+export const median = (values: readonly number[]): number => quantile(values, 0.5)
+
+/** How much the median rises from the smallest size to the largest. */
+export const riseOf = (series: Series): number => median(series.at(-1)?.values ?? []) - median(series[0]?.values ?? [])
+
+/** True if three quarters of the values at the largest size are above three quarters of those at every other size. */
+export function risesClearly(series: Series): boolean {
+  const low = quantile(series.at(-1)?.values ?? [], 0.25)
+  return series.length > 1 && series.slice(0, -1).every(({ values }) => quantile(values, 0.75) < low)
+}
 
 /** The measurement at the largest size. Throws RangeError if there is none. */
 export function largestPoint(points: readonly Point[]): Point {

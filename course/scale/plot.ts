@@ -1,6 +1,5 @@
 import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
-import { median } from './growth.ts'
-import type { Measurement, Point } from './measurement.ts'
+import { type Measurement, median, type Point } from './measurement.ts'
 import { published } from './table.ts'
 
 /** One small chart: a quantity over the number of Services, both modes. */

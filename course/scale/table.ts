@@ -1,6 +1,5 @@
 import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
-import { median } from './growth.ts'
-import type { Measurement, Point } from './measurement.ts'
+import { type Measurement, median, type Point } from './measurement.ts'
 
 /** Published measurements, made on other machines with other rates and clients. */
 export const published: { cpuPercent: Record<SwitchedMode, number>; smallBelow: number } = {

@@ -1,6 +1,8 @@
 import { describeFlow, type Flow } from './flow.ts'
 
-export type Hook = 'PREROUTING' | 'INPUT' | 'FORWARD' | 'OUTPUT' | 'POSTROUTING'
+/** Netfilter's hooks, by the names of their chains. */
+export const HOOKS = ['PREROUTING', 'INPUT', 'FORWARD', 'OUTPUT', 'POSTROUTING'] as const
+export type Hook = (typeof HOOKS)[number]
 
 /** One rule, policy or virtual server on the packet's path. */
 export interface Step {

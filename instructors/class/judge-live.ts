@@ -12,14 +12,13 @@ import { openCluster, roundFacts, roundNotes } from '../../grading/source.ts'
 import { learnerIn } from '../../grading/variant.ts'
 import { PlainFileError, readPlainFile } from '../../host/plain-file.ts'
 import { plainText, shortened } from '../../host/plain-text.ts'
-import type { Progress } from '../../host/progress.ts'
+import { silent } from '../../host/progress.ts'
 import { Refusal, refuse } from '../submission/untrusted-text.ts'
 import { type ClassSecrets, gradedReport, type Judged, wordFlags } from './judge-file.ts'
 import type { LiveTask } from './judge-pool.ts'
 import { clusterAccess } from './kubeconfig-safety.ts'
 
 const KUBECONFIG_BYTES = 2 ** 20
-const silent: Progress = { start: () => undefined, end: () => undefined, note: () => undefined }
 
 /** Opens a learner's cluster; tests replace it. */
 export type OpenLive = (name: string, access: ClusterAccess) => Promise<Cluster>

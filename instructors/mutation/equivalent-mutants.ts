@@ -1,6 +1,6 @@
 import { loadBalancerService, nodePortService } from '../../checks/03-from-outside/exposed-service.ts'
 import { EXAMPLE_CLIENT } from '../../checks/03-from-outside/outside-requests.ts'
-import { VIPS } from '../../checks/04-lvs/stage.ts'
+import { VIPS } from '../../checks/04-lvs/lvs-nodes.ts'
 import { AGENT_PORT, clusterIPs } from '../../checks/05-exposure/node-agent.ts'
 import { targetOf } from '../../dataplane/rule.ts'
 import { CircleError, type Packet, PacketError, tracePacket } from '../../dataplane/trace.ts'

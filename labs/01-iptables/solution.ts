@@ -1,7 +1,7 @@
 // The reference solution of lab 1, played by `make solve-1` and, without a terminal, by `make lab-1`.
 
-import { runOnNode } from '../../cluster/node-script.ts'
-import type { LabBench, LabSolution } from '../../course/lab-bench.ts'
+import type { LabBench } from '../../course/lab-bench.ts'
+import type { LabSolution } from '../../course/lab-solution.ts'
 
 const LAB = 1
 const MANIFESTS = 'labs/01-iptables/manifests'
@@ -11,40 +11,27 @@ const SERVICES = `${MANIFESTS}/three-services.yaml`
 const HOOKS = 'PREROUTING INPUT FORWARD OUTPUT POSTROUTING'
 const probe = (command: string) =>
   `for HOOK in ${HOOKS}; do ${command} -t mangle -A $HOOK -p tcp --syn --dport 10256 -m comment --comment probe; done`
-const KNOCK = 'curl -s --max-time 3'
+const CURL = 'curl -s --max-time 3'
 
-const look = { commands: [] }
+const readsOnly = { commands: [] }
 
-/** What a command prints on a node. */
-async function printed({ cluster }: LabBench, node: string, script: string): Promise<string> {
-  const { exitCode, stdout, stderr } = await runOnNode(cluster, node, script)
-  if (exitCode !== 0) throw new Error(`"${script}" ended with ${exitCode} on ${node}: ${stderr.trim()}`)
-  return stdout.trim()
-}
-
-async function clientNode({ client }: LabBench): Promise<string> {
-  const { spec } = await client.core.readNamespacedPod({ namespace: 'default', name: 'client' })
-  return spec?.nodeName ?? ''
-}
-
-/** Another node, and the addresses of both. */
-async function neighbour({ client }: LabBench, node: string) {
-  const { items } = await client.core.listNode()
-  const addressed = items.map(({ metadata, status }) => ({
-    name: metadata?.name ?? '',
-    address: status?.addresses?.find(({ type }) => type === 'InternalIP')?.address ?? '',
-  }))
-  const own = addressed.find(({ name }) => name === node)
-  const other = addressed.find(({ name }) => name !== node)
-  if (!own || !other) throw new Error(`The node ${node} has no neighbour.`)
+/** The names and addresses of the client Pod's node and of another one. */
+async function twoNodes(bench: LabBench) {
+  const { spec } = await bench.client.core.readNamespacedPod({ namespace: 'default', name: 'client' })
+  const nodes = await bench.nodes()
+  const own = nodes.find(({ name }) => name === spec?.nodeName)
+  const other = nodes.find((node) => node !== own)
+  if (!own || !other) throw new Error(`The node "${spec?.nodeName}" has no neighbour.`)
   return { own, other }
 }
 
+const onFirstNode = async (bench: LabBench, script: string) =>
+  bench.onNode((await bench.cluster.nodes())[0] ?? '', script)
+
 /** The chain's name, computed on a node as in the lab. */
 async function webChain(bench: LabBench): Promise<string> {
-  const [node = ''] = await bench.cluster.nodes()
   const hash = 'sha256sum | head -c 64 | tr a-f A-F | basenc --base16 -d | base32 | head -c 16'
-  return `KUBE-SVC-${await printed(bench, node, `printf %s default/${bench.variant.name}tcp | ${hash}`)}`
+  return `KUBE-SVC-${(await onFirstNode(bench, `printf %s default/${bench.variant.name}tcp | ${hash}`)).trim()}`
 }
 
 export const solution: LabSolution = {
@@ -52,8 +39,7 @@ export const solution: LabSolution = {
     mode: {
       commands: [`make answer Q=mode A="$(make -s exec CMD='curl -s localhost:10249/proxyMode')"`],
       play: async (bench) => {
-        const [node = ''] = await bench.cluster.nodes()
-        await bench.answer(LAB, 'mode', await printed(bench, node, 'curl -s localhost:10249/proxyMode'))
+        await bench.answer(LAB, 'mode', await onFirstNode(bench, 'curl -s localhost:10249/proxyMode'))
       },
     },
     web: { commands: ['make web'], independent: true, play: (bench) => bench.web() },
@@ -67,37 +53,37 @@ export const solution: LabSolution = {
       play: async (bench) => {
         await bench.apply(CLIENT)
         await bench.podReady('client')
-        await printed(bench, await clientNode(bench), probe('iptables'))
+        await bench.onNode((await twoNodes(bench)).own.name, probe('iptables'))
       },
     },
     'three-ways': {
       independent: true,
       commands: [
-        `make exec NODE=$OTHER CMD="${KNOCK} http://$NODE_IP:10256/healthz"`,
-        `kubectl exec client -- ${KNOCK} http://$OTHER_IP:10256/healthz`,
-        `make exec NODE=$NODE CMD="${KNOCK} http://$OTHER_IP:10256/healthz"`,
+        `make exec NODE=$OTHER CMD="${CURL} http://$NODE_IP:10256/healthz"`,
+        `kubectl exec client -- ${CURL} http://$OTHER_IP:10256/healthz`,
+        `make exec NODE=$NODE CMD="${CURL} http://$OTHER_IP:10256/healthz"`,
       ],
       play: async (bench) => {
-        const { own, other } = await neighbour(bench, await clientNode(bench))
-        await printed(bench, other.name, `${KNOCK} http://${own.address}:10256/healthz`)
-        await bench.inPod('client', `${KNOCK} http://${other.address}:10256/healthz`)
-        await printed(bench, own.name, `${KNOCK} http://${other.address}:10256/healthz`)
+        const { own, other } = await twoNodes(bench)
+        await bench.onNode(other.name, `${CURL} http://${own.address}:10256/healthz`)
+        await bench.inPod('client', `${CURL} http://${other.address}:10256/healthz`)
+        await bench.onNode(own.name, `${CURL} http://${other.address}:10256/healthz`)
       },
     },
-    namespaces: look,
+    namespaces: readsOnly,
     families: {
       independent: true,
       commands: [`make exec NODE=$NODE CMD='${probe('ip6tables')}'`],
       play: async (bench) => {
-        await printed(bench, await clientNode(bench), probe('ip6tables'))
+        await bench.onNode((await twoNodes(bench)).own.name, probe('ip6tables'))
       },
     },
     'chain-name': {
       commands: ['make answer Q=chain-name A=KUBE-SVC-$HASH'],
       play: async (bench) => bench.answer(LAB, 'chain-name', await webChain(bench)),
     },
-    chains: look,
-    'no-address': look,
+    chains: readsOnly,
+    'no-address': readsOnly,
     scale: {
       commands: ['kubectl scale deployment web --replicas=5'],
       play: (bench) => bench.scale(bench.variant.name, 5),
@@ -107,13 +93,12 @@ export const solution: LabSolution = {
         `make answer Q=probability A="$(make -s exec CMD="iptables -t nat -S $CHAIN" | sed -n 's/.*--probability \\([0-9.]*\\).*/\\1/p' | sed -n 2p)"`,
       ],
       play: async (bench) => {
-        const [node = ''] = await bench.cluster.nodes()
-        const rules = await printed(bench, node, `iptables -t nat -S ${await webChain(bench)}`)
+        const rules = await onFirstNode(bench, `iptables -t nat -S ${await webChain(bench)}`)
         const [, second = ''] = [...rules.matchAll(/--probability (\S+)/g)].map(([, probability]) => probability)
         await bench.answer(LAB, 'probability', second)
       },
     },
-    shares: look,
+    shares: readsOnly,
     ports: {
       independent: true,
       commands: [`kubectl apply -f ${SERVICES}`, 'kubectl wait --for=condition=Ready pod/mirror --timeout=90s'],
@@ -122,19 +107,18 @@ export const solution: LabSolution = {
         await bench.podReady('mirror')
       },
     },
-    hairpin: look,
-    'no-endpoints': look,
+    hairpin: readsOnly,
+    'no-endpoints': readsOnly,
     rejected: {
       commands: [
         `make answer Q=rejected A="$(make -s exec CMD='iptables -t filter -S KUBE-SERVICES' | sed -n 's/.*nobody.*--reject-with //p')"`,
       ],
       play: async (bench) => {
-        const [node = ''] = await bench.cluster.nodes()
-        const rules = await printed(bench, node, 'iptables -t filter -S KUBE-SERVICES')
+        const rules = await onFirstNode(bench, 'iptables -t filter -S KUBE-SERVICES')
         await bench.answer(LAB, 'rejected', /nobody.*--reject-with (\S+)/.exec(rules)?.[1] ?? '')
       },
     },
-    whole: look,
+    whole: readsOnly,
   },
 
   comments: ['probe'],

@@ -1,6 +1,7 @@
 // The reference solution of lab 2, played by `make solve-2` and, without a terminal, by `make lab-2`.
 
-import type { LabBench, LabSolution } from '../../course/lab-bench.ts'
+import type { LabBench } from '../../course/lab-bench.ts'
+import type { LabSolution } from '../../course/lab-solution.ts'
 
 const MANIFEST = 'labs/02-ipvs/manifests/crowd.yaml'
 const CLIENT = 'labs/02-ipvs/manifests/client.yaml'
@@ -13,24 +14,24 @@ const addExtraServices = {
   commands: [`kubectl apply -f ${MANIFEST}`],
   play: (bench: LabBench) => bench.apply(MANIFEST),
 }
-const look = { commands: [] }
+const readsOnly = { commands: [] }
 
 export const solution: LabSolution = {
   steps: {
     web: { commands: ['make web'], play: (bench) => bench.web() },
     'iptables-list': { ...addExtraServices, independent: true, cleanup: deleteExtraServices },
     ipvs: { commands: ['make ipvs'], play: (bench) => bench.mode('ipvs') },
-    leftovers: look,
+    leftovers: readsOnly,
     flush: { commands: ['make flush-nat'], play: (bench) => bench.flush() },
-    'kube-ipvs0': look,
+    'kube-ipvs0': readsOnly,
     tools: { commands: ['make tools'], play: (bench) => bench.tools() },
-    sets: look,
+    sets: readsOnly,
     'ipvs-constant': { ...addExtraServices, cleanup: deleteExtraServices },
-    prerouting: look,
-    'virtual-servers': look,
+    prerouting: readsOnly,
+    'virtual-servers': readsOnly,
     'node-port': {
       commands: ['kubectl expose deployment web --name web-np --type NodePort --port 80'],
-      play: (bench) => bench.nodePort(`${bench.variant.name}-np`, { app: 'web' }, bench.variant.port, 80),
+      play: (bench) => bench.expose('np', 'NodePort'),
     },
     'pod-to-service': {
       independent: true,
@@ -44,10 +45,10 @@ export const solution: LabSolution = {
       commands: ['make ipvs SCHEDULER=lc'],
       play: (bench) => bench.mode('ipvs', { scheduler: 'lc' }),
     },
-    output: look,
-    postrouting: look,
-    masquerade: look,
-    conntrack: look,
+    output: readsOnly,
+    postrouting: readsOnly,
+    masquerade: readsOnly,
+    conntrack: readsOnly,
   },
 
   leave: (bench) => bench.remove(MANIFEST),

@@ -2,10 +2,9 @@
 
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { ApiException, V1Pod } from '@kubernetes/client-node'
 import { parse } from 'yaml'
-import { runOnNode } from '../../cluster/node-script.ts'
-import type { LabBench, LabSolution } from '../../course/lab-bench.ts'
+import type { LabBench } from '../../course/lab-bench.ts'
+import type { LabSolution } from '../../course/lab-solution.ts'
 import { projectRoot } from '../../host/layout.ts'
 import { OUTSIDE, printOutsideAddresses, readOutsideAddresses } from '../../host/outside.ts'
 import { waitFor } from '../../host/wait.ts'
@@ -14,94 +13,42 @@ const LAB = 3
 /** For two replicas; a variant with more of them grows to six. */
 const REPLICAS = 4
 const ANTI_AFFINITY = 'labs/03-from-outside/manifests/anti-affinity.yaml'
-const namespace = 'default'
 const rollout = 'kubectl rollout status deployment/web --timeout=90s'
-const look = { commands: [] }
+const readsOnly = { commands: [] }
 
-/** `kubectl patch service NAME -p '{"spec":…}'` */
-async function patchService({ client, variant }: LabBench, spec: object): Promise<void> {
-  const name = `${variant.name}-lb`
-  await client.core.patchNamespacedService({ namespace, name, body: { spec } }, client.mergePatch)
-}
-
-/** `kubectl patch deployment web`, until every replica is updated and ready, and no old one is left. */
-async function rollOut({ client: { apps, mergePatch }, variant: { name } }: LabBench, body: object): Promise<void> {
-  await apps.patchNamespacedDeployment({ namespace, name, body }, mergePatch)
-  await waitFor(`every replica of ${name} to be ready`, 90_000, async () => {
-    const { metadata, spec, status = {} } = await apps.readNamespacedDeployment({ namespace, name })
-    const { observedGeneration = 0, replicas, updatedReplicas, readyReplicas } = status
-    if (observedGeneration < (metadata?.generation ?? 0)) return false
-    return [replicas, updatedReplicas, readyReplicas].every((count) => count === spec?.replicas)
-  })
-}
+/** `kubectl patch service web-lb -p '{"spec":…}'` */
+const patchLoadBalancer = (bench: LabBench, spec: object) =>
+  bench.patch('Service', `${bench.variant.name}-lb`, { spec })
 
 /** `kubectl cordon` and `kubectl uncordon` */
-async function cordon({ client }: LabBench, name: string, unschedulable: boolean): Promise<void> {
-  await client.core.patchNode({ name, body: { spec: { unschedulable } } }, client.mergePatch)
-}
-
-/** `kubectl expose deployment web --name web-lb --type LoadBalancer --port 80` */
-async function exposeToOutside({ client, variant }: LabBench): Promise<void> {
-  const labels = { app: 'web' }
-  const spec = { type: 'LoadBalancer', selector: labels, ports: [{ port: variant.port, targetPort: 80 }] }
-  const metadata = { name: `${variant.name}-lb`, labels }
-  try {
-    await client.core.createNamespacedService({ namespace, body: { metadata, spec } })
-  } catch (error) {
-    if ((error as ApiException<unknown>).code !== 409) throw error
-  }
-}
-
-async function onMachine({ cluster }: LabBench, machine: string, script: string): Promise<string> {
-  return (await runOnNode(cluster, machine, script)).stdout
-}
+const cordon = (bench: LabBench, node: string, unschedulable: boolean) =>
+  bench.patch('Node', node, { spec: { unschedulable } })
 
 /** The target of the rule for the node port, as iptables prints it on a node. */
 async function nodePortChain(bench: LabBench): Promise<string> {
   const [node = ''] = (await bench.cluster.nodes()).slice(-1)
-  const rules = await onMachine(bench, node, 'iptables -t nat -S KUBE-NODEPORTS')
-  const own = rules
-    .split('\n')
-    .filter((line) => line.includes(`/${bench.variant.name}-np"`) || line.includes(`/${bench.variant.name}-np `))
-  return /-j (\S+)$/.exec(own.at(-1) ?? '')?.[1] ?? ''
+  const rules = (await bench.onNode(node, 'iptables -t nat -S KUBE-NODEPORTS')).split('\n')
+  const comment = new RegExp(`/${bench.variant.name}-np[" ]`)
+  return /-j (\S+)$/.exec(rules.findLast((line) => comment.test(line)) ?? '')?.[1] ?? ''
 }
 
 /** Sends a request to the control plane from outside and reads the client address in the Pods' logs. */
 async function loggedClient(bench: LabBench): Promise<string> {
-  const { core } = bench.client
-  const [controlPlane = ''] = await bench.cluster.nodes()
-  const { status } = await core.readNode({ name: controlPlane })
-  const address = status?.addresses?.find(({ type }) => type === 'InternalIP')?.address
-  const { spec } = await core.readNamespacedService({ namespace, name: `${bench.variant.name}-np` })
+  const [controlPlane] = await bench.nodes()
+  const { ports } = await bench.service(`${bench.variant.name}-np`)
   const mark = `who-${Date.now()}`
-  await onMachine(
-    bench,
-    OUTSIDE,
-    `curl -s -o /dev/null --max-time 3 'http://${address}:${spec?.ports?.[0]?.nodePort}/?${mark}'`,
-  )
-  const pods = await webPods(bench)
+  const url = `http://${controlPlane?.address}:${ports?.[0]?.nodePort}/?${mark}`
+  await bench.onNode(OUTSIDE, `curl -s -o /dev/null --max-time 3 '${url}' || true`)
   return waitFor('the request in the logs', 5000, async () => {
-    const logs = pods.map(({ metadata }) =>
-      core.readNamespacedPodLog({ namespace, name: metadata?.name ?? '', tailLines: 20 }),
-    )
-    const line = (await Promise.all(logs))
-      .join('\n')
-      .split('\n')
-      .find((one) => one.includes(mark))
-    return line?.split(' ', 1)[0]
+    const lines = (await bench.logs('web')).join('\n').split('\n')
+    return lines.find((line) => line.includes(mark))?.split(' ', 1)[0]
   })
 }
 
-/** The Pods of web without terminating ones, which can take 30 s to end. */
-async function webPods({ client }: LabBench): Promise<V1Pod[]> {
-  const { items } = await client.core.listNamespacedPod({ namespace, labelSelector: 'app=web' })
-  return items.filter(({ metadata }) => !metadata?.deletionTimestamp)
-}
-
 /** The share of one Pod on the node with the most Pods, as `kubectl get pods -o wide` shows them. */
-async function crowdedShare(bench: LabBench): Promise<string> {
+async function shareOnFullestNode(bench: LabBench): Promise<string> {
   const counts = new Map<string, number>()
-  for (const { spec } of await webPods(bench))
+  for (const { spec } of await bench.pods('web'))
     counts.set(spec?.nodeName ?? '', (counts.get(spec?.nodeName ?? '') ?? 0) + 1)
   return `1/${counts.size * Math.max(...counts.values())}`
 }
@@ -112,7 +59,7 @@ export const solution: LabSolution = {
     'node-port': {
       independent: true,
       commands: ['kubectl expose deployment web --name web-np --type NodePort --port 80'],
-      play: (bench) => bench.nodePort(`${bench.variant.name}-np`, { app: 'web' }, bench.variant.port, 80),
+      play: (bench) => bench.expose('np', 'NodePort'),
     },
     'node-port-chain': {
       commands: [
@@ -120,7 +67,7 @@ export const solution: LabSolution = {
       ],
       play: async (bench) => bench.answer(LAB, 'node-port-chain', await nodePortChain(bench)),
     },
-    'cluster-policy': look,
+    'cluster-policy': readsOnly,
     'logged-client': {
       commands: [
         'make exec NODE=outside CMD="curl -s -o /dev/null http://$CP:$NP/?who"',
@@ -131,14 +78,14 @@ export const solution: LabSolution = {
     'load-balancer': {
       independent: true,
       commands: ['kubectl expose deployment web --name web-lb --type LoadBalancer --port 80'],
-      play: exposeToOutside,
+      play: (bench) => bench.expose('lb', 'LoadBalancer'),
     },
     'local-policy': {
       independent: true,
       commands: [`kubectl patch service web-lb -p '{"spec":{"externalTrafficPolicy":"Local"}}'`],
-      play: (bench) => patchService(bench, { externalTrafficPolicy: 'Local' }),
+      play: (bench) => patchLoadBalancer(bench, { externalTrafficPolicy: 'Local' }),
     },
-    'health-check': look,
+    'health-check': readsOnly,
     uneven: {
       commands: [
         'kubectl cordon $WORKER',
@@ -149,7 +96,7 @@ export const solution: LabSolution = {
       play: async (bench) => {
         const [worker = ''] = (await bench.cluster.nodes()).slice(-1)
         await cordon(bench, worker, true)
-        await rollOut(bench, { spec: { replicas: bench.variant.replicas > 2 ? 6 : REPLICAS } })
+        await bench.scale(bench.variant.name, bench.variant.replicas > 2 ? 6 : REPLICAS)
         await cordon(bench, worker, false)
       },
     },
@@ -157,21 +104,25 @@ export const solution: LabSolution = {
       commands: [
         `make answer Q=crowded-share A="$(kubectl get pods -l app=web -o go-template='{{range .items}}{{if not .metadata.deletionTimestamp}}{{println .spec.nodeName}}{{end}}{{end}}' | sort | uniq -c | awk '{n++; if ($1 > most) most = $1} END {print "1/" n * most}')"`,
       ],
-      play: async (bench) => bench.answer(LAB, 'crowded-share', await crowdedShare(bench)),
+      play: async (bench) => bench.answer(LAB, 'crowded-share', await shareOnFullestNode(bench)),
     },
     'anti-affinity': {
       commands: [`kubectl patch deployment web --patch-file ${ANTI_AFFINITY}`, rollout],
-      play: (bench) => rollOut(bench, parse(readFileSync(join(projectRoot, ANTI_AFFINITY), 'utf8'))),
+      play: async (bench) => {
+        const { name } = bench.variant
+        await bench.patch('Deployment', name, parse(readFileSync(join(projectRoot, ANTI_AFFINITY), 'utf8')))
+        await bench.rolledOut('Deployment', name)
+      },
     },
     'source-ranges': {
       independent: true,
       commands: [`kubectl patch service web-lb -p "{\\"spec\\":{\\"loadBalancerSourceRanges\\":[\\"$ME/32\\"]}}"`],
       play: async (bench) => {
-        const { own } = readOutsideAddresses(await onMachine(bench, OUTSIDE, printOutsideAddresses))
-        await patchService(bench, { loadBalancerSourceRanges: [`${own}/32`] })
+        const { own } = readOutsideAddresses(await bench.onNode(OUTSIDE, printOutsideAddresses))
+        await patchLoadBalancer(bench, { loadBalancerSourceRanges: [`${own}/32`] })
       },
     },
-    whole: look,
+    whole: readsOnly,
   },
 
   async leave(bench) {

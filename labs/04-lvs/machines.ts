@@ -1,8 +1,9 @@
 // The machines of this lab by their names in README.md, and its commands.
 
-import { ApiException } from '../../cluster/kubernetes.ts'
+import { KubeProxyError } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
 import { runOnNode } from '../../cluster/node-script.ts'
-import type { LabBench, SolutionStep } from '../../course/lab-bench.ts'
+import type { LabBench } from '../../course/lab-bench.ts'
+import type { SolutionStep } from '../../course/lab-solution.ts'
 import { hasOutside, OUTSIDE } from '../../host/outside.ts'
 
 /** The variables that README.md sets: names of nodes, and addresses. */
@@ -22,31 +23,16 @@ export const onWorkers = (text: string): Typed[] => [
 ]
 
 /** The values of the variables on this cluster. Throws Error unless it has a control-plane node and two workers. */
-export async function variables({ client: { core }, cluster }: LabBench): Promise<Variables> {
-  const { items } = await core.listNode()
-  const nodes = items
-    .map(({ metadata, status }) => ({
-      name: metadata?.name ?? '',
-      address: status?.addresses?.find(({ type }) => type === 'InternalIP')?.address ?? '',
-      director: metadata?.labels?.['node-role.kubernetes.io/control-plane'] !== undefined,
-    }))
-    .sort((one, other) => one.name.localeCompare(other.name))
-  const director = nodes.find((node) => node.director)
-  const [first, second] = nodes.filter((node) => node !== director)
+export async function variables(bench: LabBench): Promise<Variables> {
+  const [director, ...workers] = await bench.nodes()
+  const [first, second] = workers.toSorted((one, other) => one.name.localeCompare(other.name))
   if (!director || !first || !second) throw new Error('This lab needs a control-plane node and two workers.')
-  const { stdout } = await runOnNode(cluster, OUTSIDE, `ip -4 route get ${director.address}`)
-  const OUT = /\bsrc (\S+)/.exec(stdout)?.[1] ?? ''
+  const route = await bench.onNode(OUTSIDE, `ip -4 route get ${director.address}`)
+  const OUT = /\bsrc (\S+)/.exec(route)?.[1] ?? ''
   return {
     ...{ DIRECTOR: director.name, D: director.address, OUT },
     ...{ N1: first.name, N2: second.name, W1: first.address, W2: second.address },
   }
-}
-
-/** Runs a command on a machine by its name. Throws Error with its output when it failed. */
-export async function onMachine({ cluster }: LabBench, machine: string, script: string): Promise<string> {
-  const { exitCode, stdout, stderr } = await runOnNode(cluster, machine, script)
-  if (exitCode !== 0) throw new Error(`"${script}" ended with ${exitCode} on ${machine}: ${stderr.trim()}`)
-  return stdout
 }
 
 /** A step with these commands in this order. */
@@ -55,7 +41,7 @@ export function typing(...typed: readonly Typed[]): SolutionStep {
     commands: typed.map(({ on, text }) => `make exec NODE=${on} CMD="${text}"`),
     play: async (bench) => {
       const known = await variables(bench)
-      for (const { on, text } of typed) await onMachine(bench, expand(on, known), expand(text, known))
+      for (const { on, text } of typed) await bench.onNode(expand(on, known), expand(text, known))
     },
   }
 }
@@ -101,22 +87,16 @@ export async function clearMachines({ cluster }: LabBench): Promise<void> {
   await Promise.all([...nodes, ...others])
 }
 
-const kubeProxy = { namespace: 'kube-system', name: 'kube-proxy' }
-
 /** Writes ipvs.excludeCIDRs into kube-proxy's configuration; kube-proxy reads it when it starts. */
-export async function excludeRanges(
-  { client: { core, mergePatch } }: LabBench,
-  ranges: readonly string[],
-): Promise<void> {
+export async function excludeRanges(bench: LabBench, ranges: readonly string[]): Promise<void> {
   try {
-    const { data } = await core.readNamespacedConfigMap(kubeProxy)
-    const before = data?.['config.conf'] ?? ''
-    const after = before.replace(/^( *excludeCIDRs:).*(?:\n *- .*)*/m, `$1 ${JSON.stringify(ranges)}`)
-    const asBefore = ranges.length === 0 && !/^ *excludeCIDRs: *(?:\[[^\]]|\n *-)/m.test(before)
-    if (after === before || asBefore) return
-    await core.patchNamespacedConfigMap({ ...kubeProxy, body: { data: { 'config.conf': after } } }, mergePatch)
+    await bench.editKubeProxyConfig((text) =>
+      ranges.length === 0 && !/^ *excludeCIDRs: *(?:\[[^\]]|\n *-)/m.test(text)
+        ? text
+        : text.replace(/^( *excludeCIDRs:).*(?:\n *- .*)*/m, `$1 ${JSON.stringify(ranges)}`),
+    )
   } catch (error) {
     // Without that ConfigMap there is nothing to exclude from.
-    if (!(error instanceof ApiException && error.code === 404)) throw error
+    if (!(error instanceof KubeProxyError)) throw error
   }
 }

@@ -1,6 +1,7 @@
 // The reference solution of lab 4, played by `make solve-4` and, without a terminal, by `make lab-4`.
 
-import type { LabBench, LabSolution, SolutionStep } from '../../course/lab-bench.ts'
+import type { LabBench } from '../../course/lab-bench.ts'
+import type { LabSolution, SolutionStep } from '../../course/lab-solution.ts'
 import { OUTSIDE } from '../../host/outside.ts'
 import { waitFor } from '../../host/wait.ts'
 import {
@@ -8,7 +9,6 @@ import {
   excludeRanges,
   independent,
   onDirector,
-  onMachine,
   onWorkers,
   outside,
   typing,
@@ -20,7 +20,7 @@ const LAB = 4
 const REAL_SERVER = 'labs/04-lvs/manifests/real-server.yaml'
 const VIP = '192.0.2.10'
 const SHARED = '192.0.2.11'
-const look = { commands: [] }
+const readsOnly = { commands: [] }
 
 /** `PORT:SCHEDULER` … as virtual servers with both workers and these weights. */
 const weighted = (pairs: string, first: number, second: number) =>
@@ -47,24 +47,11 @@ function answering(
   }
 }
 
-/** `kubectl rollout status daemonset/real-server` */
-async function realServersReady({ client: { apps } }: LabBench): Promise<void> {
-  await waitFor('the real servers to be ready', 90_000, async () => {
-    const { status } = await apps.readNamespacedDaemonSet({ namespace: 'default', name: 'real-server' })
-    const { desiredNumberScheduled = 0, numberAvailable = 0 } = status ?? {}
-    return desiredNumberScheduled > 0 && numberAvailable >= desiredNumberScheduled
-  })
-}
-
 /** Sends a request to each real server, and reads the client address in the log of one. */
 async function loggedClient(bench: LabBench): Promise<string> {
-  const { core } = bench.client
-  const namespace = 'default'
-  await onMachine(bench, OUTSIDE, `curl -s --max-time 2 ${VIP}:8090 ${VIP}:8090`)
-  const { items } = await core.listNamespacedPod({ namespace, labelSelector: 'app=real-server' })
-  const name = items[0]?.metadata?.name ?? ''
+  await bench.onNode(OUTSIDE, `curl -s --max-time 2 ${VIP}:8090 ${VIP}:8090`)
   return waitFor('the request in the log', 5000, async () => {
-    const log = await core.readNamespacedPodLog({ namespace, name, container: 'nginx', tailLines: 5 })
+    const [log = ''] = await bench.logs('real-server', 'nginx')
     const line = log.split('\n').findLast((one) => one.includes('curl/'))
     return line?.split(' ', 1)[0]
   })
@@ -81,7 +68,7 @@ export const solution: LabSolution = {
       play: async (bench) => {
         await bench.apply(REAL_SERVER)
         await bench.tools()
-        await realServersReady(bench)
+        await bench.rolledOut('DaemonSet', 'real-server')
       },
     },
     'virtual-server': independent(
@@ -100,18 +87,18 @@ export const solution: LabSolution = {
       ),
     ),
     'unseen-hook': answering('unseen-hook', HOOK, async (bench, { DIRECTOR }) => {
-      await onMachine(bench, OUTSIDE, `curl -s --max-time 2 ${VIP}:8090`)
-      const rules = await onMachine(bench, DIRECTOR, 'iptables-save -c -t mangle')
+      await bench.onNode(OUTSIDE, `curl -s --max-time 2 ${VIP}:8090`)
+      const rules = await bench.onNode(DIRECTOR, 'iptables-save -c -t mangle')
       return /^\[0:0\] -A (\S+) .*--comment lab-4$/m.exec(rules)?.[1] ?? 'none'
     }),
-    nat: look,
+    nat: readsOnly,
     'seen-client': answering('seen-client', `"$(kubectl logs $RS -c nginx --tail=1 | cut -d' ' -f1)"`, loggedClient),
     'direct-routing': typing(
       ...[onDirector(`ip addr add ${SHARED}/32 dev lo`), ...onWorkers(`ip addr add ${SHARED}/32 dev lo`)],
       onDirector(onBoth(SHARED, 8091, '-g')),
     ),
     frame: answering('frame', MAC, async (bench, { N1 }) => {
-      const link = await onMachine(bench, N1, 'ip link show eth0')
+      const link = await bench.onNode(N1, 'ip link show eth0')
       return /link\/ether (\S+)/.exec(link)?.[1] ?? ''
     }),
     tunnel: independent(
@@ -122,7 +109,7 @@ export const solution: LabSolution = {
     ),
     turns: typing(onDirector(weighted('8101:rr 8102:wrr', 3, 1))),
     share: answering('share', '3/4', async (bench, { DIRECTOR }) => {
-      const lines = await onMachine(bench, DIRECTOR, `ipvsadm -Sn | grep -- '-a -t ${VIP}:8102'`)
+      const lines = await bench.onNode(DIRECTOR, `ipvsadm -Sn | grep -- '-a -t ${VIP}:8102'`)
       const weights = [...lines.matchAll(/-w (\d+)/g)].map(([, weight]) => Number(weight))
       return `${Math.max(...weights)}/${weights.reduce((sum, weight) => sum + weight, 0)}`
     }),

@@ -1,62 +1,36 @@
 // The reference solution of lab 5, played by `make solve-5` and, without a terminal, by `make lab-5`.
 
 import { readDaemonSet } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
-import { runOnNode } from '../../cluster/node-script.ts'
-import type { LabBench, LabSolution } from '../../course/lab-bench.ts'
+import type { LabBench } from '../../course/lab-bench.ts'
+import type { LabSolution } from '../../course/lab-solution.ts'
 import { genuineAnnotation } from '../../embedded/index.ts'
-import { LiveCluster } from '../../grading/live-cluster.ts'
 import { waitFor } from '../../host/wait.ts'
 
 const LAB = 5
 const MANIFESTS = 'labs/05-exposure/manifests'
 const AGENTS = `${MANIFESTS}/node-agent.yaml`
 const CLIENT = `${MANIFESTS}/client.yaml`
-const agents = { namespace: 'default', name: 'node-agent' }
 
 /** The learner's $NODE, $CLIENT and $WEB. */
-async function place({ client: { core }, variant }: LabBench) {
-  const namespace = 'default'
-  const [pod, service] = await Promise.all([
-    core.readNamespacedPod({ namespace, name: 'client' }),
-    core.readNamespacedService({ namespace, name: variant.name }),
+async function place(bench: LabBench) {
+  const [{ spec, status }, { clusterIP = '' }] = await Promise.all([
+    bench.client.core.readNamespacedPod({ namespace: 'default', name: 'client' }),
+    bench.service(bench.variant.name),
   ])
-  return { node: pod.spec?.nodeName ?? '', client: pod.status?.podIP ?? '', web: service.spec?.clusterIP ?? '' }
+  return { node: spec?.nodeName ?? '', client: status?.podIP ?? '', web: clusterIP }
 }
 
-/** `make exec NODE=… CMD='…'` */
-async function onNode({ cluster }: LabBench, node: string, script: string): Promise<string> {
-  const { exitCode, stdout, stderr } = await runOnNode(cluster, node, script)
-  if (exitCode !== 0) throw new Error(`"${script}" ended with ${exitCode} on ${node}: ${stderr.trim()}`)
-  return stdout
-}
-
-/** Nodes that run an agent. */
+/** Nodes that run an agent, also one that terminates. */
 async function agentNodes({ client: { core } }: LabBench): Promise<string[]> {
   const { items } = await core.listNamespacedPod({ namespace: 'default', labelSelector: 'app=node-agent' })
   return [...new Set(items.flatMap(({ spec }) => spec?.nodeName ?? []))]
 }
 
-/** `kubectl rollout status daemonset/node-agent` */
-async function agentsReady({ client: { apps } }: LabBench): Promise<void> {
-  await waitFor('the node agents to be ready', 60_000, async () => {
-    const { metadata, status } = await apps.readNamespacedDaemonSet(agents)
-    const { desiredNumberScheduled = 0, updatedNumberScheduled = 0, numberAvailable = 0 } = status ?? {}
-    const observed = (status?.observedGeneration ?? 0) >= (metadata?.generation ?? 0)
-    return (
-      observed &&
-      desiredNumberScheduled > 0 &&
-      Math.min(updatedNumberScheduled, numberAvailable) >= desiredNumberScheduled
-    )
-  })
-}
-
-/** `kubectl set env daemonset/node-agent BIND=…` */
+/** `kubectl set env daemonset/node-agent BIND=…` and `kubectl rollout status` */
 async function bindAgents(bench: LabBench, value: string): Promise<void> {
-  const { apps, strategicPatch } = bench.client
   const containers = [{ name: 'agent', env: [{ name: 'BIND', value }] }]
-  const body = { spec: { template: { spec: { containers } } } }
-  await apps.patchNamespacedDaemonSet({ ...agents, body }, strategicPatch)
-  await agentsReady(bench)
+  await bench.patch('DaemonSet', 'node-agent', { spec: { template: { spec: { containers } } } })
+  await bench.rolledOut('DaemonSet', 'node-agent')
 }
 
 /** The rules of 1.20 if the cluster can run any version; otherwise its own version's rules without the jump added in 1.26. */
@@ -66,7 +40,7 @@ async function oldRules(bench: LabBench): Promise<void> {
   await bench.mode('ipvs', any ? { version: '1.20' } : {})
   const access = '-m comment --comment "kubernetes ipvs access filter" -j KUBE-IPVS-FILTER'
   await Promise.all(
-    (await agentNodes(bench)).map((node) => onNode(bench, node, `iptables -D INPUT ${access} 2>/dev/null || true`)),
+    (await agentNodes(bench)).map((node) => bench.onNode(node, `iptables -D INPUT ${access} 2>/dev/null || true`)),
   )
 }
 
@@ -80,7 +54,7 @@ const onEveryAgentNode = (action: '-I' | '-D') =>
   `for N in $(kubectl get pods -l app=node-agent -o jsonpath='{.items[*].spec.nodeName}'); do make exec NODE=$N CMD="iptables ${action} ${ownFilter}"; done`
 
 async function filterEverywhere(bench: LabBench, action: '-I' | '-D'): Promise<void> {
-  await Promise.all((await agentNodes(bench)).map((node) => onNode(bench, node, `iptables ${action} ${ownFilter}`)))
+  await Promise.all((await agentNodes(bench)).map((node) => bench.onNode(node, `iptables ${action} ${ownFilter}`)))
 }
 
 /** Counts in both chains while the client sends one request, and returns the chain that it traversed. */
@@ -89,16 +63,15 @@ async function chainThatCounts(bench: LabBench): Promise<string> {
   const chains = ['INPUT', 'FORWARD']
   const rule = `-s ${client} -d ${web} -m comment --comment lab-5-count`
   const all = (action: string) => chains.map((chain) => `iptables ${action} ${chain} ${rule}`).join('\n')
-  await onNode(bench, node, all('-I'))
-  const live = new LiveCluster(bench.cluster, bench.client, { keepMoments: false })
+  await bench.onNode(node, all('-I'))
   const url = `http://${web}:${bench.variant.port}`
-  await live.inPod({ namespace: 'default', name: 'client' }, `curl -s -o /dev/null --max-time 3 ${url}`)
-  const listing = await onNode(bench, node, `iptables -nvxL\n${all('-D')}`)
+  await bench.inPod('client', `curl -s -o /dev/null --max-time 3 ${url} || true`)
+  const listing = await bench.onNode(node, `iptables -nvxL\n${all('-D')}`)
   const seen = listing.split('\nChain ').find((text) => /^ *[1-9]\d* .*lab-5-count/m.test(text))
   return /^(?:Chain )?(\S+)/.exec(seen ?? '')?.[1] ?? ''
 }
 
-const look = { commands: [] }
+const readsOnly = { commands: [] }
 
 export const solution: LabSolution = {
   steps: {
@@ -111,16 +84,16 @@ export const solution: LabSolution = {
       ],
       play: async (bench) => {
         await Promise.all([bench.web(), bench.apply(CLIENT), bench.apply(AGENTS)])
-        await Promise.all([bench.podReady('client'), agentsReady(bench)])
+        await Promise.all([bench.podReady('client'), bench.rolledOut('DaemonSet', 'node-agent')])
       },
     },
-    closed: look,
+    closed: readsOnly,
     'forward-rule': {
       independent: true,
       commands: [`make exec NODE=$NODE CMD="iptables -I ${forwardRule('$CLIENT')}"`],
       play: async (bench) => {
         const { node, client } = await place(bench)
-        await onNode(bench, node, `iptables -I ${forwardRule(client)}`)
+        await bench.onNode(node, `iptables -I ${forwardRule(client)}`)
       },
     },
     exposed: { commands: ['make ipvs KUBE_PROXY_VERSION=1.20'], play: oldRules },
@@ -130,11 +103,11 @@ export const solution: LabSolution = {
       ],
       play: async (bench) => {
         const { node } = await place(bench)
-        const count = await onNode(bench, node, 'ip -o -4 address show kube-ipvs0 | wc -l')
+        const count = await bench.onNode(node, 'ip -o -4 address show kube-ipvs0 | wc -l')
         await bench.answer(LAB, 'gained-addresses', count.trim())
       },
     },
-    'not-asked': look,
+    'not-asked': readsOnly,
     'filter-chain': {
       commands: [
         `make answer LAB=5 Q=filter-chain A="$(make -s exec NODE=$NODE CMD='iptables -nvL' | awk '/^Chain/ {chain = $2} /lab-5-count/ && $1 > 0 {print chain}')"`,
@@ -145,7 +118,7 @@ export const solution: LabSolution = {
       commands: [`make exec NODE=$NODE CMD="iptables -I ${inputRule('$CLIENT', '$WEB')}"`],
       play: async (bench) => {
         const { node, client, web } = await place(bench)
-        await onNode(bench, node, `iptables -I ${inputRule(client, web)}`)
+        await bench.onNode(node, `iptables -I ${inputRule(client, web)}`)
       },
       cleanup: {
         commands: [
@@ -154,7 +127,7 @@ export const solution: LabSolution = {
         ],
         play: async (bench) => {
           const { node, client, web } = await place(bench)
-          await onNode(bench, node, `iptables -D ${inputRule(client, web)}; iptables -D ${forwardRule(client)}`)
+          await bench.onNode(node, `iptables -D ${inputRule(client, web)}; iptables -D ${forwardRule(client)}`)
         },
       },
     },
@@ -182,7 +155,7 @@ export const solution: LabSolution = {
       ],
       play: async (bench) => {
         const { node } = await place(bench)
-        const rules = await onNode(bench, node, 'iptables -S KUBE-IPVS-FILTER')
+        const rules = await bench.onNode(node, 'iptables -S KUBE-IPVS-FILTER')
         const set = /--match-set (\S+) dst -j REJECT/.exec(rules)?.[1] ?? ''
         await bench.answer(LAB, 'rejecting-set', set)
       },

@@ -1,6 +1,7 @@
 // The reference solution of lab 6, played by `make solve-6` and, without a terminal, by `make lab-6`.
 
-import type { LabBench, LabSolution } from '../../course/lab-bench.ts'
+import type { LabBench } from '../../course/lab-bench.ts'
+import type { LabSolution } from '../../course/lab-solution.ts'
 import { measureHere } from '../../course/scale/measure-here.ts'
 import { isMeasurement, MEASUREMENT, type Measurement } from '../../course/scale/measurement.ts'
 import { lastServiceSlowdown } from '../../course/scale/table.ts'
@@ -27,7 +28,7 @@ async function measure({ cluster, client, progress }: LabBench): Promise<void> {
   }
 }
 
-const look = { commands: [] }
+const readsOnly = { commands: [] }
 
 export const solution: LabSolution = {
   steps: {
@@ -35,7 +36,7 @@ export const solution: LabSolution = {
       commands: ['make measure'],
       play: measure,
     },
-    entries: look,
+    entries: readsOnly,
     'rules-each': {
       commands: [
         `make answer LAB=6 Q=rules-each A="$(make -s measure SHOW=1 | awk '$1 == "Services" {services = $NF - $2} $1 == "rules" {print ($NF - $3) / services}')"`,
@@ -48,9 +49,9 @@ export const solution: LabSolution = {
         await bench.answer(LAB, 'rules-each', String(each))
       },
     },
-    sets: look,
-    change: look,
-    lookup: look,
+    sets: readsOnly,
+    change: readsOnly,
+    lookup: readsOnly,
     'turning-point': {
       commands: [
         `make answer LAB=6 Q=turning-point A="$(make -s measure SHOW=1 | awk '$1 == "Services" {n = NF - 1; for (i = 1; i <= n; i++) size[i] = $(i + 1)} $1 == "slower" {for (i = 1; i <= n; i++) if ($(NF - n + i) > 10) {print size[i]; exit}; print "none"}')"`,
@@ -62,8 +63,8 @@ export const solution: LabSolution = {
         await bench.answer(LAB, 'turning-point', first === undefined ? 'none' : String(first.services))
       },
     },
-    'keep-alive': look,
-    cpu: look,
+    'keep-alive': readsOnly,
+    cpu: readsOnly,
   },
 
   async reset(bench) {

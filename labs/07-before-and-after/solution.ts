@@ -2,15 +2,15 @@
 
 import { readDaemonSet } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
 import { ModeUnsupported } from '../../cluster/kube-proxy/module-check.ts'
-import { runOnNode } from '../../cluster/node-script.ts'
-import type { LabBench, LabSolution } from '../../course/lab-bench.ts'
+import { isReady, type LabBench } from '../../course/lab-bench.ts'
+import type { LabSolution } from '../../course/lab-solution.ts'
 import { waitFor } from '../../host/wait.ts'
 
 const LAB = 7
 const MANIFESTS = 'labs/07-before-and-after/manifests'
+const readsOnly = { commands: [] }
 const DEAF = `${MANIFESTS}/deaf.yaml`
 const CLIENT = `${MANIFESTS}/client.yaml`
-const namespace = 'default'
 
 /** `make userspace`, if the cluster can run kube-proxy 1.20. */
 async function userspace(bench: LabBench): Promise<void> {
@@ -29,37 +29,23 @@ async function nftables(bench: LabBench): Promise<boolean> {
   }
 }
 
-/** The log of every Pod of web. */
-async function webLogs({ client: { core } }: LabBench): Promise<string[]> {
-  const { items } = await core.listNamespacedPod({ namespace, labelSelector: 'app=web' })
-  return Promise.all(
-    items.map(({ metadata }) => core.readNamespacedPodLog({ namespace, name: metadata?.name ?? '' }).catch(() => '')),
-  )
-}
-
 /** The client address of the line that a request of the Pod client adds to the log of one of the Pods of web. */
 async function clientOfOneRequest(bench: LabBench): Promise<string> {
   const { name, port } = bench.variant
-  const { spec } = await bench.client.core.readNamespacedService({ namespace, name })
-  const before = await webLogs(bench)
+  const { clusterIP } = await bench.service(name)
+  const before = await bench.logs('web')
   // Without userspace mode, a third of the connections go to the Pod without a listener, and fail.
-  const request = `curl -s -o /dev/null --max-time 3 http://${spec?.clusterIP}:${port}/`
+  const request = `curl -s -o /dev/null --max-time 3 http://${clusterIP}:${port}/`
   await bench.inPod('client', `for i in $(seq 20); do if ${request}; then break; fi; done`)
   // The log line may appear after the answer, and after other lines.
   const grown = await waitFor('the request in the log of a Pod of web', 10_000, async () =>
-    (await webLogs(bench)).find((log, index) => log.length > (before[index] ?? '').length),
+    (await bench.logs('web')).find((log, index) => log.length > (before[index] ?? '').length),
   )
-  return /^\d+\.\d+\.\d+\.\d+/.exec(grown.trimEnd().split('\n').at(-1) ?? '')?.[0] ?? 'nobody'
+  return /^\d+\.\d+\.\d+\.\d+/.exec(grown.trimEnd().split('\n').at(-1) ?? '')?.[0] ?? 'none'
 }
 
-/** Ready Pods of web: one that terminates gets no new connections, and stays in the list for up to half a minute. */
-async function endpointCount({ client: { core } }: LabBench): Promise<number> {
-  const { items } = await core.listNamespacedPod({ namespace, labelSelector: 'app=web' })
-  const staying = items.filter(({ metadata }) => !metadata?.deletionTimestamp)
-  return staying.filter(({ status }) =>
-    status?.conditions?.some((one) => one.type === 'Ready' && one.status === 'True'),
-  ).length
-}
+/** The number of ready Pods of web. */
+const endpointCount = async (bench: LabBench) => (await bench.pods('web')).filter(isReady).length
 
 /** Shell: the mode in the table of lab 1 whose row continues with this text. */
 const modeInTable = (row: string) => `$(sed -nE 's/^[|] (\\S+) [|]${row}.*/\\1/p' labs/01-iptables/README.md)`
@@ -95,7 +81,7 @@ export const solution: LabSolution = {
         await Promise.all([bench.podReady('client'), bench.podReady('deaf')])
       },
     },
-    fails: { commands: [] },
+    fails: readsOnly,
     share: {
       commands: [
         `make answer LAB=${LAB} Q=share A="1/$(kubectl get endpointslices -l app=web -o jsonpath='{.items[*].endpoints[?(@.conditions.ready==true)].addresses[*]}' | wc -w)"`,
@@ -103,7 +89,7 @@ export const solution: LabSolution = {
       play: async (bench) => bench.answer(LAB, 'share', `1/${await endpointCount(bench)}`),
     },
     relay: { commands: ['make userspace'], play: userspace },
-    retried: { commands: [] },
+    retried: readsOnly,
     'seen-client': {
       commands: [
         `make answer LAB=${LAB} Q=seen-client A="$(kubectl logs -l app=web --tail=1 | awk 'NR == 1 {print $1}')"`,
@@ -131,7 +117,7 @@ export const solution: LabSolution = {
         await nftables(bench)
       },
     },
-    'nft-maps': { commands: [] },
+    'nft-maps': readsOnly,
     'nft-alone': { commands: ['make flush-nat'], play: (bench) => bench.flush() },
     'nft-back': {
       commands: ['make iptables', 'make flush-nat'],
@@ -147,10 +133,10 @@ export const solution: LabSolution = {
       commands: [`make answer LAB=${LAB} Q=choose-here A="$(make -s exec CMD='${BEST_HERE}' | head -n 1)"`],
       play: async (bench) => {
         const node = (await bench.cluster.nodes()).at(-1) ?? ''
-        const { stdout } = await runOnNode(bench.cluster, node, BEST_HERE)
+        const printed = await bench.onNode(node, BEST_HERE)
         const { spec } = await readDaemonSet(bench.client)
         const [, minor = '0'] = /:v1\.(\d+)/.exec(spec?.template.spec?.containers[0]?.image ?? '') ?? []
-        const [best = ''] = stdout.split('\n').filter((mode) => mode !== 'nftables' || Number(minor) >= 31)
+        const [best = ''] = printed.split('\n').filter((mode) => mode !== 'nftables' || Number(minor) >= 31)
         await bench.answer(LAB, 'choose-here', best)
       },
     },

@@ -1,11 +1,11 @@
 // The reference solution of lab 8, for any open incident, played by `make solve-8` and, without a terminal, by `make lab-8`.
 
-import { ClusterActions } from '../../course/incident/cluster-actions.ts'
 import { DIAGNOSIS, unseal } from '../../course/incident/incident-note.ts'
 import { currentNote, openNext } from '../../course/incident/open.ts'
 import { closeShop, leaveIncident, revertIncident } from '../../course/incident/revert-incident.ts'
 import { INCIDENT_LAB } from '../../course/incident/shop.ts'
-import type { LabBench, LabSolution } from '../../course/lab-bench.ts'
+import type { LabBench } from '../../course/lab-bench.ts'
+import type { LabSolution } from '../../course/lab-solution.ts'
 import { incidents } from './incidents/all.ts'
 
 /** The incident in the lab's text, the default. */
@@ -19,34 +19,34 @@ async function opened(bench: LabBench) {
   const secret = unseal(note.sealed)
   const incident = incidents.find((one) => one.id === secret?.id)
   if (!secret || !incident) throw new Error('The note of the incident can no longer be read: run `make reset-8`.')
-  return { incident, actions: new ClusterActions(bench, secret.environment) }
+  return { incident, environment: secret.environment }
 }
 
-const tell = (command: string) => console.log(`  $ ${command}`)
-const look = { commands: [] }
+const printCommand = (command: string) => console.log(`  $ ${command}`)
+const readsOnly = { commands: [] }
 
 export const solution: LabSolution = {
   steps: {
     [DIAGNOSIS]: {
       commands: [],
       play: async (bench) => {
-        const { incident, actions } = await opened(bench)
-        console.log(`  A user reports: ${incident.report(actions.environment)}`)
-        tell(`make answer Q=${DIAGNOSIS} A=${incident.id}`)
+        const { incident, environment } = await opened(bench)
+        console.log(`  A user reports: ${incident.report(environment)}`)
+        printCommand(`make answer Q=${DIAGNOSIS} A=${incident.id}`)
         await bench.answer(INCIDENT_LAB, DIAGNOSIS, incident.id)
       },
     },
     report: {
       commands: [],
       play: async (bench) => {
-        const { incident, actions } = await opened(bench)
-        for (const command of incident.fix.commands(actions.environment)) tell(command)
-        await incident.fix.play(actions)
+        const { incident, environment } = await opened(bench)
+        for (const command of incident.fix.commands(environment)) printCommand(command)
+        await incident.fix.play(bench, environment)
       },
     },
-    cause: look,
-    rules: look,
-    whole: look,
+    cause: readsOnly,
+    rules: readsOnly,
+    whole: readsOnly,
   },
 
   leave: leaveIncident,

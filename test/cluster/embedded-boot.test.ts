@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import type { EmbeddedCluster as Driver } from '../../cluster/embedded.ts'
 import { cacheFolder } from '../../host/layout.ts'
+import { silent } from '../../host/progress.ts'
 
 const product = '../../embedded/index.ts'
 const [ensurePackages, provePackages] = [vi.fn(), vi.fn()]
-const silent = { start: () => undefined, end: () => undefined, note: () => undefined }
 let EmbeddedCluster: typeof Driver
 
 beforeAll(async () => {

@@ -21,12 +21,12 @@ const environment: IncidentEnvironment = {
 }
 const everything: ReadonlySet<Need> = new Set(['ipvs', 'outside', 'embedded'])
 
-test('every incident has a word of its own', () => {
+test('every incident has an id of its own', () => {
   expect(new Set(incidents.map(({ id }) => id)).size).toBe(incidents.length)
 })
 
 describe.each(incidents.map((incident) => [incident.id, incident] as const))('%s', (id, incident) => {
-  test('is reported in words of a user, which name neither the word nor the sentence of the cause', () => {
+  test('is reported in words of a user, which contain neither the id nor the sentence of the cause', () => {
     const report = incident.report(environment)
     expect(report).not.toContain(id)
     expect(report).not.toContain(incident.cause)
@@ -78,7 +78,7 @@ describe('the draw', () => {
     expect(plain.filter(({ mode, needs }) => mode === 'ipvs' || needs?.length)).toEqual([])
   })
 
-  test('offers the cause among others, in an order that tells nothing', () => {
+  test('offers the cause among others, in an order that does not reveal it', () => {
     for (const incident of incidents) {
       const ids = choicesFor(incident, incidents, 'a seed').map(({ id }) => id)
       expect(ids).toContain(incident.id)

@@ -1,11 +1,11 @@
-import type { LabSolution } from '../../course/lab-bench.ts'
+import type { LabSolution } from '../../course/lab-solution.ts'
 import type { CourseFiles, LabFiles } from '../../course/lint/course-files.ts'
 import type { LabSpec } from '../../grading/check-context.ts'
 
 const step = (id: string, extra = '') => `  - id: ${id}
     title: The step ${id} has been done
     points: 20
-    why: Because a test says so.
+    why: A test needs it.
     hints: [Look around., Run \`make web\` for ${id}.]
 ${extra}`
 

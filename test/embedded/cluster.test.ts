@@ -10,10 +10,9 @@ import { readNode } from '../../cluster/snapshot.ts'
 import { readDaemonState } from '../../embedded/index.ts'
 import { clusterFolder, projectRoot } from '../../host/layout.ts'
 import { processStartTime } from '../../host/live-process.ts'
-import type { Progress } from '../../host/progress.ts'
+import { silent } from '../../host/progress.ts'
 import { waitFor } from '../../host/wait.ts'
 
-const silent: Progress = { start() {}, end() {}, note() {} }
 // A name of this run's own: a cluster that somebody works with is left alone.
 const cluster = new EmbeddedCluster(`test-${process.pid}`)
 const worker = `${cluster.name}-worker`

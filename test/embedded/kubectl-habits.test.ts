@@ -2,11 +2,10 @@ import { spawn } from 'node:child_process'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { EmbeddedCluster } from '../../cluster/embedded.ts'
 import { kubectlPath } from '../../cluster/kubectl.ts'
-import type { Progress } from '../../host/progress.ts'
+import { silent } from '../../host/progress.ts'
 import { shellWord } from '../../host/shell-word.ts'
 import { timeoutScale, waitFor } from '../../host/wait.ts'
 
-const silent: Progress = { start() {}, end() {}, note() {} }
 const cluster = new EmbeddedCluster(`habits-${process.pid}`)
 const worker = `${cluster.name}-worker`
 let env: NodeJS.ProcessEnv

@@ -14,9 +14,8 @@ import { takeCapture } from '../../cluster/snapshot.ts'
 import { readMode } from '../../dataplane/kube-proxy/config-conf.ts'
 import { filesOf, type NodeView, Snapshot } from '../../grading/snapshot.ts'
 import { projectRoot } from '../../host/layout.ts'
-import type { Progress } from '../../host/progress.ts'
+import { silent } from '../../host/progress.ts'
 
-const silent: Progress = { start() {}, end() {}, note() {} }
 const cluster = new EmbeddedCluster(`ways-${process.pid}`)
 /** The context of the kubeconfig, as anybody may call theirs. */
 const contextName = cluster.name
@@ -107,7 +106,7 @@ describe('a context of a kubeconfig', () => {
     expect((await context.exec(worker, ['sh', '-c', 'wc -c; echo done'], { stdin: input })).stdout).toBe(
       '100004\ndone\n',
     )
-    await context.copyIn(worker, '/dev/shm/from-context', 'äöü')
+    await context.exec(worker, ['sh', '-c', 'cat >/dev/shm/from-context'], { stdin: 'äöü' })
     expect((await context.exec(worker, ['cat', '/dev/shm/from-context'])).stdout).toBe('äöü')
     await expect(context.exec(worker, ['sleep', '30'], { timeoutMs: 500 })).rejects.toThrow(/did not finish in time/)
     await expect(context.exec('nowhere', ['true'])).rejects.toThrow(/Node "nowhere" has no node-access Pod/)

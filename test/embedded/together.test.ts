@@ -9,9 +9,9 @@ import { changeCluster } from '../../cluster/cluster-lock.ts'
 import { EmbeddedCluster } from '../../cluster/embedded.ts'
 import { daemonOf } from '../../embedded/index.ts'
 import { clusterFolder, projectRoot } from '../../host/layout.ts'
+import { silent } from '../../host/progress.ts'
 import { waitFor } from '../../host/wait.ts'
 
-const silent = { start() {}, end() {}, note() {} }
 const cluster = new EmbeddedCluster(`together-${process.pid}`)
 const { name } = cluster
 const env = { ...process.env, NAME: name, CLUSTER: 'embedded', CI: '1' }

@@ -11,7 +11,7 @@ import {
 } from '../../checks/07-before-and-after/nftables.ts'
 import type { Cluster } from '../../cluster/driver.ts'
 import type { KubeClient } from '../../cluster/kube-client.ts'
-import type { CheckContext } from '../../grading/check-context.ts'
+import type { Check, CheckContext } from '../../grading/check-context.ts'
 import { Failure, NotApplicable, Trouble } from '../../grading/failure.ts'
 import { LabNotes } from '../../grading/lab-notes.ts'
 import { LiveCluster } from '../../grading/live-cluster.ts'
@@ -93,7 +93,7 @@ function contextOf({
 }
 
 /** What a check says: the node and the finding of a failure, the reason where it can't be asked, or `passed`. */
-async function said(check: (context: CheckContext) => Promise<void>, scene: Scene): Promise<string> {
+async function said(check: Check, scene: Scene): Promise<string> {
   try {
     await check(contextOf(scene))
     return 'passed'

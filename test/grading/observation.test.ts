@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { parseConnections, parseMarked } from '../../checks/02-ipvs/web-requests.ts'
+import { parseConnections, parseMarked } from '../../checks/02-ipvs/requests.ts'
 import type { KubeClient } from '../../cluster/kube-client.ts'
 import { kubeProxyPods } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
 import { readReplies } from '../../grading/http-requests.ts'

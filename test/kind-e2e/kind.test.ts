@@ -19,9 +19,9 @@ import { readMode } from '../../dataplane/kube-proxy/config-conf.ts'
 import { evaluate } from '../../grading/evaluate.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
 import { kindFolder, projectRoot } from '../../host/layout.ts'
+import { silent } from '../../host/progress.ts'
 import { waitFor } from '../../host/wait.ts'
 
-const silent = { start() {}, end() {}, note() {} }
 const name = 'e2e-kind'
 const cluster = new KindCluster(name)
 const worker = `${name}-worker`

@@ -2,117 +2,61 @@
 
 import { describe, expect, test } from 'vitest'
 import { webChain } from '../../checks/01-iptables/web-chains.ts'
-import { runOnNode } from '../../cluster/node-script.ts'
-import { loadSolution } from '../../course/lab-bench.ts'
-import { playSteps } from '../../course/play-lab.ts'
-import type { StepOutcome } from '../../grading/failure.ts'
-import { loadSpec } from '../../grading/grader.ts'
 import { judge, judgeRound } from '../../grading/judge.ts'
-import { readLab } from '../../grading/lab-definition.ts'
 import type { Snapshot } from '../../grading/snapshot.ts'
 import { findService, webService } from '../../grading/web-service.ts'
 import { waitFor } from '../../host/wait.ts'
-import { type Breakage, type BreakageEnvironment, breakages } from './lab-1-breakages.ts'
-import { ownCluster, verdictsOf } from './own-cluster.ts'
+import { type BreakageEnvironment, breakages } from './lab-1-breakages.ts'
+import { LabTest, RESTORE, testUnsolved } from './own-cluster.ts'
 
-const lab = readLab(1)
-const spec = await loadSpec(lab)
-const solution = await loadSolution(lab.folder)
-const questions = lab.steps.filter(({ question }) => question !== undefined).map(({ id }) => id)
-
-const own = ownCluster(lab)
+const own = await LabTest.of(1)
 let solved: Snapshot
 let environment: Omit<BreakageEnvironment, 'node'>
 
-test('unsolved: no step passes, nor does a question with a wrong answer', async () => {
-  const { outcomes } = await judge(spec, own.source)
-  expect(outcomes.filter(({ verdict }) => verdict !== 'failed' && verdict !== 'not yet')).toEqual([])
-  for (const id of questions) await own.bench.answer(lab.number, id, 'KUBE-SVC-AAAAAAAAAAAAAAAA')
-  // Alone, too: a step must not pass because nobody asked for what it needs.
-  const snapshot = await own.source.snapshot()
-  for (const { id } of lab.steps) {
-    const alone = await judgeRound(spec, snapshot, own.source.live, [id])
-    expect(
-      alone.map(({ verdict }) => verdict),
-      id,
-    ).toEqual(['failed'])
-  }
-})
+testUnsolved(own, 'KUBE-SVC-AAAAAAAAAAAAAAAA')
 
 test('solved by the reference solution: every step passes, one by one and all together', async () => {
-  const played = await playSteps(spec, solution, own.bench, own.source, lab.steps)
-  expect(verdictsOf(played)).toEqual(Object.fromEntries(lab.steps.map(({ id }) => [id, ['passed', '']])))
-  const { outcomes, snapshot } = await judge(spec, own.source)
-  expect(outcomes.filter(({ verdict }) => verdict !== 'passed')).toEqual([])
-  solved = snapshot
-  const clusterIP = (name: string) => findService(snapshot, name)?.clusterIPs[0] ?? ''
+  solved = await own.expectSolved()
+  const clusterIP = (name: string) => findService(solved, name)?.clusterIPs[0] ?? ''
   environment = {
-    web: webService(snapshot).address,
+    web: webService(solved).address,
     mirror: clusterIP('mirror'),
     nobody: clusterIP('nobody'),
     threePorts: clusterIP('three-ports'),
-    webChain: webChain(snapshot),
+    webChain: webChain(solved),
   }
 })
 
 test('the capture of the solved cluster earns what needs no cluster', async () => {
-  const outcomes = await judgeRound(spec, await own.source.snapshot(), undefined)
+  const outcomes = await judgeRound(own.spec, await own.snapshot(), undefined)
   const other = outcomes.filter(({ verdict }) => verdict !== 'passed').map(({ id, verdict }) => [id, verdict])
   expect(other).toEqual([['families', 'not applicable']])
 })
 
 test('a wrong answer afterwards takes nothing away, and the cluster may move on', async () => {
-  await own.bench.answer(lab.number, 'probability', '1')
+  await own.bench.answer(1, 'probability', '1')
   await own.bench.scale('web', 2)
-  const [outcome] = await judgeRound(spec, await own.source.snapshot(), own.source.live, ['probability'])
-  expect(outcome?.verdict).toBe('passed')
+  expect((await own.judged('probability'))?.verdict).toBe('passed')
   await own.bench.scale('web', 1)
-  expect((await judge(spec, own.source, { only: ['web'] })).outcomes[0]?.verdict).toBe('failed')
+  expect((await judge(own.spec, own.source, { only: ['web'] })).outcomes[0]?.verdict).toBe('failed')
   await own.bench.scale('web', 5)
   await waitFor('every node to follow', 20_000, async () => {
-    const { outcomes } = await judge(spec, own.source, { only: ['web', 'chains'] })
+    const { outcomes } = await judge(own.spec, own.source, { only: ['web', 'chains'] })
     return outcomes.every(({ verdict }) => verdict === 'passed')
   })
 })
 
 describe('one thing broken on one node', () => {
   const nodeOf = (pod: string) => solved.find('Pod', 'default', pod)?.spec?.nodeName ?? ''
+  const nodeWithout = (pod: string) => solved.nodes.find(({ name }) => name !== nodeOf(pod))?.name ?? ''
 
-  function placeOf({ at }: Breakage): string {
-    if (at !== 'other') return nodeOf(at)
-    return solved.nodes.find(({ name }) => name !== nodeOf('client'))?.name ?? ''
-  }
-
-  async function onNode(node: string, script: string): Promise<string> {
-    const { exitCode, stdout, stderr } = await runOnNode(own.cluster, node, script)
-    if (exitCode !== 0) throw new Error(`"${script}" ended with ${exitCode}: ${stderr}`)
-    return stdout
-  }
-
-  const judged = async (step: string) =>
-    (await judgeRound(spec, await own.source.snapshot(), own.source.live, [step]))[0]
-
-  /** Breaks, judges and repairs. */
-  async function tryBreakage(breakage: Breakage, there: BreakageEnvironment): Promise<StepOutcome | undefined> {
-    const tables = await onNode(there.node, 'iptables-save -c')
-    await onNode(there.node, breakage.break(there))
-    try {
-      return await judged(breakage.step)
-    } finally {
-      const healing = breakage.repair ? `\n${breakage.repair(there)}` : ''
-      await onNode(there.node, `iptables-restore -c <<'TABLES'\n${tables}\nTABLES${healing}`)
-    }
-  }
-
-  test.each(breakages)('$what: $step fails', async (breakage) => {
-    const there = { ...environment, node: placeOf(breakage) }
-    const outcome = await tryBreakage(breakage, there)
+  test.each(breakages)('$what: $step fails', async ({ at, step, break: breakIt, repair }) => {
+    const node = at === 'other' ? nodeWithout('client') : nodeOf(at)
+    const there = { ...environment, node }
+    const restore = `${RESTORE}\n${repair?.(there) ?? ''}`
+    const outcome = await own.whileBroken(node, breakIt(there), () => own.judged(step), { repair: restore })
     expect(outcome?.verdict).toBe('failed')
-    expect(outcome?.failure?.node).toBe(there.node)
-    await waitFor(
-      'the cluster to be whole again',
-      20_000,
-      async () => (await judged(breakage.step))?.verdict === 'passed',
-    )
+    expect(outcome?.failure?.node).toBe(node)
+    await waitFor('the step to pass again', 20_000, async () => (await own.judged(step))?.verdict === 'passed')
   })
 })

@@ -1,4 +1,4 @@
-// One thing broken on one machine while lab 4 is solved: the step that must say so.
+// One thing broken on one machine while lab 4 is solved: the step that must fail.
 
 export interface Breakage {
   what: string
@@ -106,7 +106,7 @@ export const breakages: Breakage[] = [
   },
 ]
 
-/** A virtual server (or two) whose scheduler is swapped behind the check's back, so that only what is measured can tell. */
+/** A virtual server (or two) whose scheduler is swapped after the snapshot, so that only the measurement can show it. */
 export interface Swap {
   step: string
   services: string[]

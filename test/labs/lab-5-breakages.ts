@@ -1,4 +1,7 @@
-// One thing broken while a step of lab 5 is solved and not yet graded: the step must say so.
+// One thing broken while a step of lab 5 is solved and not yet graded: the step must fail. The tables of iptables are restored after
+// each; a repair undoes what else was changed.
+
+import { type Breakage, deleteRules, editTable, listBreakages } from './breakage.ts'
 
 export interface BreakageEnvironment {
   /** Node of the client. */
@@ -10,113 +13,72 @@ export interface BreakageEnvironment {
   web: string
 }
 
-export interface Breakage {
-  what: string
-  step: string
-  /** Shell text; the tables of iptables are put back as they were afterwards. */
-  break(environment: BreakageEnvironment): string
-  /** What else has to be put back. */
-  repair?(environment: BreakageEnvironment): string
-  /** Made on the other node instead of the client's. */
+/** Made on the other node instead of the client's. */
+interface Place {
   elsewhere?: boolean
 }
+export type Lab5Breakage = Breakage<BreakageEnvironment> & Place
 
 const agentsPort = 'iptables -I INPUT -p tcp --dport 9100 -j REJECT'
-const deleteLines = (table: string, pattern: string) =>
-  `iptables-save -c -t ${table} | sed '/${pattern}/d' | iptables-restore -c -T ${table}`
-const editFilter = (sed: string) => `iptables-save -c -t filter | sed -E '${sed}' | iptables-restore -c -T filter`
-
-export const breakages: Breakage[] = [
-  { what: "the agent's port is closed on the node's own address", step: 'stage', break: () => agentsPort },
-  {
-    what: 'an address of an earlier IPVS mode is left',
-    step: 'closed',
-    break: ({ web }) => `ip link add kube-ipvs0 type dummy; ip addr add ${web}/32 dev kube-ipvs0`,
-    repair: () => 'ip link del kube-ipvs0',
+export const breakages = listBreakages<BreakageEnvironment, Place>({
+  stage: {
+    "the agent's port is closed on the node's own address": agentsPort,
   },
-  { what: 'the rule is deleted', step: 'forward-rule', break: () => deleteLines('filter', '-A FORWARD .*lab-5') },
-  {
-    what: 'the rule is about another port',
-    step: 'forward-rule',
-    break: () => editFilter('s/(-A FORWARD .*--dport) 80/\\1 81/'),
+  closed: {
+    'an address of an earlier IPVS mode is left': {
+      break: ({ web }) => `ip link add kube-ipvs0 type dummy; ip addr add ${web}/32 dev kube-ipvs0`,
+      repair: 'ip link del kube-ipvs0',
+    },
   },
-  {
-    what: 'a rule of the reader closes one ClusterIP',
-    step: 'exposed',
-    break: () => 'iptables -I INPUT -d 10.96.0.1 -p tcp --dport 9100 -j REJECT',
+  'forward-rule': {
+    'the rule is deleted': deleteRules('filter', '-A FORWARD .*lab-5'),
+    'the rule is about another port': editTable('filter', 's/(-A FORWARD .*--dport) 80/\\1 81/'),
   },
-  {
-    what: 'a ClusterIP is lost on kube-ipvs0',
-    step: 'exposed',
-    break: ({ web }) => `ip addr del ${web}/32 dev kube-ipvs0`,
-    repair: ({ web }) => `ip addr replace ${web}/32 dev kube-ipvs0`,
+  exposed: {
+    'a rule of the learner closes one ClusterIP': 'iptables -I INPUT -d 10.96.0.1 -p tcp --dport 9100 -j REJECT',
+    'a ClusterIP is lost on kube-ipvs0': {
+      break: ({ web }) => `ip addr del ${web}/32 dev kube-ipvs0`,
+      repair: ({ web }) => `ip addr replace ${web}/32 dev kube-ipvs0`,
+    },
   },
-  { what: 'the rule is gone', step: 'not-asked', break: () => deleteLines('filter', '-A FORWARD .*lab-5') },
-  {
-    what: 'the rule no longer stops anything',
-    step: 'not-asked',
-    break: ({ client }) => `iptables -I FORWARD -s ${client} -j ACCEPT`,
+  'not-asked': {
+    'the rule is gone': deleteRules('filter', '-A FORWARD .*lab-5'),
+    'the rule no longer stops anything': ({ client }) => `iptables -I FORWARD -s ${client} -j ACCEPT`,
+    'the Service is closed by another rule': ({ web }) => `iptables -I INPUT -d ${web} -j REJECT`,
   },
-  {
-    what: 'the Service is closed by another rule',
-    step: 'not-asked',
-    break: ({ web }) => `iptables -I INPUT -d ${web} -j REJECT`,
+  'either-mode': {
+    'only FORWARD is closed': deleteRules('filter', '-A INPUT .*lab-5'),
+    'only INPUT is closed': deleteRules('filter', '-A FORWARD .*lab-5'),
   },
-  { what: 'only FORWARD is closed', step: 'either-mode', break: () => deleteLines('filter', '-A INPUT .*lab-5') },
-  { what: 'only INPUT is closed', step: 'either-mode', break: () => deleteLines('filter', '-A FORWARD .*lab-5') },
-  {
-    what: 'one worker has no filter',
-    step: 'own-filter',
-    elsewhere: true,
-    break: () => deleteLines('filter', '-A INPUT .*lab-5'),
+  'own-filter': {
+    'one worker has no filter': { elsewhere: true, break: deleteRules('filter', '-A INPUT .*lab-5') },
+    'the filter closes Services, too': 'iptables -I INPUT -d 10.96.0.0/16 -j REJECT',
   },
-  {
-    what: 'the filter closes Services, too',
-    step: 'own-filter',
-    break: () => 'iptables -I INPUT -d 10.96.0.0/16 -j REJECT',
+  bound: {
+    'a filter is there although none is needed': 'iptables -I INPUT -d 10.96.0.0/16 -p tcp --dport 9100 -j REJECT',
+    "the agent's own address is unreachable": agentsPort,
   },
-  {
-    what: 'a filter stands although none is needed',
-    step: 'bound',
-    break: () => 'iptables -I INPUT -d 10.96.0.0/16 -p tcp --dport 9100 -j REJECT',
+  'access-filter': {
+    'the jump to the filter is deleted': { elsewhere: true, break: deleteRules('filter', '-j KUBE-IPVS-FILTER') },
+    'the rejecting rule is deleted': deleteRules('filter', '-A KUBE-IPVS-FILTER .*REJECT'),
+    'Services no longer return': deleteRules('filter', '-A KUBE-IPVS-FILTER .*KUBE-CLUSTER-IP'),
+    'an address is lost from the set': {
+      break: ({ web }) => `ipset del KUBE-IPVS-IPS ${web}`,
+      repair: ({ web }) => `ipset -exist add KUBE-IPVS-IPS ${web}`,
+    },
+    'a rule of the learner matches first': agentsPort,
   },
-  { what: "nobody reaches the agent's own address", step: 'bound', break: () => agentsPort },
-  {
-    what: 'the jump to the filter is deleted',
-    step: 'access-filter',
-    elsewhere: true,
-    break: () => deleteLines('filter', '-j KUBE-IPVS-FILTER'),
+  whole: {
+    'a rule that only counts is forgotten': {
+      elsewhere: true,
+      break: ({ web }) => `iptables -I FORWARD -d ${web} -m comment --comment lab-5-count`,
+    },
+    'a chain of iptables mode is left': {
+      break: 'iptables -t nat -N KUBE-SVC-LONGGONELONGGONE',
+      repair: 'iptables -t nat -X KUBE-SVC-LONGGONELONGGONE 2>/dev/null; true',
+    },
   },
-  {
-    what: 'the rejecting rule is deleted',
-    step: 'access-filter',
-    break: () => deleteLines('filter', '-A KUBE-IPVS-FILTER .*REJECT'),
-  },
-  {
-    what: 'Services no longer return',
-    step: 'access-filter',
-    break: () => deleteLines('filter', '-A KUBE-IPVS-FILTER .*KUBE-CLUSTER-IP'),
-  },
-  {
-    what: 'an address is lost from the set',
-    step: 'access-filter',
-    break: ({ web }) => `ipset del KUBE-IPVS-IPS ${web}`,
-    repair: ({ web }) => `ipset -exist add KUBE-IPVS-IPS ${web}`,
-  },
-  { what: 'a rule of the reader is asked first', step: 'access-filter', break: () => agentsPort },
-  {
-    what: 'a rule that only counts is forgotten',
-    step: 'whole',
-    elsewhere: true,
-    break: ({ web }) => `iptables -I FORWARD -d ${web} -m comment --comment lab-5-count`,
-  },
-  {
-    what: 'a chain of iptables mode is left',
-    step: 'whole',
-    break: () => 'iptables -t nat -N KUBE-SVC-LONGGONELONGGONE',
-    repair: () => 'iptables -t nat -X KUBE-SVC-LONGGONELONGGONE 2>/dev/null; true',
-  },
-]
+})
 
 /** Answers that are wrong, by question. */
 export const wrongAnswers: Record<string, string> = {

@@ -1,4 +1,4 @@
-// What labs/05-exposure/README.md tells the reader to type is typed, from the first line to the last, and works.
+// Every command in labs/05-exposure/README.md is typed, in order, and works.
 
 import { typeText } from './typed-text.ts'
 

@@ -2,48 +2,23 @@
 // moments, so each is broken while it is solved and the grader has not seen it pass.
 
 import { describe, expect, test } from 'vitest'
-import type { Cluster } from '../../cluster/driver.ts'
 import { chooseImage, isForeignImage } from '../../cluster/kube-proxy/image-choice.ts'
 import { readDaemonSet } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
 import { restartKubeProxyPods } from '../../cluster/kube-proxy/rollout.ts'
-import { runOnNode } from '../../cluster/node-script.ts'
-import { takeCapture } from '../../cluster/snapshot.ts'
-import { loadSolution } from '../../course/lab-bench.ts'
 import { resetLab } from '../../course/lab-reset.ts'
-import type { StepOutcome } from '../../grading/failure.ts'
-import { loadSpec } from '../../grading/grader.ts'
 import { judge, judgeRound } from '../../grading/judge.ts'
-import { readLab, type StepDefinition } from '../../grading/lab-definition.ts'
-import { Snapshot } from '../../grading/snapshot.ts'
 import { webService } from '../../grading/web-service.ts'
-import { type Breakage, type BreakageEnvironment, breakages, wrongAnswers } from './lab-5-breakages.ts'
-import { ownCluster } from './own-cluster.ts'
+import { type BreakageEnvironment, breakages, type Lab5Breakage, wrongAnswers } from './lab-5-breakages.ts'
+import { LabTest, passed, RESTORE, testUnsolved, verdictsOf } from './own-cluster.ts'
 
-const lab = readLab(5)
-const spec = await loadSpec(lab)
-const solution = await loadSolution(lab.folder)
-
-const own = ownCluster(lab)
+const own = await LabTest.of(5)
+const { lab, spec, solution } = own
 let environment: BreakageEnvironment
 
-test('unsolved: no step passes, alone or with the others', async () => {
-  const snapshot = await own.source.snapshot()
-  const outcomes = await judgeRound(spec, snapshot, own.source.live)
-  expect(outcomes.filter(({ verdict }) => verdict !== 'failed' && verdict !== 'not yet')).toEqual([])
-  for (const { id } of lab.steps)
-    expect(verdictsOf(await judgeRound(spec, snapshot, own.source.live, [id])), id).toEqual([[id, 'failed']])
-})
-
-const verdictsOf = (outcomes: readonly StepOutcome[]) => outcomes.map(({ id, verdict }) => [id, verdict])
-
-async function onNode(node: string, script: string): Promise<string> {
-  const { exitCode, stdout, stderr } = await runOnNode(own.cluster, node, script)
-  if (exitCode !== 0) throw new Error(`"${script}" ended with ${exitCode}: ${stderr}`)
-  return stdout
-}
+testUnsolved(own)
 
 async function readEnvironment(): Promise<BreakageEnvironment> {
-  const snapshot = await own.source.snapshot()
+  const snapshot = await own.snapshot()
   const client = snapshot.find('Pod', 'default', 'client')
   const { address: web, backends } = webService(snapshot)
   const node = client?.spec?.nodeName ?? ''
@@ -51,50 +26,30 @@ async function readEnvironment(): Promise<BreakageEnvironment> {
   return { node, other, web, client: client?.status?.podIP ?? '' }
 }
 
-/** Judges on a look at the workers, which is all that a breakage can show. */
-async function judgedNow(id: string): Promise<StepOutcome | undefined> {
-  const workers = (await own.cluster.nodes()).slice(1)
-  const seen: Cluster = Object.create(own.cluster, { nodes: { value: async () => workers } })
-  const snapshot = new Snapshot(await takeCapture(seen, own.source.live.client))
-  return (await judgeRound(spec, snapshot, own.source.live, [id]))[0]
-}
+/** Judges a step on a snapshot of the workers, which is all that a breakage can show. */
+const judgedOnWorkers = async (id: string) => own.judged(id, await own.snapshotOf((await own.cluster.nodes()).slice(1)))
 
-/** Breaks, judges and heals once. */
-async function tryBreakage(breakage: Breakage, place: string): Promise<StepOutcome | undefined> {
-  await onNode(place, `iptables-save -c >/run/lab-5-tables; ${breakage.break(environment)}`)
-  try {
-    return await judgedNow(breakage.step)
-  } finally {
-    const healing = breakage.repair ? `; ${breakage.repair(environment)}` : ''
-    await onNode(place, `iptables-restore -c </run/lab-5-tables${healing}`)
-  }
-}
-
-async function mustSay(breakage: Breakage): Promise<void> {
-  const place = breakage.elsewhere ? environment.other : environment.node
-  const outcome = await tryBreakage(breakage, place)
-  expect(outcome?.verdict, breakage.what).toBe('failed')
-  expect(outcome?.failure?.node, breakage.what).toBe(place)
-}
-
-async function mustPass({ id }: StepDefinition): Promise<void> {
-  const [outcome] = (await judge(spec, own.source, { only: [id] })).outcomes
-  expect(outcome).toEqual({ id, verdict: 'passed' })
+async function expectFailure({ what, step, elsewhere, ...breakage }: Lab5Breakage): Promise<void> {
+  const node = elsewhere ? environment.other : environment.node
+  const repair = `${RESTORE}\n${breakage.repair?.(environment) ?? ''}`
+  const outcome = await own.whileBroken(node, breakage.break(environment), () => judgedOnWorkers(step), { repair })
+  expect(outcome?.verdict, what).toBe('failed')
+  expect(outcome?.failure?.node, what).toBe(node)
 }
 
 describe('step by step', () => {
-  test.each(lab.steps)('$id: fails unsolved and for each single breakage, passes solved', async (step) => {
-    const { id } = step
+  test.each(lab.steps)('$id: fails unsolved and for each single breakage, passes solved', async ({ id }) => {
     const { play, cleanup } = solution.steps[id] ?? {}
     const wrong = wrongAnswers[id]
     if (wrong !== undefined) await own.bench.answer(lab.number, id, wrong)
     if (play) {
-      expect((await judgedNow(id))?.verdict).toBe('failed')
+      expect((await judgedOnWorkers(id))?.verdict).toBe('failed')
       await play(own.bench)
     }
     if (id === 'stage') environment = await readEnvironment()
-    for (const breakage of breakages) if (breakage.step === id) await mustSay(breakage)
-    await mustPass(step)
+    for (const breakage of breakages) if (breakage.step === id) await expectFailure(breakage)
+    const { outcomes } = await judge(spec, own.source, { only: [id] })
+    expect(verdictsOf(outcomes)).toEqual(passed([{ id }]))
     await cleanup?.play(own.bench)
   })
 })
@@ -120,9 +75,9 @@ test('at the end every step holds, and a capture earns what needs neither reques
   expect(byVerdict('could not check')).toEqual([])
 })
 
-test('a reset takes rules and version back from where somebody stopped in the middle', async () => {
+test('a reset takes rules and version back from the middle of the lab', async () => {
   const { node, web } = environment
-  await onNode(
+  await own.bench.onNode(
     node,
     `iptables -I INPUT -d ${web} -m comment --comment lab-5 -j REJECT
      iptables -t mangle -I PREROUTING -d ${web} -m comment --comment "lab-5 early" -j DROP`,
@@ -131,7 +86,7 @@ test('a reset takes rules and version back from where somebody stopped in the mi
   await restartKubeProxyPods(own.bench.client, old)
   await resetLab(lab, own.bench)
   expect(isForeignImage(await readDaemonSet(own.bench.client))).toBe(false)
-  expect(await onNode(node, 'iptables-save | grep -c lab-5 || true')).toBe('0\n')
-  const { nodes } = await own.source.snapshot()
+  expect(await own.bench.onNode(node, 'iptables-save | grep -c lab-5 || true')).toBe('0\n')
+  const { nodes } = await own.snapshot()
   expect(nodes.map(({ mode }) => mode)).toEqual(nodes.map(() => 'iptables'))
 })

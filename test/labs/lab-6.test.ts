@@ -5,25 +5,20 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
-import { loadSolution } from '../../course/lab-bench.ts'
 import { resetLab } from '../../course/lab-reset.ts'
 import { measureHere } from '../../course/scale/measure-here.ts'
 import { isMeasurement, MEASUREMENT, type Measurement } from '../../course/scale/measurement.ts'
 import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
-import { loadSpec } from '../../grading/grader.ts'
-import { judge, judgeRound } from '../../grading/judge.ts'
-import { readLab } from '../../grading/lab-definition.ts'
+import { judge } from '../../grading/judge.ts'
 import { LabNotes, writeNotes } from '../../grading/lab-notes.ts'
 import { projectRoot } from '../../host/layout.ts'
-import { ownCluster, silent } from './own-cluster.ts'
+import { silent } from '../../host/progress.ts'
+import { LabTest, testUnsolved } from './own-cluster.ts'
 
-const lab = readLab(6)
-const spec = await loadSpec(lab)
-const solution = await loadSolution(lab.folder)
-const questions = ['rules-each', 'turning-point']
+const own = await LabTest.of(6)
+const { lab, spec, solution, questions } = own
 const shapes = ['change', 'lookup', 'keep-alive', 'cpu']
 
-const own = ownCluster(lab)
 let run: Measurement
 
 afterAll(async () => {
@@ -32,20 +27,9 @@ afterAll(async () => {
 
 const keepRun = (kept: Measurement) => writeNotes(own.bench.client, lab.number, { [MEASUREMENT]: JSON.stringify(kept) })
 
-test('unsolved: no step passes, alone or with the others', async () => {
-  const snapshot = await own.source.snapshot()
-  const together = await judgeRound(spec, snapshot, own.source.live)
-  expect(together.filter(({ verdict }) => verdict !== 'failed' && verdict !== 'not yet')).toEqual([])
-  for (const { id } of lab.steps) {
-    const outcomes = await judgeRound(spec, snapshot, own.source.live, [id])
-    expect(
-      outcomes.map(({ verdict }) => verdict),
-      id,
-    ).toEqual(['failed'])
-  }
-})
+testUnsolved(own)
 
-test('both modes are measured on one node, and the files are where the text says', async () => {
+test('both modes are measured on one node, and the files are where the text names them', async () => {
   const { folder } = await measureHere(own.cluster, own.bench.client, silent, {
     env: { MAX: '100', ENDPOINTS: '2' },
     effort: { visits: 2, rounds: 6, blocks: 6, changes: 6 },
@@ -53,7 +37,7 @@ test('both modes are measured on one node, and the files are where the text says
   const files = ['scale.svg', 'scale.txt', 'scale.json', 'iptables-mode/iptables-save', 'ipvs-mode/ipvsadm-save']
   expect(folder).toBe(`.evidence/${own.cluster.name}/lab-6`)
   expect(files.filter((file) => !existsSync(join(projectRoot, folder, file)))).toEqual([])
-  const kept = new LabNotes(lab.number, await own.source.snapshot()).read(MEASUREMENT, isMeasurement)
+  const kept = new LabNotes(lab.number, await own.snapshot()).read(MEASUREMENT, isMeasurement)
   if (!kept) throw new Error('the cluster holds no run')
   run = kept
   expect(run.ipvs.map(({ services }) => services)).toEqual([10, 30, 60, 100])
@@ -65,7 +49,7 @@ describe('one thing altered', () => {
     ...run,
     [mode]: run[mode].map((point, index) => (index === last ? { ...point, ...change } : point)),
   })
-  /** Nobody is blamed for the shape of a short list. */
+  /** No shape of a short list is wrong. */
   const LONGER = 30
   /** As if the machine had been steady, the lists long, and IPVS as slow as they. */
   const rising = (quantity: 'changeMs' | 'newMoreMicros' | 'keptMoreMicros' | 'busyMore'): Measurement => {
@@ -98,15 +82,13 @@ describe('one thing altered', () => {
     ['cpu', 'IPVS as slow as a list', () => rising('busyMore')],
   ])('%s: %s', async (id, _what, alter) => {
     await keepRun(alter())
-    const outcomes = await judgeRound(spec, await own.source.snapshot(), own.source.live, [id])
-    expect(outcomes.map(({ verdict }) => verdict)).toEqual(['failed'])
+    expect((await own.judged(id))?.verdict).toBe('failed')
   })
 
   test.each(questions)('%s: a wrong answer', async (id) => {
     await keepRun(run)
     await own.bench.answer(lab.number, id, '7')
-    const outcomes = await judgeRound(spec, await own.source.snapshot(), own.source.live, [id])
-    expect(outcomes.map(({ verdict }) => verdict)).toEqual(['failed'])
+    expect((await own.judged(id))?.verdict).toBe('failed')
   })
 })
 

@@ -1,4 +1,7 @@
-// One thing broken while a step of lab 7 is solved and not yet graded: the step must say so.
+// One thing broken while a step of lab 7 is solved and not yet graded: the step must fail. The tables of iptables, or kube-proxy's of
+// nf_tables, are restored after each; a repair undoes what else was changed.
+
+import { type Breakage, editTable, listBreakages } from './breakage.ts'
 
 export interface BreakageEnvironment {
   /** Node of the client. */
@@ -13,120 +16,100 @@ export interface BreakageEnvironment {
   pod: string
 }
 
-export interface Breakage {
-  what: string
-  step: string
+interface Options {
   /** Made in kube-proxy's table of nf_tables. */
   nft?: boolean
-  /** Shell text; the tables of iptables, or kube-proxy's of nf_tables, are put back as they were afterwards. */
-  break(environment: BreakageEnvironment): string
-  /** What else has to be put back. */
-  repair?: string
   /** Made on the other node instead of the client's. */
   elsewhere?: boolean
-  /** False where the failure is about no single node. */
+  /** False if the failure concerns no single node. */
   named?: boolean
 }
+export type Lab7Breakage = Breakage<BreakageEnvironment> & Options
 
-const editNat = (sed: string) => `iptables-save -c -t nat | sed -E '${sed}' | iptables-restore -c -T nat`
+const editNat = (sed: string) => editTable('nat', sed)
 
-export const breakages: Breakage[] = [
-  {
-    what: 'nobody answers, the deaf Pod and the others alike',
-    step: 'stage',
-    named: false,
-    break: () => 'iptables -I FORWARD -p tcp --dport 80 -j REJECT',
+export const breakages = listBreakages<BreakageEnvironment, Options>({
+  stage: {
+    'no endpoint answers': { named: false, break: 'iptables -I FORWARD -p tcp --dport 80 -j REJECT' },
   },
-  {
-    what: 'the rule that leads to the deaf Pod is lost on another node',
-    step: 'fails',
-    elsewhere: true,
-    break: ({ deaf }) => editNat(`/-j DNAT --to-destination ${deaf}:80/d`),
+  fails: {
+    'the rule that leads to the deaf Pod is lost on another node': {
+      elsewhere: true,
+      break: ({ deaf }) => editNat(`/-j DNAT --to-destination ${deaf}:80/d`),
+    },
   },
-  {
-    what: 'no rule leads the Service to a listener on another node',
-    step: 'relay',
-    elsewhere: true,
-    break: ({ web }) => editNat(`/-A KUBE-PORTALS-CONTAINER -d ${web}.32 /d`),
+  relay: {
+    'no rule leads the Service to a listener on another node': {
+      elsewhere: true,
+      break: ({ web }) => editNat(`/-A KUBE-PORTALS-CONTAINER -d ${web}.32 /d`),
+    },
+    'packets of the node itself are led to no listener': {
+      elsewhere: true,
+      break: editNat('/-A OUTPUT .*KUBE-PORTALS-HOST/d'),
+    },
+    'a rule leads to a port without a listener': ({ web }) =>
+      editNat(`s/(-A KUBE-PORTALS-CONTAINER -d ${web}.32 .*--to-ports) [0-9]+/\\1 9/`),
   },
-  {
-    what: 'what the node itself sends is led to no listener',
-    step: 'relay',
-    elsewhere: true,
-    break: () => editNat('/-A OUTPUT .*KUBE-PORTALS-HOST/d'),
+  retried: {
+    'kube-proxy reaches one of the two Pods no more': ({ pod }) =>
+      `iptables -I OUTPUT -p tcp -d ${pod} --dport 80 -j REJECT --reject-with tcp-reset`,
   },
-  {
-    what: 'a rule leads to a port where nobody listens',
-    step: 'relay',
-    break: ({ web }) => editNat(`s/(-A KUBE-PORTALS-CONTAINER -d ${web}.32 .*--to-ports) [0-9]+/\\1 9/`),
+  back: {
+    'a chain of userspace mode is left on another node': {
+      elsewhere: true,
+      break: 'iptables -t nat -N KUBE-PORTALS-HOST',
+      repair: 'iptables -t nat -X KUBE-PORTALS-HOST 2>/dev/null; true',
+    },
+    'a rule of iptables mode is lost on another node': {
+      elsewhere: true,
+      break: ({ web }) => editNat(`/-A KUBE-SERVICES -d ${web}.32 /d`),
+    },
   },
-  {
-    what: 'kube-proxy reaches one of the two Pods no more',
-    step: 'retried',
-    break: ({ pod }) => `iptables -I OUTPUT -p tcp -d ${pod} --dport 80 -j REJECT --reject-with tcp-reset`,
+  probed: {
+    'a rule leads to the Pod that is not ready': {
+      elsewhere: true,
+      break: ({ deaf, pod }) => editNat(`s/(-j DNAT --to-destination) ${pod}:80/\\1 ${deaf}:80/`),
+    },
   },
-  {
-    what: 'a chain of userspace mode is left on another node',
-    step: 'back',
-    elsewhere: true,
-    break: () => 'iptables -t nat -N KUBE-PORTALS-HOST',
-    repair: 'iptables -t nat -X KUBE-PORTALS-HOST 2>/dev/null; true',
+  'nft-tables': {
+    'the table has lost a rule of the chain that all traffic passes, on another node': {
+      nft: true,
+      elsewhere: true,
+      break: 'nft flush chain ip kube-proxy masquerading',
+    },
   },
-  {
-    what: 'a rule of iptables mode is lost on another node',
-    step: 'back',
-    elsewhere: true,
-    break: ({ web }) => editNat(`/-A KUBE-SERVICES -d ${web}.32 /d`),
+  'nft-maps': {
+    'an address of a Service is missing in the set on another node': {
+      nft: true,
+      elsewhere: true,
+      break: ({ web }) => `nft delete element ip kube-proxy cluster-ips '{ ${web} }'`,
+    },
+    'the map has lost the Service on another node': {
+      nft: true,
+      elsewhere: true,
+      break: ({ web }) => `nft delete element ip kube-proxy service-ips '{ ${web} . tcp . 80 }'`,
+    },
+    'a rule of the chain of web leads to another port': {
+      nft: true,
+      break: ({ pod }) =>
+        `nft list table ip kube-proxy | sed 's/dnat to ${pod}:80/dnat to ${pod}:81/' >/run/wrong; nft delete table ip kube-proxy; nft -f /run/wrong`,
+    },
   },
-  {
-    what: 'a rule leads to the Pod that is not ready',
-    step: 'probed',
-    elsewhere: true,
-    break: ({ deaf, pod }) => editNat(`s/(-j DNAT --to-destination) ${pod}:80/\\1 ${deaf}:80/`),
+  'nft-alone': {
+    'a chain of iptables mode is left on another node': {
+      elsewhere: true,
+      break: 'iptables -t nat -N KUBE-SERVICES',
+      repair: 'iptables -t nat -X KUBE-SERVICES 2>/dev/null; true',
+    },
   },
-  {
-    what: 'the table has lost a rule of the chain that all traffic passes, on another node',
-    step: 'nft-tables',
-    nft: true,
-    elsewhere: true,
-    break: () => 'nft flush chain ip kube-proxy masquerading',
+  'nft-back': {
+    'a table of nftables mode is left on another node': {
+      elsewhere: true,
+      break: 'nft add table ip kube-proxy',
+      repair: 'nft delete table ip kube-proxy',
+    },
   },
-  {
-    what: 'an address of a Service is missing in the set on another node',
-    step: 'nft-maps',
-    nft: true,
-    elsewhere: true,
-    break: ({ web }) => `nft delete element ip kube-proxy cluster-ips '{ ${web} }'`,
-  },
-  {
-    what: 'the map has lost the Service on another node',
-    step: 'nft-maps',
-    nft: true,
-    elsewhere: true,
-    break: ({ web }) => `nft delete element ip kube-proxy service-ips '{ ${web} . tcp . 80 }'`,
-  },
-  {
-    what: 'a rule of the chain of web leads to another port',
-    step: 'nft-maps',
-    nft: true,
-    break: ({ pod }) =>
-      `nft list table ip kube-proxy | sed 's/dnat to ${pod}:80/dnat to ${pod}:81/' >/run/wrong; nft delete table ip kube-proxy; nft -f /run/wrong`,
-  },
-  {
-    what: 'a chain of iptables mode is left on another node',
-    step: 'nft-alone',
-    elsewhere: true,
-    break: () => 'iptables -t nat -N KUBE-SERVICES',
-    repair: 'iptables -t nat -X KUBE-SERVICES 2>/dev/null; true',
-  },
-  {
-    what: 'a table of nftables mode is left on another node',
-    step: 'nft-back',
-    elsewhere: true,
-    break: () => 'nft add table ip kube-proxy',
-    repair: 'nft delete table ip kube-proxy',
-  },
-]
+})
 
 /** Answers that are wrong, by question. */
 export const wrongAnswers: Record<string, string> = {

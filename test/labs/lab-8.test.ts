@@ -3,29 +3,25 @@
 import { createHash } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import { runOnNode } from '../../cluster/node-script.ts'
-import { ClusterActions } from '../../course/incident/cluster-actions.ts'
 import type { Incident } from '../../course/incident/incident.ts'
 import { GUESS_PREFIX, unseal } from '../../course/incident/incident-note.ts'
 import { laterSync } from '../../course/incident/later-sync.ts'
 import { currentNote, openNext } from '../../course/incident/open.ts'
-import { INCIDENT_LAB, type IncidentEnvironment } from '../../course/incident/shop.ts'
+import { INCIDENT_LAB } from '../../course/incident/shop.ts'
 import { resetLab } from '../../course/lab-reset.ts'
-import { loadSpec } from '../../grading/grader.ts'
 import { judge, judgeRound } from '../../grading/judge.ts'
 import { readLab } from '../../grading/lab-definition.ts'
 import { waitFor } from '../../host/wait.ts'
 import { incidents } from '../../labs/08-incidents/incidents/all.ts'
-import { ownCluster } from './own-cluster.ts'
+import { LabTest } from './own-cluster.ts'
 
-const lab = readLab(INCIDENT_LAB)
-const spec = await loadSpec(lab)
+const own = await LabTest.of(INCIDENT_LAB, { asBooted: true })
+const { lab, spec } = own
 const repairSteps = ['report', 'cause', 'rules', 'whole']
 
-const own = ownCluster(lab, { asBooted: true })
-
-/** The verdicts of one look, without waiting for anything. */
+/** The verdicts on one snapshot, without waiting. */
 async function verdicts(only = repairSteps): Promise<Record<string, string>> {
-  const outcomes = await judgeRound(spec, await own.source.snapshot(), own.source.live, only)
+  const outcomes = await judgeRound(spec, await own.snapshot(), own.source.live, only)
   return Object.fromEntries(
     outcomes.map(({ id, verdict, failure, reason }) => [
       id,
@@ -39,23 +35,23 @@ async function playThrough(incident: Incident): Promise<void> {
   const note = await openNext(own.bench, { seed: 'test', id: incident.id })
   const secret = unseal(note.sealed)
   if (!secret) throw new Error('the note can not be read')
-  const actions = new ClusterActions(own.bench, secret.environment)
+  const { environment } = secret
   expect(note.report).not.toContain(incident.id)
   expect(note.choices).toContain(incident.id)
 
   const unsolved = await verdicts()
-  expect(unsolved.report, 'the symptom shows').toMatch(/^failed/)
-  expect(unsolved.cause, 'the cause stands').toMatch(/^failed/)
+  expect(unsolved.report, 'the symptom appears').toMatch(/^failed/)
+  expect(unsolved.cause, 'the cause is present').toMatch(/^failed/)
 
   for (const wrong of incident.wrongFixes) {
-    await wrong.play(actions)
+    await wrong.play(own.bench, environment)
     const { outcomes } = await judge(spec, own.source, { only: repairSteps, patienceMs: 6000 })
     const passed = outcomes.filter(({ verdict }) => verdict === 'passed').map(({ id }) => id)
     expect(passed.length, `refused: ${wrong.what}`).toBeLessThan(repairSteps.length)
-    await wrong.undo?.(actions)
+    await wrong.undo?.(own.bench, environment)
   }
 
-  await incident.fix.play(actions)
+  await incident.fix.play(own.bench, environment)
   await own.bench.answer(INCIDENT_LAB, 'diagnosis', incident.id)
   let last = {}
   const solved = Object.fromEntries(lab.steps.map(({ id }) => [id, 'passed']))
@@ -82,16 +78,16 @@ const { SEED, INCIDENTS } = process.env
 const first = SEED ? Number.parseInt(createHash('sha256').update(SEED).digest('hex').slice(0, 8), 16) : 0
 const chosen = incidents.filter((_incident, index) => INCIDENTS === 'all' || (index + first) % 4 === 0)
 
-describe('each shows, refuses a wrong fix and accepts the right one', () => {
+describe('each incident appears, a wrong fix is refused and the right one passes', () => {
   test.each(chosen.map((incident) => [incident.id, incident] as const))('%s', async (_id, incident) =>
     playThrough(incident),
   )
 })
 
-test('an incident that went away without a repair gives no points, and `make flush-nat` is a repair', async () => {
+test('an incident that disappeared without a repair gives no points, and `make flush-nat` is a repair', async () => {
   const { sealed } = await openNext(own.bench, { seed: 'test', id: 'untracked' })
   const { node = '', shop } = unseal(sealed)?.environment ?? {}
-  // As kube-proxy would: by nobody's command.
+  // As kube-proxy would, without a command that the cluster records.
   await runOnNode(own.cluster, node, `iptables -t raw -D PREROUTING -d ${shop} -p tcp -j CT --notrack`)
   for (const verdict of Object.values(await verdicts(['report', 'cause', 'rules', 'whole'])).slice(0, 2))
     expect(verdict).toMatch(/^failed: there was no repair/)
@@ -100,7 +96,7 @@ test('an incident that went away without a repair gives no points, and `make flu
   expect(await verdicts(repairSteps)).toEqual(Object.fromEntries(repairSteps.map((id) => [id, 'passed'])))
 })
 
-test('only a cause of the list is a diagnosis, and a wrong one reports what it costs', async () => {
+test('only a cause of the list is a diagnosis, and a wrong one reports its cost', async () => {
   const { choices, sealed } = await openNext(own.bench, { seed: 'test', id: 'untracked' })
   const wrong = choices.find((id) => id !== unseal(sealed)?.id) ?? ''
   const guesses = async () => {
@@ -117,17 +113,16 @@ test('only a cause of the list is a diagnosis, and a wrong one reports what it c
     expect(await guesses()).toBe(counted)
   }
   await own.bench.answer(INCIDENT_LAB, 'diagnosis', unseal(sealed)?.id ?? '')
-  const outcomes = await judgeRound(spec, await own.source.snapshot(), own.source.live, ['diagnosis'])
+  const outcomes = await judgeRound(spec, await own.snapshot(), own.source.live, ['diagnosis'])
   expect(outcomes).toMatchObject([{ id: 'diagnosis', verdict: 'passed', cost: 5 }])
 })
 
-test('a later sync comes behind the first one of a kube-proxy that has just started', async () => {
+test('a later sync follows the first one of a kube-proxy that has just started', async () => {
   const [node = ''] = await own.cluster.nodes()
   await resetLab(lab, own.bench)
-  const actions = new ClusterActions(own.bench, {} as IncidentEnvironment)
   const jump = 'POSTROUTING -m comment --comment "kubernetes postrouting rules" -j KUBE-POSTROUTING'
   for (let round = 0; round < 3; round++) {
-    await actions.replaceKubeProxyPod(node)
+    await own.bench.replaceKubeProxyPod(node)
     await runOnNode(own.cluster, node, `iptables -t nat -D ${jump}`)
     await laterSync(own.bench)
     const before = (await runOnNode(own.cluster, node, 'iptables -t nat -S POSTROUTING')).stdout
@@ -136,10 +131,10 @@ test('a later sync comes behind the first one of a kube-proxy that has just star
   }
 })
 
-const healing = [['the beginning of another lab', 1] as const, ['reset', INCIDENT_LAB] as const]
+const reverting = [['the beginning of another lab', 1] as const, ['reset', INCIDENT_LAB] as const]
 
-test.each(INCIDENTS === 'all' ? healing : healing.slice(0, 1))(
-  '%s heals what nobody repaired, and closes the shop',
+test.each(INCIDENTS === 'all' ? reverting : reverting.slice(0, 1))(
+  '%s reverts an incident that was not repaired, and closes the shop',
   async (_what, number) => {
     const { sealed } = await openNext(own.bench, { seed: 'test', id: 'ip-forward-off' })
     await resetLab(readLab(number), own.bench)

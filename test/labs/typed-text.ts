@@ -1,20 +1,21 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Cluster } from '../../cluster/driver.ts'
 import { selectCluster } from '../../cluster/select.ts'
-import { LabBench, loadSolution } from '../../course/lab-bench.ts'
+import { LabBench } from '../../course/lab-bench.ts'
 import { resetLab } from '../../course/lab-reset.ts'
+import { loadSolution } from '../../course/lab-solution.ts'
 import { readLabText } from '../../course/lab-text.ts'
 import { FenceShell, learnerEnvironment, withAnswers } from '../../course/lint/run-lab.ts'
 import { readLab } from '../../grading/lab-definition.ts'
 import { projectRoot } from '../../host/layout.ts'
+import { silent } from '../../host/progress.ts'
 import { timeoutScale } from '../../host/wait.ts'
-import { silent } from './own-cluster.ts'
 
 const timeoutOf = (seconds: number) => seconds * 1000 * timeoutScale()
 
 /**
  * Registers a test for every fence of a lab's text: all of them are typed into one shell, in order, on a cluster of their own.
- * `excuse` is what a fence that fails may say, where that is the machine's doing.
+ * `excuse` matches the output of a fence that may fail because of the machine.
  */
 export function typeText(number: number, excuse?: RegExp): void {
   const name = `k8s-guide-text-${number}`

@@ -1,8 +1,7 @@
-import type { ClusterActions } from '../../../course/incident/cluster-actions.ts'
 import type { Incident } from '../../../course/incident/incident.ts'
 import { waitFor } from '../../../host/wait.ts'
 
-const JANITOR = { namespace: 'default', name: 'net-janitor' }
+const JANITOR = 'net-janitor'
 
 /** Repeatedly removes a ClusterIP from the dummy device. */
 const sweeping = (address: string) =>
@@ -19,8 +18,7 @@ export const addressJanitor: Incident = {
     'Compare `ip address show kube-ipvs0` with the ClusterIPs of all Services, add the missing one, and watch it with `ip monitor address`.',
     'Which program removes it? Look for a Pod that runs on that node and on no other: `kubectl get pods -A -o wide`.',
   ],
-  async break(actions) {
-    const { node, shop } = actions.environment
+  async break(bench, { node, shop }) {
     const container = {
       name: 'janitor',
       image: 'nicolaka/netshoot',
@@ -29,22 +27,20 @@ export const addressJanitor: Incident = {
       securityContext: { privileged: true },
     }
     const spec = { nodeName: node, hostNetwork: true, terminationGracePeriodSeconds: 1, containers: [container] }
-    const metadata = { name: JANITOR.name, labels: { lab: 'incidents' } }
-    await actions.client.core.createNamespacedPod({ namespace: JANITOR.namespace, body: { metadata, spec } })
-    await actions.bench.podReady(JANITOR.name)
+    await bench.create('Pod', JANITOR, { lab: 'incidents' }, { spec })
+    await bench.podReady(JANITOR)
   },
-  symptom: (look) => look.customerOfShop(2),
-  causeLeft: (look) => (look.pod(JANITOR.name) ? 'the Pod net-janitor still removes the address' : undefined),
+  symptom: (context) => context.customerOfShop(2),
+  causeLeft: (context) => (context.pod(JANITOR) ? 'the Pod net-janitor still removes the address' : undefined),
   wrongFixes: [
     {
       what: 'the address is added by hand',
-      async play(actions: ClusterActions) {
-        const { node, shop } = actions.environment
-        await actions.onNode(node, `ip address replace ${shop}/32 dev kube-ipvs0`)
+      async play(bench, { node, shop }) {
+        await bench.onNode(node, `ip address replace ${shop}/32 dev kube-ipvs0`)
         await waitFor(
           'the janitor to come by',
           10_000,
-          async () => !(await actions.onNode(node, 'ip -o address show kube-ipvs0')).includes(`${shop}/`),
+          async () => !(await bench.onNode(node, 'ip -o address show kube-ipvs0')).includes(`${shop}/`),
         )
       },
     },
@@ -54,13 +50,12 @@ export const addressJanitor: Incident = {
       'kubectl delete pod net-janitor',
       `make exec NODE=${node} CMD='ip address replace ${shop}/32 dev kube-ipvs0'`,
     ],
-    async play(actions) {
-      const { node, shop } = actions.environment
-      await actions.bench.delete('Pod', JANITOR.name)
-      await actions.onNode(node, `ip address replace ${shop}/32 dev kube-ipvs0`)
+    async play(bench, { node, shop }) {
+      await bench.delete('Pod', JANITOR)
+      await bench.onNode(node, `ip address replace ${shop}/32 dev kube-ipvs0`)
     },
   },
-  revert: ({ bench }) => bench.delete('Pod', JANITOR.name),
+  revert: (bench) => bench.delete('Pod', JANITOR),
   debrief: `kube-ipvs0 looks unused: a dummy interface that is down and has addresses. But because of these addresses the kernel delivers
 packets for a ClusterIP to the node, where IPVS takes them at LOCAL_IN; without them, the packets are routed away. kube-proxy
 restores a lost address within 30 seconds, so when two programs fight over it, the fault comes and goes.`,

@@ -1,11 +1,14 @@
-import type { ClusterActions } from '../../../course/incident/cluster-actions.ts'
 import type { Incident } from '../../../course/incident/incident.ts'
+import type { IncidentContext } from '../../../course/incident/incident-context.ts'
+import type { LabBench } from '../../../course/lab-bench.ts'
+
+import { patchService, publishUnreadyPods } from './fixes.ts'
 
 const selecting = (app: string) => ({ spec: { selector: { app } } })
 const BY_HAND = 'shop-by-hand'
 
 /** An EndpointSlice that is created by hand as a false repair. */
-async function sliceByHand({ client: { core, discovery } }: ClusterActions): Promise<void> {
+async function sliceByHand({ client: { core, discovery } }: LabBench): Promise<void> {
   const { items } = await core.listNamespacedPod({ namespace: 'default', labelSelector: 'app=shop' })
   const endpoints = items.map(({ status, spec }) => ({
     addresses: [status?.podIP ?? ''],
@@ -31,10 +34,10 @@ export const selectorTypo: Incident = {
     'Look at the endpoints of each Service: `kubectl get endpointslices -l lab=incidents`.',
     'Compare `kubectl get service shop shop-np -o wide` with the labels in `kubectl get pods --show-labels`.',
   ],
-  break: (actions) => actions.patchService('shop', selecting('shoop')),
-  symptom: (look) => look.customerOfShop(),
-  causeLeft(look) {
-    const wanted = JSON.stringify(look.service('shop')?.selector ?? {})
+  break: (bench) => bench.patch('Service', 'shop', selecting('shoop')),
+  symptom: (context) => context.customerOfShop(),
+  causeLeft(context) {
+    const wanted = JSON.stringify(context.service('shop')?.selector ?? {})
     return wanted === '{"app":"shop"}' ? undefined : `the Service shop selects ${wanted}`
   },
   wrongFixes: [
@@ -45,16 +48,18 @@ export const selectorTypo: Incident = {
         discovery.deleteNamespacedEndpointSlice({ namespace: 'default', name: BY_HAND }),
     },
   ],
-  fix: {
-    commands: () => [`kubectl patch service shop --type merge -p '${JSON.stringify(selecting('shop'))}'`],
-    play: (actions) => actions.patchService('shop', selecting('shop')),
-  },
+  fix: patchService('shop', selecting('shop')),
   debrief: `A Service finds its Pods by labels, and it is no error if none match: the EndpointSlice is empty. kube-proxy then has nothing
 to translate to. In iptables mode it writes a REJECT rule ("has no endpoints") into the filter table, which is why the refusal
 came at once. An EndpointSlice written by hand would be right until the first Pod is replaced.`,
 }
 
 const ports = (targetPort: string | number) => ({ spec: { ports: [{ port: 80, protocol: 'TCP', targetPort }] } })
+
+function wrongPort(context: IncidentContext): string | undefined {
+  const port = context.service('shop')?.ports?.[0]?.targetPort
+  return port === 'web' || port === 80 ? undefined : `the Service shop still has the target port "${port}"`
+}
 
 export const wrongPortName: Incident = {
   id: 'wrong-port-name',
@@ -67,23 +72,11 @@ export const wrongPortName: Incident = {
     'An endpoint is an address and a port. Look at both in `kubectl get endpointslices -l kubernetes.io/service-name=shop -o yaml`.',
     'Compare `targetPort` of the Service with the names under `ports` in the Pods.',
   ],
-  break: (actions) => actions.patchService('shop', ports('http')),
-  symptom: (look) => look.customerOfShop(),
-  causeLeft(look) {
-    const port = look.service('shop')?.ports?.[0]?.targetPort
-    return port === 'web' || port === 80 ? undefined : `the Service shop still has the target port "${port}"`
-  },
-  wrongFixes: [
-    {
-      what: 'the Service publishes Pods that are not ready',
-      play: (actions: ClusterActions) => actions.patchService('shop', { spec: { publishNotReadyAddresses: true } }),
-      undo: (actions: ClusterActions) => actions.patchService('shop', { spec: { publishNotReadyAddresses: null } }),
-    },
-  ],
-  fix: {
-    commands: () => [`kubectl patch service shop --type merge -p '${JSON.stringify(ports('web'))}'`],
-    play: (actions) => actions.patchService('shop', ports('web')),
-  },
+  break: (bench) => bench.patch('Service', 'shop', ports('http')),
+  symptom: (context) => context.customerOfShop(),
+  causeLeft: wrongPort,
+  wrongFixes: [publishUnreadyPods],
+  fix: patchService('shop', ports('web')),
   debrief: `A targetPort may be a name, which is looked up in each Pod. A Pod without that name gives an endpoint without a port, and
 kube-proxy ignores it, because it identifies endpoints by the Service port's name and protocol. So the Service has Pods and no
 endpoints, and the packet meets the same REJECT rule as if it had none.`,
@@ -104,22 +97,16 @@ export const wrongTargetPort: Incident = {
     'Compare the port to which the packet is sent with the port on which the Pod listens: the DNAT rule on the node, and `ss -ltn` in the Pod.',
     'Look at the ports in `kubectl get endpointslices -l kubernetes.io/service-name=shop` and at `targetPort` of the Service.',
   ],
-  break: (actions) => actions.patchService('shop', ports(8080)),
-  symptom: (look) => look.customerOfShop(2),
-  causeLeft(look) {
-    const port = look.service('shop')?.ports?.[0]?.targetPort
-    return port === 'web' || port === 80 ? undefined : `the Service shop still has the target port ${port}`
-  },
+  break: (bench) => bench.patch('Service', 'shop', ports(8080)),
+  symptom: (context) => context.customerOfShop(2),
+  causeLeft: wrongPort,
   wrongFixes: [
     {
       what: 'the port is changed in the chains of one node',
-      play: (actions: ClusterActions) => actions.onNode(actions.environment.node, rewrite(8080, 80)),
+      play: (bench, { node }) => bench.onNode(node, rewrite(8080, 80)),
     },
   ],
-  fix: {
-    commands: () => [`kubectl patch service shop --type merge -p '${JSON.stringify(ports('web'))}'`],
-    play: (actions) => actions.patchService('shop', ports('web')),
-  },
+  fix: patchService('shop', ports('web')),
   debrief: `kube-proxy relies on the EndpointSlice: address and targetPort. It never checks whether a process listens there, so the packet
 reached the Pod, and the Pod's own kernel refused it. Refused at once means that the packet reached a kernel or a REJECT rule;
 a Service without endpoints refuses as well, but then no Pod sees a packet.`,
@@ -145,32 +132,24 @@ export const unreadyBackends: Incident = {
     'The EndpointSlice contains the Pods, with a condition. Which one, and what sets it?',
     'Read the events in `kubectl describe pod -l app=shop`: which page does the kubelet request, and what does nginx answer?',
   ],
-  async break(actions) {
-    await actions.patchDeployment('shop', probing('/healthz'))
-  },
-  symptom: (look) => look.customerOfShop(),
-  async causeLeft(look) {
-    const { spec } = await look.live.client.apps.readNamespacedDeployment({ namespace: 'default', name: 'shop' })
+  break: (bench) => bench.patch('Deployment', 'shop', probing('/healthz')),
+  symptom: (context) => context.customerOfShop(),
+  async causeLeft(context) {
+    const { spec } = await context.live.client.apps.readNamespacedDeployment({ namespace: 'default', name: 'shop' })
     const probe = spec?.template.spec?.containers[0]?.readinessProbe
     if (!probe) return 'the readiness probe of the shop was removed: Pods that are not ready would get traffic'
-    const ready = look.backends().filter((pod) => pod.ready).length
+    const ready = context.backends().filter((pod) => pod.ready).length
     if (ready < 2) return `${ready} Pods of the shop are ready`
-    return look.service('shop')?.publishNotReadyAddresses
+    return context.service('shop')?.publishNotReadyAddresses
       ? 'the Service shop publishes Pods that are not ready'
       : undefined
   },
-  wrongFixes: [
-    {
-      what: 'the Service publishes Pods that are not ready',
-      play: (actions: ClusterActions) => actions.patchService('shop', { spec: { publishNotReadyAddresses: true } }),
-      undo: (actions: ClusterActions) => actions.patchService('shop', { spec: { publishNotReadyAddresses: null } }),
-    },
-  ],
+  wrongFixes: [publishUnreadyPods],
   fix: {
     commands: () => [`kubectl patch deployment shop -p '${patch}'`, 'kubectl rollout status deployment/shop'],
-    async play(actions) {
-      await actions.patchDeployment('shop', probing('/'))
-      await actions.shopReady()
+    async play(bench) {
+      await bench.patch('Deployment', 'shop', probing('/'))
+      await bench.rolledOut('Deployment', 'shop')
     },
   },
   debrief: `Only ready endpoints get traffic. The probe of the new release requested a page that nginx does not have, so the kubelet

@@ -1,17 +1,11 @@
-import { kubeProxyPods } from '../../../cluster/kube-proxy/kube-proxy-pods.ts'
-import type { ClusterActions } from '../../../course/incident/cluster-actions.ts'
+import { kubeProxy, kubeProxyPods } from '../../../cluster/kube-proxy/kube-proxy-pods.ts'
 import type { Incident } from '../../../course/incident/incident.ts'
+import type { IncidentEnvironment } from '../../../course/incident/shop.ts'
+import type { LabBench } from '../../../course/lab-bench.ts'
+import { waitFor } from '../../../host/wait.ts'
 
 const KEY = 'kubernetes.io/os'
 const NO_LINUX = 'linux-rt'
-
-/** Replaces every Pod of the shop. */
-async function redeploy(actions: ClusterActions): Promise<void> {
-  await actions.patchDeployment('shop', {
-    spec: { template: { metadata: { annotations: { release: new Date().toISOString() } } } },
-  })
-  await actions.shopReady()
-}
 
 export const evictedAgent: Incident = {
   id: 'evicted-agent',
@@ -24,12 +18,16 @@ export const evictedAgent: Incident = {
     'The rules are out of date. Which program should have updated them, and does it run on this node?',
     'The DaemonSet kube-proxy wants fewer Pods than there are nodes. Compare its nodeSelector with the labels of the nodes.',
   ],
-  async break(actions) {
-    await actions.labelNode(actions.environment.node, { [KEY]: NO_LINUX })
-    await actions.kubeProxyPodGone(actions.environment.node)
-    await redeploy(actions)
+  async break(bench, { node }) {
+    const { namespace, selector } = kubeProxy
+    await bench.patch('Node', node, { metadata: { labels: { [KEY]: NO_LINUX } } })
+    await waitFor(`kube-proxy to leave ${node}`, 60_000, async () => {
+      const { items } = await bench.client.core.listNamespacedPod({ namespace, labelSelector: selector })
+      return items.every(({ spec }) => spec?.nodeName !== node)
+    })
+    await bench.restart('shop')
   },
-  symptom: (look) => look.customerOfShop(4),
+  symptom: (context) => context.customerOfShop(4),
   causeLeft({ snapshot, environment }) {
     const runs = kubeProxyPods(snapshot.items).some(({ spec }) => spec?.nodeName === environment.node)
     return runs ? undefined : `no kube-proxy runs on ${environment.node}`
@@ -37,31 +35,30 @@ export const evictedAgent: Incident = {
   wrongFixes: [
     {
       what: 'the rules of another node are copied to this one',
-      async play(actions) {
-        const { node, nodes } = actions.environment
+      async play(bench, { node, nodes }) {
         const other = nodes.find((name) => name !== node) ?? node
-        const rules = await actions.onNode(other, 'iptables-save -t nat')
-        await actions.onNode(node, `iptables-restore <<'END'\n${rules}END`)
+        const rules = await bench.onNode(other, 'iptables-save -t nat')
+        await bench.onNode(node, `iptables-restore <<'END'\n${rules}END`)
       },
     },
   ],
   fix: {
     commands: ({ node }) => [`kubectl label node ${node} ${KEY}=linux --overwrite`],
-    play: (actions) => actions.labelNode(actions.environment.node, { [KEY]: 'linux' }),
+    play: (bench, { node }) => bench.patch('Node', node, { metadata: { labels: { [KEY]: 'linux' } } }),
   },
-  revert: (actions) => actions.labelNode(actions.environment.node, { [KEY]: 'linux' }),
+  revert: (bench, { node }) => bench.patch('Node', node, { metadata: { labels: { [KEY]: 'linux' } } }),
   debrief: `When kube-proxy stops, nothing fails at first: its rules are in the kernel and keep working. But they become out of date. Each
 Pod that is replaced is an endpoint that this node does not know, and one that it still sends to. Compare the number of Pods
 of the DaemonSet with the number of nodes before you look at any rule.`,
 }
 
 const LABEL = 'service.kubernetes.io/service-proxy-name'
-const label = (actions: ClusterActions, value: string | null) =>
-  actions.patchService('shop', { metadata: { labels: { [LABEL]: value as string } } })
-const byHand = (actions: ClusterActions) =>
-  actions.onNode(
-    actions.environment.node,
-    `iptables -t nat -I PREROUTING -d ${actions.environment.shop} -p tcp --dport 80 -j DNAT --to-destination $(iptables-save -t nat | sed -nE 's/.*--to-destination ([0-9.]+:80)$/\\1/p' | head -n 1)`,
+const label = (bench: LabBench, value: string | null) =>
+  bench.patch('Service', 'shop', { metadata: { labels: { [LABEL]: value as string } } })
+const byHand = (bench: LabBench, environment: IncidentEnvironment) =>
+  bench.onNode(
+    environment.node,
+    `iptables -t nat -I PREROUTING -d ${environment.shop} -p tcp --dport 80 -j DNAT --to-destination $(iptables-save -t nat | sed -nE 's/.*--to-destination ([0-9.]+:80)$/\\1/p' | head -n 1)`,
   )
 
 export const foreignProxy: Incident = {
@@ -72,29 +69,26 @@ export const foreignProxy: Incident = {
     'No client in the cluster gets an answer from the shop, not even a refusal. It has its address, its Pods, its endpoints; a test with a mesh was cancelled last night.',
   hints: [
     'Look for the address of the Service in the rules of a node. Which rules match it?',
-    'kube-proxy ignores the Service, on every node alike, and no log contains an error. So it is configured that way.',
+    'kube-proxy ignores the Service, on all nodes, and no log contains an error. So it is configured that way.',
     'Which labels of a Service does kube-proxy evaluate? `kubectl get service shop --show-labels`.',
   ],
-  break: (actions) => label(actions, 'mesh'),
-  symptom: (look) => look.customerOfShop(),
-  causeLeft(look) {
-    const value = look.service('shop')?.labels[LABEL]
+  break: (bench) => label(bench, 'mesh'),
+  symptom: (context) => context.customerOfShop(),
+  causeLeft(context) {
+    const value = context.service('shop')?.labels[LABEL]
     return value === undefined ? undefined : `the Service shop has the label ${LABEL}=${value}`
   },
   wrongFixes: [
     {
       what: "a DNAT rule is added by hand on the customer's node",
-      play: (actions) => byHand(actions),
-      undo: (actions) =>
-        actions.onNode(
-          actions.environment.node,
-          "iptables-save -t nat | grep -vE '^-A PREROUTING .*-j DNAT' | iptables-restore",
-        ),
+      play: (bench, environment) => byHand(bench, environment),
+      undo: (bench, { node }) =>
+        bench.onNode(node, "iptables-save -t nat | grep -vE '^-A PREROUTING .*-j DNAT' | iptables-restore"),
     },
   ],
   fix: {
     commands: () => [`kubectl label service shop ${LABEL}-`],
-    play: (actions) => label(actions, null),
+    play: (bench) => label(bench, null),
   },
   debrief: `kube-proxy ignores a Service with the label service.kubernetes.io/service-proxy-name, whatever its value: no rule, no set, no
 virtual server, and no error message. No machine has its ClusterIP, so packets for it leave by the default route and are lost.
@@ -118,10 +112,10 @@ for module in $modules ip_vs; do rmmod $module 2>/dev/null; done
 const mode = (name: string) => (text: string) => text.replace(/^mode:.*$/m, `mode: ${name}`)
 
 /** Restores the kernel's modules, so that later requests for a scheduler succeed. */
-async function allow(actions: ClusterActions): Promise<void> {
-  const [helper, ...modules] = (actions.environment.facts.kernel ?? '').split(' ')
+async function allow(bench: LabBench, environment: IncidentEnvironment): Promise<void> {
+  const [helper, ...modules] = (environment.facts.kernel ?? '').split(' ')
   const restore = helper ? `echo ${helper} >/proc/sys/kernel/modprobe` : 'true'
-  await actions.onEveryNode(`rm -f ${FILE}; ${restore}; modprobe -aq ip_vs ${modules.join(' ')} || true`)
+  await bench.onEveryNode(`rm -f ${FILE}; ${restore}; modprobe -aq ip_vs ${modules.join(' ')} || true`)
 }
 
 export const missingModule: Incident = {
@@ -137,18 +131,14 @@ export const missingModule: Incident = {
     'It exits as soon as it starts, and the previous rules stay. Read the end of its log: `make kube-proxy-logs`.',
     'Try `modprobe -v ip_vs` on the node, and look for what /etc/modprobe.d tells modprobe, on every node. When the modules can be loaded, `make ipvs` switches all nodes.',
   ],
-  async break(actions) {
-    const { node, nodes, facts } = actions.environment
-    await actions.onEveryNode(forbid)
-    facts.kernel = (await actions.onNode(nodes[0] ?? node, unload)).trim()
-    await actions.editConfig(mode('ipvs'))
-    await actions.replaceKubeProxyPod(node, 'in trouble')
-    await actions.patchDeployment('shop', {
-      spec: { template: { metadata: { annotations: { release: new Date().toISOString() } } } },
-    })
-    await actions.shopReady()
+  async break(bench, { node, nodes, facts }) {
+    await bench.onEveryNode(forbid)
+    facts.kernel = (await bench.onNode(nodes[0] ?? node, unload)).trim()
+    await bench.editKubeProxyConfig(mode('ipvs'))
+    await bench.replaceKubeProxyPod(node, 'in trouble')
+    await bench.restart('shop')
   },
-  symptom: (look) => look.customerOfShop(4),
+  symptom: (context) => context.customerOfShop(4),
   async causeLeft({ live, environment }) {
     const outputs = await Promise.all(
       environment.nodes.map(async (node) => ({ node, ...(await live.onNode(node, 'modprobe --showconfig')) })),
@@ -159,11 +149,11 @@ export const missingModule: Incident = {
   wrongFixes: [
     {
       what: 'kube-proxy is restarted',
-      play: (actions: ClusterActions) => actions.replaceKubeProxyPod(actions.environment.node, 'in trouble'),
+      play: (bench, { node }) => bench.replaceKubeProxyPod(node, 'in trouble'),
     },
     {
       what: 'all nodes are switched back to iptables mode',
-      play: (actions: ClusterActions) => actions.bench.mode('iptables'),
+      play: (bench) => bench.mode('iptables'),
     },
   ],
   fix: {
@@ -172,10 +162,10 @@ export const missingModule: Incident = {
       'make ipvs',
       'make flush-nat',
     ],
-    async play(actions) {
-      await allow(actions)
-      await actions.bench.mode('ipvs', { force: true })
-      await actions.bench.flush()
+    async play(bench, environment) {
+      await allow(bench, environment)
+      await bench.mode('ipvs', { force: true })
+      await bench.flush()
     },
   },
   revert: allow,

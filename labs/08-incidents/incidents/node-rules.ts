@@ -1,7 +1,11 @@
-import type { ClusterActions } from '../../../course/incident/cluster-actions.ts'
 import type { Incident } from '../../../course/incident/incident.ts'
 import { addressOf, factOf, type IncidentEnvironment } from '../../../course/incident/shop.ts'
+import type { LabBench } from '../../../course/lab-bench.ts'
 import { stateOf } from '../../../grading/snapshot.ts'
+
+import { flushLeftovers, openFirewall, replaceKubeProxyOn, runOn } from './fixes.ts'
+
+const nodeOf = ({ node }: IncidentEnvironment) => node
 
 /** The last rule of the Service's chain, which matches all remaining packets. */
 const lastEndpoint = `
@@ -19,13 +23,12 @@ export const lostEndpointRule: Incident = {
     'Follow KUBE-SVC-… of the shop on that node into each of its KUBE-SEP-… chains, and compare them.',
     'A chain KUBE-SEP-… ends in a DNAT rule. One of them does not. What makes kube-proxy write it again?',
   ],
-  async break(actions) {
-    const { node, shop, facts } = actions.environment
-    const chain = (await actions.onNode(node, `set -- ${shop}${lastEndpoint}`)).trim()
+  async break(bench, { node, shop, facts }) {
+    const chain = (await bench.onNode(node, `set -- ${shop}${lastEndpoint}`)).trim()
     facts.chain = chain
-    await actions.onNode(node, `iptables-save -t nat | grep -vE '^-A ${chain} .*-j DNAT' | iptables-restore`)
+    await bench.onNode(node, `iptables-save -t nat | grep -vE '^-A ${chain} .*-j DNAT' | iptables-restore`)
   },
-  symptom: (look) => look.customerOfShop(10),
+  symptom: (context) => context.customerOfShop(10),
   causeLeft({ snapshot, environment }) {
     const chain = stateOf(snapshot.node(environment.node)).iptables.get('nat')?.get(factOf(environment, 'chain'))
     // Another Pod has another chain: then this chain does not exist any more.
@@ -35,19 +38,14 @@ export const lostEndpointRule: Incident = {
   wrongFixes: [
     {
       what: 'the jump to the empty chain is removed',
-      play: (actions: ClusterActions) =>
-        actions.onNode(
-          actions.environment.node,
-          `iptables-save -t nat | grep -v -- '-j ${factOf(actions.environment, 'chain')}' | sed -E '/^-A KUBE-SVC/s/-m statistic --mode random --probability [0-9.]+ //' | iptables-restore`,
+      play: (bench, environment) =>
+        bench.onNode(
+          environment.node,
+          `iptables-save -t nat | grep -v -- '-j ${factOf(environment, 'chain')}' | sed -E '/^-A KUBE-SVC/s/-m statistic --mode random --probability [0-9.]+ //' | iptables-restore`,
         ),
     },
   ],
-  fix: {
-    commands: ({ node }) => [
-      `kubectl -n kube-system delete pod -l k8s-app=kube-proxy --field-selector spec.nodeName=${node}`,
-    ],
-    play: (actions) => actions.replaceKubeProxyPod(actions.environment.node),
-  },
+  fix: replaceKubeProxyOn(nodeOf),
   debrief: `A packet that returns from an endpoint chain without translation continues with the next rule. After the last endpoint there
 is none, so the packet leaves for an address that no machine has. Up to 1.26 kube-proxy rewrote everything at each change and
 would have repaired this; since 1.27 it writes only what changed, and the chains of an unchanged Service stay as they are.`,
@@ -68,29 +66,24 @@ export const missingMasquerade: Incident = {
     'A reply must pass the node that translated the request. What makes it do so? Compare the chain POSTROUTING of a node that works with this one.',
     'The nat chain POSTROUTING of that node has lost its jump to KUBE-POSTROUTING. kube-proxy restores jumps when it starts.',
   ],
-  break: (actions) => actions.onNode(firstNode(actions.environment), `iptables -t nat -D ${jump}`),
-  symptom: (look) => look.nodePortEverywhere(),
+  break: (bench, environment) => bench.onNode(firstNode(environment), `iptables -t nat -D ${jump}`),
+  symptom: (context) => context.nodePortEverywhere(),
   causeLeft({ snapshot, environment }) {
     const rules =
       stateOf(snapshot.node(firstNode(environment)))
         .iptables.get('nat')
         ?.get('POSTROUTING')?.rules ?? []
-    const stands = rules.some(({ spec }) => spec.endsWith('-j KUBE-POSTROUTING'))
-    return stands ? undefined : `POSTROUTING of ${firstNode(environment)} does not lead to KUBE-POSTROUTING`
+    const isThere = rules.some(({ spec }) => spec.endsWith('-j KUBE-POSTROUTING'))
+    return isThere ? undefined : `POSTROUTING of ${firstNode(environment)} does not lead to KUBE-POSTROUTING`
   },
   wrongFixes: [
     {
       what: 'a rule that masquerades is added by hand',
-      play: (actions: ClusterActions) => actions.onNode(firstNode(actions.environment), `iptables -t nat -A ${byHand}`),
-      undo: (actions: ClusterActions) => actions.onNode(firstNode(actions.environment), `iptables -t nat -D ${byHand}`),
+      play: (bench, environment) => bench.onNode(firstNode(environment), `iptables -t nat -A ${byHand}`),
+      undo: (bench, environment) => bench.onNode(firstNode(environment), `iptables -t nat -D ${byHand}`),
     },
   ],
-  fix: {
-    commands: (environment) => [
-      `kubectl -n kube-system delete pod -l k8s-app=kube-proxy --field-selector spec.nodeName=${firstNode(environment)}`,
-    ],
-    play: (actions) => actions.replaceKubeProxyPod(firstNode(actions.environment)),
-  },
+  fix: replaceKubeProxyOn(firstNode),
   debrief: `If a client reaches a Pod of another node through this one, the reply must come back through this one, or it has the wrong
 source address. So kube-proxy marks such packets with 0x4000 and KUBE-POSTROUTING replaces their source. Without the jump the
 mark has no effect. Since 1.27 a running kube-proxy rewrites only what changed: a lost jump stays lost until kube-proxy
@@ -100,14 +93,13 @@ restarts (or, in newer versions, for up to an hour).`,
 const PLACE = ['KUBE-EXTERNAL-SERVICES', 'KUBE-SERVICES']
 
 /** Makes the partners' Service select no Pod, or the shop again. */
-const leadTo = (actions: ClusterActions, app: string) =>
-  actions.patchService('shop-np', { spec: { selector: { app } } })
+const leadTo = (bench: LabBench, app: string) => bench.patch('Service', 'shop-np', { spec: { selector: { app } } })
 
 /** Waits until every node rejects partners with a rule of iptables mode. */
-async function refusedEverywhere(actions: ClusterActions): Promise<void> {
+async function refusedEverywhere(bench: LabBench): Promise<void> {
   const look =
     'for _ in $(seq 50); do iptables -S KUBE-EXTERNAL-SERVICES | grep -q REJECT && exit; sleep 0.1; done; exit 1'
-  await actions.onEveryNode(look)
+  await bench.onEveryNode(look)
 }
 
 export const staleReject: Incident = {
@@ -122,13 +114,13 @@ export const staleReject: Incident = {
     'IPVS takes packets after the chain INPUT of the filter table. Read it, and the chains that it jumps to, with counters.',
     'Chains that kube-proxy wrote in iptables mode are still there, and one of them still has a rule of that night. Which make target removes what a mode left?',
   ],
-  async break(actions) {
-    await leadTo(actions, 'nobody')
-    await refusedEverywhere(actions)
-    await actions.bench.mode('ipvs')
-    await leadTo(actions, 'shop')
+  async break(bench) {
+    await leadTo(bench, 'nobody')
+    await refusedEverywhere(bench)
+    await bench.mode('ipvs')
+    await leadTo(bench, 'shop')
   },
-  symptom: (look) => look.nodePortEverywhere(),
+  symptom: (context) => context.nodePortEverywhere(),
   causeLeft({ nodes }) {
     for (const node of nodes) {
       const { name } = node
@@ -141,10 +133,10 @@ export const staleReject: Incident = {
   wrongFixes: [
     {
       what: 'the rule is deleted on one node',
-      play: (actions) => actions.onNode(actions.environment.nodes[0] ?? '', 'iptables -F KUBE-EXTERNAL-SERVICES'),
+      play: (bench, { nodes }) => bench.onNode(nodes[0] ?? '', 'iptables -F KUBE-EXTERNAL-SERVICES'),
     },
   ],
-  fix: { commands: () => ['make flush-nat'], play: (actions) => actions.bench.flush() },
+  fix: flushLeftovers,
   debrief: `In iptables mode a Service without endpoints gets REJECT rules in the filter table. After the switch nothing updates them:
 kube-proxy in IPVS mode writes other chains, and the old jumps still lead to the REJECT of a night without endpoints. Pods are
 served because their packets pass neither rule on the way to IPVS. After each switch of the mode, flush the old rules.`,
@@ -163,63 +155,43 @@ export const untracked: Incident = {
     'The nat table only applies to packets that conntrack tracks. What can exempt a packet from tracking?',
     'One table comes before all others: `iptables -t raw -nvL`.',
   ],
-  break: (actions) => actions.onNode(actions.environment.node, `iptables -t raw -I ${rule(actions.environment)}`),
-  symptom: (look) => look.customerOfShop(2),
+  break: (bench, environment) => bench.onNode(environment.node, `iptables -t raw -I ${rule(environment)}`),
+  symptom: (context) => context.customerOfShop(2),
   causeLeft({ snapshot, environment }) {
     const rules = stateOf(snapshot.node(environment.node)).iptables.get('raw')?.get('PREROUTING')?.rules ?? []
     const found = rules.find(({ spec }) => /--notrack|NOTRACK/.test(spec) && spec.includes(environment.shop))
     return found && `raw PREROUTING of ${environment.node} still has: ${found.spec}`
   },
-  wrongFixes: [
-    {
-      what: 'the firewall is opened',
-      play: (actions: ClusterActions) => actions.onNode(actions.environment.node, 'iptables -I FORWARD -j ACCEPT'),
-      undo: (actions: ClusterActions) => actions.onNode(actions.environment.node, 'iptables -D FORWARD -j ACCEPT'),
-    },
-  ],
-  fix: {
-    commands: (environment) => [`make exec NODE=${environment.node} CMD='iptables -t raw -D ${rule(environment)}'`],
-    play: (actions) => actions.onNode(actions.environment.node, `iptables -t raw -D ${rule(actions.environment)}`),
-  },
+  wrongFixes: [openFirewall],
+  fix: runOn(nodeOf, (environment) => `iptables -t raw -D ${rule(environment)}`),
   debrief: `All address translation depends on conntrack: without an entry there is no NAT. The table raw comes before it and can exempt
 packets, which busy servers use to save memory. On a Kubernetes node this cuts Pods off from the affected Services. A counter
 that stays at zero means that the packet did not reach the rule, so look at the hook before it.`,
 }
 
 const KEY = 'net.ipv4.ip_forward'
-const place = ({ node }: IncidentEnvironment) => node
-const set = (actions: ClusterActions, value: 0 | 1) =>
-  actions.onNode(place(actions.environment), `sysctl -qw ${KEY}=${value}`)
+const setForwarding = (bench: LabBench, node: string, value: 0 | 1) => bench.onNode(node, `sysctl -qw ${KEY}=${value}`)
 
 export const ipForwardOff: Incident = {
   id: 'ip-forward-off',
   cause: 'the kernel of a node does not forward packets',
   mode: 'iptables',
   report: (environment) =>
-    `Since ${place(environment)} was "hardened", no Pod on it can reach anything: neither the shop, nor another Pod. Programs in the node's own network work.`,
+    `Since ${environment.node} was "hardened", no Pod on it can reach anything: neither the shop, nor another Pod. Programs in the node's own network work.`,
   hints: [
     "Does the failure depend on the Service? Send a request from the customer to a Pod's own address.",
     "The rules of kube-proxy are correct. A Pod's packet needs more than rules to leave its node: the kernel must forward it.",
     'Compare `sysctl net.ipv4` of this node with that of another one.',
   ],
-  break: (actions) => set(actions, 0),
-  symptom: (look) => look.customerOfShop(),
+  break: (bench, { node }) => setForwarding(bench, node, 0),
+  symptom: (context) => context.customerOfShop(),
   async causeLeft({ live, environment }) {
-    const { stdout } = await live.onNode(place(environment), `sysctl -n ${KEY}`)
-    return stdout.trim() === '1' ? undefined : `${KEY} is off on ${place(environment)}`
+    const { stdout } = await live.onNode(environment.node, `sysctl -n ${KEY}`)
+    return stdout.trim() === '1' ? undefined : `${KEY} is off on ${environment.node}`
   },
-  wrongFixes: [
-    {
-      what: 'the firewall is opened',
-      play: (actions: ClusterActions) => actions.onNode(actions.environment.node, 'iptables -I FORWARD -j ACCEPT'),
-      undo: (actions: ClusterActions) => actions.onNode(actions.environment.node, 'iptables -D FORWARD -j ACCEPT'),
-    },
-  ],
-  fix: {
-    commands: (environment) => [`make exec NODE=${place(environment)} CMD='sysctl -w ${KEY}=1'`],
-    play: (actions) => set(actions, 1),
-  },
-  revert: (actions) => set(actions, 1),
+  wrongFixes: [openFirewall],
+  fix: runOn(nodeOf, () => `sysctl -w ${KEY}=1`),
+  revert: (bench, { node }) => setForwarding(bench, node, 1),
   debrief: `A node is a router for its Pods. With net.ipv4.ip_forward off, DNAT still happens in PREROUTING; then the kernel finds that
 the packet is for another machine and drops it silently. No rule counts that. kube-proxy turns the setting on only in IPVS
 mode, and only when it starts; in iptables mode the network plugin or the administrator of the nodes must do it.`,

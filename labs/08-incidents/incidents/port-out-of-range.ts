@@ -1,8 +1,8 @@
 import { parse, stringify } from 'yaml'
 import { ApiException } from '../../../cluster/kubernetes.ts'
-import type { ClusterActions } from '../../../course/incident/cluster-actions.ts'
 import type { Incident } from '../../../course/incident/incident.ts'
 import type { IncidentContext } from '../../../course/incident/incident-context.ts'
+import type { LabBench } from '../../../course/lab-bench.ts'
 
 const RELEASE = { namespace: 'default', name: 'shop-release' }
 const NAME = 'shop-web'
@@ -30,7 +30,7 @@ function agreedPort({ snapshot }: IncidentContext): number {
 }
 
 /** Applies the release like the nightly job, which ignores errors of the API. */
-async function applyRelease({ client: { core } }: ClusterActions, text: string): Promise<void> {
+async function applyRelease({ client: { core } }: LabBench, text: string): Promise<void> {
   const body = parse(text)
   try {
     await core.createNamespacedService({ namespace: RELEASE.namespace, body })
@@ -53,35 +53,31 @@ export const portOutOfRange: Incident = {
     'Apply the release yourself: `kubectl get configmap shop-release -o jsonpath={.data.service\\.yaml} | kubectl apply -f -`, and read the error message.',
     'Node ports have a range, which is a flag of the API server. Change the release to a port within the range, and apply it; the site is then on that port.',
   ],
-  async break(actions) {
+  async break(bench) {
     const data = { [FILE]: manifest(AGREED) }
-    const { namespace, name } = RELEASE
-    await actions.client.core.createNamespacedConfigMap({
-      namespace,
-      body: { metadata: { name, labels: { lab: 'incidents' } }, data },
-    })
-    await applyRelease(actions, data[FILE] ?? '')
+    await bench.create('ConfigMap', RELEASE.name, { lab: 'incidents' }, { data })
+    await applyRelease(bench, data[FILE] ?? '')
   },
-  async symptom(look) {
-    const port = agreedPort(look)
-    if (port > 0) return look.nodePortEverywhere(port)
+  async symptom(context) {
+    const port = agreedPort(context)
+    if (port > 0) return context.nodePortEverywhere(port)
     return {
       inspect: 'kubectl get configmap shop-release -o yaml',
       expected: 'a release with a node port',
       actual: 'none',
     }
   },
-  causeLeft(look) {
-    const ports = (look.service(NAME)?.ports ?? []).map(({ nodePort }) => nodePort)
-    if (!ports.includes(agreedPort(look)))
-      return `the release asks for port ${agreedPort(look)}, and the Service ${NAME} has ${ports.join() || 'none'}`
+  causeLeft(context) {
+    const ports = (context.service(NAME)?.ports ?? []).map(({ nodePort }) => nodePort)
+    if (!ports.includes(agreedPort(context)))
+      return `the release asks for port ${agreedPort(context)}, and the Service ${NAME} has ${ports.join() || 'none'}`
     return undefined
   },
   wrongFixes: [
     {
       what: 'a rule on every node sends the port to the shop',
-      play: (actions) => actions.onEveryNode(redirect('-I', actions.environment)),
-      undo: (actions) => actions.onEveryNode(redirect('-D', actions.environment)),
+      play: (bench, environment) => bench.onEveryNode(redirect('-I', environment)),
+      undo: (bench, environment) => bench.onEveryNode(redirect('-D', environment)),
     },
   ],
   fix: {
@@ -89,13 +85,13 @@ export const portOutOfRange: Incident = {
       `kubectl patch configmap shop-release --type merge -p '{"data":{"service.yaml":"…nodePort: ${IN_RANGE}…"}}'`,
       "kubectl get configmap shop-release -o jsonpath='{.data.service\\.yaml}' | kubectl apply -f -",
     ],
-    async play(actions) {
+    async play(bench) {
       const data = { [FILE]: manifest(IN_RANGE) }
-      await actions.patchConfigMap(RELEASE.name, data)
-      await applyRelease(actions, data[FILE] ?? '')
+      await bench.patch('ConfigMap', RELEASE.name, { data })
+      await applyRelease(bench, data[FILE] ?? '')
     },
   },
-  revert: ({ bench }) => Promise.all([bench.delete('Service', NAME), bench.delete('ConfigMap', RELEASE.name)]),
+  revert: (bench) => Promise.all([bench.delete('Service', NAME), bench.delete('ConfigMap', RELEASE.name)]),
   debrief: `Node ports come from one range, 30000-32767 unless --service-node-port-range changes it, so that they can't collide with the
 listeners of the nodes or with the source ports of clients. The API rejects all others, and the whole object with them: there
 is no Service, and so no rule. A rule by hand would have hidden the port in a place where it is not expected.`,

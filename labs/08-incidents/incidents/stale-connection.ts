@@ -1,6 +1,6 @@
-import type { ClusterActions } from '../../../course/incident/cluster-actions.ts'
 import type { Incident } from '../../../course/incident/incident.ts'
 import { factOf, type IncidentEnvironment } from '../../../course/incident/shop.ts'
+import type { LabBench } from '../../../course/lab-bench.ts'
 import { waitFor } from '../../../host/wait.ts'
 
 const MANIFEST = 'labs/08-incidents/manifests/price-feed.yaml'
@@ -20,20 +20,19 @@ const detour = (environment: IncidentEnvironment) =>
   `PREROUTING -d ${factOf(environment, 'address')} -p udp --sport ${TILL_PORT} -j DNAT --to-destination ${gone(environment)}:${PORT}`
 
 /** Creates a flow to a deleted Pod, as if kube-proxy had not run when the Pod was replaced; the till keeps it alive. */
-async function openTill(actions: ClusterActions): Promise<void> {
-  const { environment, client } = actions
-  await actions.onNode(environment.node, `iptables -t nat -I ${detour(environment)}`)
+async function openTill(bench: LabBench, environment: IncidentEnvironment): Promise<void> {
+  const { client } = bench
+  await bench.onNode(environment.node, `iptables -t nat -I ${detour(environment)}`)
   const ask = asking(factOf(environment, 'address'), TILL_PORT)
   const command = ['sh', '-c', `while sleep 1; do price=$(${ask}); echo "\${price:-no answer}"; done`]
   const containers = [{ name: 'till', image: 'nicolaka/netshoot', imagePullPolicy: 'IfNotPresent', command }]
   const spec = { nodeName: environment.node, terminationGracePeriodSeconds: 1, containers }
-  const metadata = { name: TILL.name, labels: { lab: 'incidents' } }
-  await client.core.createNamespacedPod({ namespace: TILL.namespace, body: { metadata, spec } })
+  await bench.create('Pod', TILL.name, { lab: 'incidents' }, { spec })
   await waitFor('the till to be left without an answer', 60_000, async () => {
     const log = await client.core.readNamespacedPodLog(TILL).catch(() => '')
     return log.includes('no answer')
   })
-  await actions.onNode(environment.node, `iptables -t nat -D ${detour(environment)}`)
+  await bench.onNode(environment.node, `iptables -t nat -D ${detour(environment)}`)
 }
 
 export const staleConnection: Incident = {
@@ -47,15 +46,17 @@ export const staleConnection: Incident = {
     'The rules are correct, as `make trace` shows. But rules are only evaluated for the first packet of a flow.',
     'Run `conntrack -L -p udp` on the node of the till and compare the two halves of each entry with the existing Pods.',
   ],
-  async break(actions) {
-    const { environment, bench, client } = actions
+  async break(bench, environment) {
     await bench.apply(MANIFEST)
-    const { spec } = await client.core.readNamespacedService({ namespace: TILL.namespace, name: FEED })
-    const address = spec?.clusterIP ?? ''
+    const { clusterIP: address = '' } = await bench.service(FEED)
     environment.facts.address = address
     const other = asking(address, TILL_PORT - 1)
-    await waitFor('the feed to answer', 60_000, async () => (await actions.inCustomer(other)).trim() !== '')
-    await openTill(actions)
+    await waitFor(
+      'the feed to answer',
+      60_000,
+      async () => (await bench.inPod('customer', `${other} || true`)).trim() !== '',
+    )
+    await openTill(bench, environment)
   },
   async symptom({ live }) {
     const lines = (await live.log(TILL, WINDOW)).trim().split('\n')
@@ -72,20 +73,20 @@ export const staleConnection: Incident = {
   wrongFixes: [
     {
       what: 'the Service is changed, so that every kube-proxy syncs it',
-      play: (actions: ClusterActions) => actions.patchService(FEED, { metadata: { annotations: { touched: 'yes' } } }),
+      play: (bench) => bench.patch('Service', FEED, { metadata: { annotations: { touched: 'yes' } } }),
     },
   ],
   fix: {
     commands: (environment) => [
       `make exec NODE=${environment.node} CMD='conntrack -D -p udp --orig-dst ${factOf(environment, 'address')}'`,
     ],
-    play: (actions) =>
-      actions.onNode(
-        actions.environment.node,
-        `conntrack -D -p udp --orig-dst ${factOf(actions.environment, 'address')} >/dev/null 2>&1`,
+    play: (bench, environment) =>
+      bench.onNode(
+        environment.node,
+        `conntrack -D -p udp --orig-dst ${factOf(environment, 'address')} >/dev/null 2>&1`,
       ),
   },
-  async revert({ bench }) {
+  async revert(bench) {
     await Promise.all([bench.delete('Pod', TILL.name), bench.delete('Service', FEED), bench.delete('Deployment', FEED)])
   },
   debrief: `The nat table is evaluated once for each flow, and conntrack repeats the result. A TCP connection to a Pod that is gone ends

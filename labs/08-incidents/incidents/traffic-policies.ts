@@ -1,13 +1,11 @@
-import type { ClusterActions } from '../../../course/incident/cluster-actions.ts'
 import type { Incident } from '../../../course/incident/incident.ts'
 import { complaint } from '../../../course/incident/incident-context.ts'
 import { addressOf, factOf } from '../../../course/incident/shop.ts'
 import { OUTSIDE, printOutsideAddresses, readOutsideAddresses } from '../../../host/outside.ts'
 import { waitFor } from '../../../host/wait.ts'
+import { deleteDropRule, patchService } from './fixes.ts'
 
 const internal = (internalTrafficPolicy: 'Local' | 'Cluster') => ({ spec: { internalTrafficPolicy } })
-
-const withoutDrop = `iptables-save -t filter | grep -v 'has no local endpoints' | iptables-restore`
 
 export const internalPolicy: Incident = {
   id: 'internal-policy',
@@ -20,29 +18,21 @@ export const internalPolicy: Incident = {
     'The packet is dropped on the node where it starts. Look at the filter table of that node for rules about the address.',
     'Which field of the Service shop applies to traffic from inside the cluster?',
   ],
-  break: (actions) => actions.patchService('shop', internal('Local')),
-  async symptom(look) {
-    const [node = ''] = look.environment.nodes
-    const url = `http://${look.environment.shop}/`
-    const answers = await look.fromNode(node, url, url)
+  break: (bench) => bench.patch('Service', 'shop', internal('Local')),
+  async symptom(context) {
+    const [node = ''] = context.environment.nodes
+    const url = `http://${context.environment.shop}/`
+    const answers = await context.fromNode(node, url, url)
     const bad = answers.find(({ status }) => status !== 200)
     const command = `make exec NODE=${node} CMD='curl -sS --max-time 2 ${url}'`
     return bad && { inspect: command, expected: 'an answer from the shop', actual: 'none' }
   },
-  causeLeft: (look) =>
-    look.service('shop')?.internalTrafficPolicy === 'Local'
+  causeLeft: (context) =>
+    context.service('shop')?.internalTrafficPolicy === 'Local'
       ? 'the Service shop has internalTrafficPolicy Local'
       : undefined,
-  wrongFixes: [
-    {
-      what: 'the rule that drops is deleted by hand',
-      play: (actions: ClusterActions) => actions.onNode(actions.environment.nodes[0] ?? '', withoutDrop),
-    },
-  ],
-  fix: {
-    commands: () => [`kubectl patch service shop --type merge -p '${JSON.stringify(internal('Cluster'))}'`],
-    play: (actions) => actions.patchService('shop', internal('Cluster')),
-  },
+  wrongFixes: [deleteDropRule],
+  fix: patchService('shop', internal('Cluster')),
   debrief: `internalTrafficPolicy: Local sends traffic from inside the cluster only to Pods of the same node. It is meant for agents that
 run on every node; with two Pods, every other node gets no answer. kube-proxy writes "has no local endpoints" DROP rules
 there, and the client sees only a timeout.`,
@@ -61,22 +51,14 @@ export const localPolicy: Incident = {
     'The request is not refused: the packet is dropped. Look for DROP rules for the port in the filter table of that node.',
     'Which field of the Service shop-np tells kube-proxy to keep traffic on the node where it arrived?',
   ],
-  break: (actions) => actions.patchService('shop-np', externalPolicy('Local')),
-  symptom: (look) => look.nodePortEverywhere(),
-  causeLeft: (look) =>
-    look.service('shop-np')?.externalTrafficPolicy === 'Local'
+  break: (bench) => bench.patch('Service', 'shop-np', externalPolicy('Local')),
+  symptom: (context) => context.nodePortEverywhere(),
+  causeLeft: (context) =>
+    context.service('shop-np')?.externalTrafficPolicy === 'Local'
       ? 'the Service shop-np has externalTrafficPolicy Local, and not every node has a Pod of the shop'
       : undefined,
-  wrongFixes: [
-    {
-      what: 'the rule that drops is deleted by hand',
-      play: (actions) => actions.onNode(actions.environment.nodes[0] ?? '', withoutDrop),
-    },
-  ],
-  fix: {
-    commands: () => [`kubectl patch service shop-np --type merge -p '${JSON.stringify(externalPolicy('Cluster'))}'`],
-    play: (actions) => actions.patchService('shop-np', externalPolicy('Cluster')),
-  },
+  wrongFixes: [deleteDropRule],
+  fix: patchService('shop-np', externalPolicy('Cluster')),
   debrief: `externalTrafficPolicy: Local keeps the client's address by never forwarding a packet to another node. In return, a node
 without a Pod must drop it. A load balancer queries healthCheckNodePort and avoids such nodes; a client that uses the address
 of one node does not. Either every node has a Pod, or the policy must be Cluster.`,
@@ -102,9 +84,9 @@ export const sessionAffinity: Incident = {
     'No request is lost, only the choice of the Pod is unusual. Read the first rules of the chain KUBE-SVC-… of the Service shop.',
     "Rules with `-m recent` store the client's address. Which field of the Service causes them?",
   ],
-  break: (actions) => actions.patchService('shop', affinity('ClientIP')),
-  async symptom(look) {
-    const shares = await look.shares(REQUESTS)
+  break: (bench) => bench.patch('Service', 'shop', affinity('ClientIP')),
+  async symptom(context) {
+    const shares = await context.shares(REQUESTS)
     const served = [...shares.values()].filter((count) => count > 0).length
     if (served >= Math.min(2, shares.size) && shares.size >= 2) return undefined
     const parts = [...shares].map(([pod, count]) => `${pod} ${count}`).join(', ')
@@ -114,25 +96,23 @@ export const sessionAffinity: Incident = {
       actual: parts || 'no Pod of the shop is ready',
     }
   },
-  causeLeft: (look) =>
-    look.service('shop')?.sessionAffinity === 'ClientIP' ? 'the Service shop has sessionAffinity ClientIP' : undefined,
+  causeLeft: (context) =>
+    context.service('shop')?.sessionAffinity === 'ClientIP'
+      ? 'the Service shop has sessionAffinity ClientIP'
+      : undefined,
   wrongFixes: [
     {
       what: 'the stored clients of the node are cleared',
-      play: (actions: ClusterActions) => actions.onNode(actions.environment.node, forget),
+      play: (bench, { node }) => bench.onNode(node, forget),
     },
   ],
-  fix: {
-    commands: () => [`kubectl patch service shop --type merge -p '${JSON.stringify(affinity('None'))}'`],
-    play: (actions) => actions.patchService('shop', affinity('None')),
-  },
+  fix: patchService('shop', affinity('None')),
   debrief: `sessionAffinity: ClientIP keeps a client at its Pod for three hours after its last connection. In iptables mode this is a pair
 of rules with -m recent for each endpoint, in IPVS mode a persistent virtual server. A batch job, a proxy or a masquerading
 node counts as one client, however many users it serves, and adding Pods does not spread its load.`,
 }
 
 const NAME = 'shop-lb'
-const namespace = 'default'
 const ranges = (...loadBalancerSourceRanges: string[]) => ({ spec: { loadBalancerSourceRanges } })
 
 export const sourceRanges: Incident = {
@@ -147,51 +127,49 @@ export const sourceRanges: Incident = {
     'Read the chains that begin with KUBE-FW- and the chain KUBE-PROXY-FIREWALL, with counters, on a node.',
     'Which field of the Service shop-lb lists the allowed clients? `make exec NODE=outside CMD="ip address"` shows the addresses of the clients outside.',
   ],
-  async break(actions) {
-    const { facts } = actions.environment
-    const { own, other = '' } = readOutsideAddresses(await actions.onNode(OUTSIDE, printOutsideAddresses))
+  async break(bench, { facts }) {
+    const { own, other = '' } = readOutsideAddresses(await bench.onNode(OUTSIDE, printOutsideAddresses))
     Object.assign(facts, { warehouse: own, branch: other })
     const spec = {
       ...{ type: 'LoadBalancer', selector: { app: 'shop' }, ports: [{ port: 80, targetPort: 'web' }] },
       ...ranges('198.51.100.0/24').spec,
     }
-    const body = { metadata: { name: NAME, labels: { lab: 'incidents' } }, spec }
-    await actions.client.core.createNamespacedService({ namespace, body })
+    await bench.create('Service', NAME, { lab: 'incidents' }, { spec })
     facts.address = await waitFor('an address of the load balancer', 60_000, async () => {
-      const { status } = await actions.client.core.readNamespacedService({ namespace, name: NAME })
+      const { status } = await bench.client.core.readNamespacedService({ namespace: 'default', name: NAME })
       return status?.loadBalancer?.ingress?.[0]?.ip
     })
   },
-  async symptom(look) {
-    const url = `http://${factOf(look.environment, 'address')}/`
-    const warehouse = factOf(look.environment, 'warehouse')
+  async symptom(context) {
+    const url = `http://${factOf(context.environment, 'address')}/`
+    const warehouse = factOf(context.environment, 'warehouse')
     const command = `make exec NODE=outside CMD='curl -sS --max-time 2 --interface ${warehouse} ${url}'`
-    return complaint(await look.fromOutside(warehouse, url), command, 'an answer for the warehouse')
+    return complaint(await context.fromOutside(warehouse, url), command, 'an answer for the warehouse')
   },
-  async causeLeft(look) {
-    const { facts } = look.environment
-    if ((look.service(NAME)?.loadBalancerSourceRanges ?? []).length === 0)
+  async causeLeft(context) {
+    const { facts } = context.environment
+    if ((context.service(NAME)?.loadBalancerSourceRanges ?? []).length === 0)
       return 'the Service shop-lb allows all clients, including the branch'
     const url = `http://${facts.address}/`
-    if ((await look.fromOutside(factOf(look.environment, 'warehouse'), url)).some(({ status }) => status !== 200))
+    if ((await context.fromOutside(factOf(context.environment, 'warehouse'), url)).some(({ status }) => status !== 200))
       return 'the Service shop-lb does not allow the warehouse'
     if (!facts.branch) return undefined
-    const branch = await look.fromOutside(facts.branch, url)
+    const branch = await context.fromOutside(facts.branch, url)
     return branch.some(({ status }) => status === 200) ? 'the Service shop-lb allows the branch, too' : undefined
   },
   wrongFixes: [
     {
       what: 'all clients are allowed',
-      play: (actions) => actions.patchService(NAME, { spec: { loadBalancerSourceRanges: null } }),
+      play: (bench) => bench.patch('Service', NAME, { spec: { loadBalancerSourceRanges: null } }),
     },
   ],
   fix: {
     commands: ({ facts }) => [
       `kubectl patch service ${NAME} --type merge -p '${JSON.stringify(ranges(`${facts.warehouse}/32`))}'`,
     ],
-    play: (actions) => actions.patchService(NAME, ranges(`${factOf(actions.environment, 'warehouse')}/32`)),
+    play: (bench, environment) => bench.patch('Service', NAME, ranges(`${factOf(environment, 'warehouse')}/32`)),
   },
-  revert: (actions) => actions.bench.delete('Service', NAME),
+  revert: (bench) => bench.delete('Service', NAME),
   debrief: `loadBalancerSourceRanges is a firewall that kube-proxy writes: KUBE-FW-… lets the listed sources through to the Service, and
 all others meet DROP in KUBE-PROXY-FIREWALL (in IPVS mode: a set of sources, and KUBE-SOURCE-RANGES-FIREWALL). It matches the
 source address that reaches the node, so it only works if nothing in front replaces that address. Clients in the cluster were

@@ -1,14 +1,15 @@
-import type { ClusterActions } from '../../../course/incident/cluster-actions.ts'
 import type { Incident } from '../../../course/incident/incident.ts'
 import { complaint } from '../../../course/incident/incident-context.ts'
 import { factOf, type IncidentEnvironment } from '../../../course/incident/shop.ts'
+import type { LabBench } from '../../../course/lab-bench.ts'
 import { configOf } from '../../../grading/evaluate.ts'
 import { stateOf } from '../../../grading/snapshot.ts'
+import { flushLeftovers, replaceKubeProxyOn, runOn } from './fixes.ts'
 
 const clean = 'ipvsadm -C; ip link del kube-ipvs0 2>/dev/null || true'
 
 /** Creates and deletes a Service, to get an unused ClusterIP. */
-async function retiredAddress({ client: { core } }: ClusterActions): Promise<string> {
+async function retiredAddress({ client: { core } }: LabBench): Promise<string> {
   const namespace = 'default'
   const body = { metadata: { name: 'old-shop' }, spec: { ports: [{ port: 80 }] } }
   const { spec } = await core.createNamespacedService({ namespace, body })
@@ -28,11 +29,10 @@ export const leftoverVirtualServer: Incident = {
     'kube-proxy runs in iptables mode now. In which mode did it run when the old shop was open?',
     'Look at `ip address show kube-ipvs0` and `ipvsadm -Ln` on the node of the customer.',
   ],
-  async break(actions) {
-    const { environment } = actions
-    const address = await retiredAddress(actions)
+  async break(bench, environment) {
+    const address = await retiredAddress(bench)
     environment.facts.address = address
-    const backends = await actions.onNode(
+    const backends = await bench.onNode(
       environment.node,
       "iptables-save -t nat | sed -nE 's/.*--to-destination ([0-9.]+:80)$/\\1/p' | sort -u",
     )
@@ -44,11 +44,11 @@ export const leftoverVirtualServer: Incident = {
       `ip link add kube-ipvs0 type dummy; ip addr add ${address}/32 dev kube-ipvs0; sysctl -qw net.ipv4.vs.conntrack=1`,
       `printf '%s\\n' '-A -t ${address}:80 -s rr' ${reals.map((line) => `'${line}'`).join(' ')} | ipvsadm -R`,
     ]
-    await actions.onNode(environment.node, `modprobe -aq ip_vs ip_vs_rr dummy\n${script.join('\n')}`)
+    await bench.onNode(environment.node, `modprobe -aq ip_vs ip_vs_rr dummy\n${script.join('\n')}`)
   },
-  async symptom(look) {
-    const url = `http://${factOf(look.environment, 'address')}/`
-    const answers = await look.fromCustomer(url)
+  async symptom(context) {
+    const url = `http://${factOf(context.environment, 'address')}/`
+    const answers = await context.fromCustomer(url)
     if (complaint(answers, '', '') !== undefined) return undefined
     return {
       inspect: `kubectl exec customer -- curl -sS --max-time 2 ${url}`,
@@ -67,20 +67,14 @@ export const leftoverVirtualServer: Incident = {
   wrongFixes: [
     {
       what: 'the address is blocked by a rule',
-      play: (actions: ClusterActions) =>
-        actions.onNode(
-          actions.environment.node,
-          `iptables -I INPUT -d ${factOf(actions.environment, 'address')} -j DROP`,
-        ),
-      undo: (actions: ClusterActions) =>
-        actions.onNode(
-          actions.environment.node,
-          `iptables -D INPUT -d ${factOf(actions.environment, 'address')} -j DROP`,
-        ),
+      play: (bench, environment) =>
+        bench.onNode(environment.node, `iptables -I INPUT -d ${factOf(environment, 'address')} -j DROP`),
+      undo: (bench, environment) =>
+        bench.onNode(environment.node, `iptables -D INPUT -d ${factOf(environment, 'address')} -j DROP`),
     },
   ],
-  fix: { commands: () => ['make flush-nat'], play: (actions) => actions.bench.flush() },
-  revert: (actions) => actions.onNode(actions.environment.node, clean),
+  fix: flushLeftovers,
+  revert: (bench, { node }) => bench.onNode(node, clean),
   debrief: `kube-proxy removes nothing when it switches from IPVS to iptables mode. Its virtual servers, its sets and all addresses of
 kube-ipvs0 stay and are not updated: a Service that is deleted later still works in the kernel, a Pod that is replaced stays a
 real server. For Services that still exist this has no effect, because their packets are translated in PREROUTING before they
@@ -89,7 +83,7 @@ reach IPVS.`,
 
 /** kube-proxy's mark 0x4000, as ipvsadm prints it. */
 const MARK = 16384
-const place = ({ nodes }: IncidentEnvironment) => nodes[0] ?? ''
+const firstNode = ({ nodes }: IncidentEnvironment) => nodes[0] ?? ''
 
 export const markedVirtualServer: Incident = {
   id: 'marked-virtual-server',
@@ -102,37 +96,34 @@ export const markedVirtualServer: Incident = {
     'Another entry takes the packet first. What do packets from outside have when they reach IPVS, and those of Pods do not?',
     'IPVS looks up the firewall mark first. Read `ipvsadm -Ln` to the end: one entry begins with FWM.',
   ],
-  break: (actions) => actions.onNode(place(actions.environment), `ipvsadm -A -f ${MARK} -s rr`),
-  symptom: (look) => look.nodePortEverywhere(),
+  break: (bench, environment) => bench.onNode(firstNode(environment), `ipvsadm -A -f ${MARK} -s rr`),
+  symptom: (context) => context.nodePortEverywhere(),
   causeLeft({ snapshot, environment }) {
-    const { virtualServers } = stateOf(snapshot.node(place(environment)))
+    const { virtualServers } = stateOf(snapshot.node(firstNode(environment)))
     const found = virtualServers.some(({ protocol }) => protocol === 'FWM')
-    return found ? `${place(environment)} still has a virtual server of the mark ${MARK}` : undefined
+    return found ? `${firstNode(environment)} still has a virtual server of the mark ${MARK}` : undefined
   },
   wrongFixes: [
     {
       what: 'the other virtual server gets a real server',
-      play: (actions: ClusterActions) =>
-        actions.onNode(
-          place(actions.environment),
-          `ipvsadm -a -f ${MARK} -m -r $(ipvsadm -Sn | grep -m1 -- '-a -t ${actions.environment.shop}:80 ' | sed -E 's/.* -r (\\S+):80 .*/\\1/')`,
+      play: (bench, environment) =>
+        bench.onNode(
+          firstNode(environment),
+          `ipvsadm -a -f ${MARK} -m -r $(ipvsadm -Sn | grep -m1 -- '-a -t ${environment.shop}:80 ' | sed -E 's/.* -r (\\S+):80 .*/\\1/')`,
         ),
     },
   ],
-  fix: {
-    commands: (environment) => [`make exec NODE=${place(environment)} CMD='ipvsadm -D -f ${MARK}'`],
-    play: (actions) => actions.onNode(place(actions.environment), `ipvsadm -D -f ${MARK}`),
-  },
+  fix: runOn(firstNode, () => `ipvsadm -D -f ${MARK}`),
   debrief: `IPVS finds virtual servers by address and port, or by firewall mark, and looks up the mark first. kube-proxy marks packets to
 be masqueraded with 0x4000, which is 16384: a virtual server for that mark receives all of them, and drops them if it has no
 real server. kube-proxy removes virtual servers whose addresses are not its own, but not those of marks.`,
 }
 
 const realsOf = (shop: string) => `ipvsadm -Sn | sed -nE 's/^-a -t ${shop}:80 -r (\\S+) .*/\\1/p'`
-const weights = (actions: ClusterActions, weight: number, which = '') => {
-  const { node, shop } = actions.environment
+const weights = (bench: LabBench, environment: IncidentEnvironment, weight: number, which = '') => {
+  const { node, shop } = environment
   const each = `ipvsadm -e -t ${shop}:80 -r $real -m -w ${weight}`
-  return actions.onNode(node, `for real in $(${realsOf(shop)}${which}); do ${each}; done`)
+  return bench.onNode(node, `for real in $(${realsOf(shop)}${which}); do ${each}; done`)
 }
 
 export const weightZero: Incident = {
@@ -146,8 +137,8 @@ export const weightZero: Incident = {
     'Compare the weights on this node with those on another one.',
     'Weight 0 means "no new connections". kube-proxy corrects weights when it starts, and not in its regular syncs.',
   ],
-  break: (actions) => weights(actions, 0),
-  symptom: (look) => look.customerOfShop(4),
+  break: (bench, environment) => weights(bench, environment, 0),
+  symptom: (context) => context.customerOfShop(4),
   causeLeft({ snapshot, environment }) {
     const server = stateOf(snapshot.node(environment.node)).virtualServers.find(
       ({ address, port }) => address === environment.shop && port === 80,
@@ -160,15 +151,10 @@ export const weightZero: Incident = {
   wrongFixes: [
     {
       what: 'only one of them gets its weight back',
-      play: (actions: ClusterActions) => weights(actions, 1, ' | head -n 1'),
+      play: (bench, environment) => weights(bench, environment, 1, ' | head -n 1'),
     },
   ],
-  fix: {
-    commands: ({ node }) => [
-      `kubectl -n kube-system delete pod -l k8s-app=kube-proxy --field-selector spec.nodeName=${node}`,
-    ],
-    play: (actions) => actions.replaceKubeProxyPod(actions.environment.node),
-  },
+  fix: replaceKubeProxyOn(({ node }) => node),
   debrief: `Weight 0 drains a real server: existing connections continue, new ones are not sent to it. kube-proxy itself uses it for
 endpoints that are being removed. It does not check the weights of endpoints that stay, except in its first sync, so a manual
 drain lasts until then unless it is undone.`,
@@ -188,15 +174,12 @@ export const unknownScheduler: Incident = {
     'This node has only the previous Pods. Which program should have updated it, and in which state is that program?',
     'Read `make kube-proxy-logs`, then `scheduler` in the ConfigMap kube-proxy. `make ipvs SCHEDULER=rr` sets it and restarts kube-proxy.',
   ],
-  async break(actions) {
-    await actions.editConfig(configured('fastest'))
-    await actions.replaceKubeProxyPod(actions.environment.node, 'in trouble')
-    await actions.patchDeployment('shop', {
-      spec: { template: { metadata: { annotations: { release: new Date().toISOString() } } } },
-    })
-    await actions.shopReady()
+  async break(bench, environment) {
+    await bench.editKubeProxyConfig(configured('fastest'))
+    await bench.replaceKubeProxyPod(environment.node, 'in trouble')
+    await bench.restart('shop')
   },
-  symptom: (look) => look.customerOfShop(4),
+  symptom: (context) => context.customerOfShop(4),
   causeLeft({ snapshot }) {
     const { scheduler } = configOf(snapshot).ipvs
     return scheduler === 'fastest' ? 'the ConfigMap kube-proxy still has the scheduler "fastest"' : undefined
@@ -204,12 +187,12 @@ export const unknownScheduler: Incident = {
   wrongFixes: [
     {
       what: 'the real servers are corrected by hand',
-      play: (actions: ClusterActions) => realServersByHand(actions),
+      play: (bench, environment) => realServersByHand(bench, environment),
     },
   ],
   fix: {
     commands: () => ['make ipvs SCHEDULER=rr'],
-    play: (actions) => actions.bench.mode('ipvs', { scheduler: 'rr' }),
+    play: (bench) => bench.mode('ipvs', { scheduler: 'rr' }),
   },
   debrief: `Since 1.27 kube-proxy tests its scheduler with a virtual server on a test address, and exits if the kernel has no scheduler of
 that name; before, it fell back to iptables mode and only its log mentioned it. kube-proxy reads its ConfigMap only when it
@@ -218,9 +201,8 @@ time.`,
 }
 
 /** Copies the virtual server of the shop from another node. */
-async function realServersByHand(actions: ClusterActions): Promise<void> {
-  const { node, nodes, shop } = actions.environment
+async function realServersByHand(bench: LabBench, { node, nodes, shop }: IncidentEnvironment): Promise<void> {
   const other = nodes.find((name) => name !== node) ?? node
-  const lines = (await actions.onNode(other, `ipvsadm -Sn | grep -- '-t ${shop}:80 '`)).trim().split('\n')
-  await actions.onNode(node, `ipvsadm -D -t ${shop}:80; ipvsadm -R <<'END'\n${lines.join('\n')}\nEND`)
+  const lines = (await bench.onNode(other, `ipvsadm -Sn | grep -- '-t ${shop}:80 '`)).trim().split('\n')
+  await bench.onNode(node, `ipvsadm -D -t ${shop}:80; ipvsadm -R <<'END'\n${lines.join('\n')}\nEND`)
 }

@@ -4,13 +4,14 @@ import axe from 'axe-core'
 import { type Browser, type BrowserContext, chromium, type Locator, type Page } from 'playwright-core'
 import type { Cluster } from '../../../cluster/driver.ts'
 import { selectCluster } from '../../../cluster/select.ts'
+import { LabBench } from '../../../course/lab-bench.ts'
 import { learnerEnvironment } from '../../../course/lint/run-lab.ts'
 import { openCluster } from '../../../grading/source.ts'
 import { projectRoot, START } from '../../../host/layout.ts'
-import { createProgress } from '../../../host/progress.ts'
+import { createProgress, silent } from '../../../host/progress.ts'
 import { timeoutScale, waitFor } from '../../../host/wait.ts'
 import { chromiumFlags, ensureChromium } from '../../../slides/build/chromium.ts'
-import { silent, syncOnlyOnChange } from '../../labs/own-cluster.ts'
+import { syncOnlyOnChange } from '../../labs/own-cluster.ts'
 
 const WIDE = { width: 1440, height: 900 }
 
@@ -49,7 +50,7 @@ export class GuideBrowser {
       printed += text
     })
     const url = await waitFor('the address of the guide', 120_000, async () => /http:\S+/.exec(printed)?.[0])
-    await syncOnlyOnChange((await openCluster(cluster)).live.client)
+    await syncOnlyOnChange(new LabBench(cluster, (await openCluster(cluster)).live.client, silent))
     const browser = await chromium.launch({ executablePath, args: await chromiumFlags() })
     // The printed address works once for each browser; other windows of it share its cookie.
     const context = await browser.newContext()

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import type { Page } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { readLab } from '../../../grading/lab-definition.ts'
+import { silent } from '../../../host/progress.ts'
 import { timeoutScale } from '../../../host/wait.ts'
 import { findViolations, GuideBrowser, hasFocus, runAll, tabTo } from './guide-browser.ts'
 
@@ -227,7 +228,7 @@ test('axe-core finds nothing: in no tab, light, dark and narrow', async () => {
 })
 
 test('a page says when the cluster is down, and what to do', async () => {
-  await guide.cluster.down({ start: () => undefined, end: () => undefined, note: () => undefined })
+  await guide.cluster.down(silent)
   await page.getByRole('alert').filter({ hasText: 'make up' }).waitFor()
   expect(guide.complaints).toEqual([])
 })

@@ -10,8 +10,8 @@ import { learnerEnvironment } from '../../../course/lint/run-lab.ts'
 import type { ProgressPush, Push } from '../../../guide/protocol.ts'
 import { projectRoot, START } from '../../../host/layout.ts'
 import { isLive, processStartTime } from '../../../host/live-process.ts'
+import { silent } from '../../../host/progress.ts'
 import { waitFor } from '../../../host/wait.ts'
-import { silent } from '../../labs/own-cluster.ts'
 
 const NAME = 'guide-lifecycle-test'
 

@@ -13,8 +13,8 @@ import { readLab } from '../../../grading/lab-definition.ts'
 import { openCluster } from '../../../grading/source.ts'
 import type { Push } from '../../../guide/protocol.ts'
 import { PageGuide } from '../../../guide/server/guide.ts'
+import { silent } from '../../../host/progress.ts'
 import { waitFor } from '../../../host/wait.ts'
-import { silent } from '../../labs/own-cluster.ts'
 
 const NAME = 'guide-watch'
 const CHANGES = 20

@@ -1,40 +1,79 @@
+// Lab 5: who reaches the agent of a node through ClusterIPs: with each mode, and after each mitigation.
+
 import { type CheckContext, onceSeen } from '../../grading/check-context.ts'
 import { inChain } from '../../grading/difference-report.ts'
 import { expectMode, expectNodes } from '../../grading/expect-node.ts'
-import type { Truth } from '../../grading/question.ts'
+import { podsWithLabel } from '../../grading/expect-object.ts'
 import { type NodeView, type Snapshot, stateOf } from '../../grading/snapshot.ts'
 import { webService } from '../../grading/web-service.ts'
-import { nothingGoesBefore } from '../01-iptables/iptables-mode.ts'
-import { clientPod } from '../02-ipvs/web-requests.ts'
+import { expectJumpsFirst } from '../01-iptables/iptables-mode.ts'
+import { chainsLeadToPods } from '../01-iptables/web-chains.ts'
 import { ACCESS_FILTER, OLD_RULES } from './access-filter.ts'
-import { expectCounted, expectForwardRule, podAt, STOPPED_AND_COUNTED } from './forward-rule.ts'
 import {
   AGENT_PORT,
   agentAt,
-  agentScene,
-  answered,
+  clientAndAgent,
   clusterIPs,
-  mustBeClosed,
-  mustListenEverywhere,
-  mustListenOnNodeAddress,
+  expectClosed,
+  expectListenerEverywhere,
+  expectListenerOnNodeAddress,
+  expectOpen,
 } from './node-agent.ts'
-import { clientInIpvsMode, expectPacket, expectPredictedIpvs, filterHooks, type NodeTables } from './packet-path.ts'
+import { expectPacket, expectPredictedIpvs, type NodeTables } from './packet-path.ts'
 
-const OWN_FILTER = 'own-filter-closed'
-const BOUND = 'bound-agent-closed'
+/** iptables mode: the agent listens on all addresses of its node, which do not include ClusterIPs. */
+export const clusterIPsLeadNowhere = onceSeen('closed-in-iptables-mode', async (context) => {
+  const { snapshot, live } = context
+  expectMode(context, 'iptables', {
+    hint: 'make iptables, then make flush-nat; this lab begins in that mode (make reset-5).',
+  })
+  const place = clientAndAgent(context)
+  await expectListenerEverywhere(context, place)
+  chainsLeadToPods({ ...context, nodes: [snapshot.node(place.node)] })
+  const { address } = webService(snapshot)
+  expectPacket(snapshot.node(place.node), place.client, agentAt(address), {
+    inspect: 'ip -brief address',
+    expected: `that no interface of ${place.node} has a ClusterIP`,
+    hint: 'The addresses are leftovers of IPVS mode: make flush-nat removes them.',
+  }).isNotDelivered()
+  if (live) await expectClosed(live, [address], { place, hint: 'make flush-nat removes the leftovers of IPVS mode.' })
+  return { address }
+})
 
-/** A rule of the learner on every node with an agent stops packets to a ClusterIP that are not for a Service port. */
-export const ownFilterCloses = onceSeen(OWN_FILTER, async (context) => {
+/** IPVS mode with the rules of kube-proxy 1.20: the client reaches the agent of its own node through every ClusterIP. */
+export const everyClusterIPLeadsToAgent = onceSeen('exposed-in-ipvs-mode', async (context) => {
   const { snapshot, live } = context
   expectMode(context, 'ipvs', { hint: OLD_RULES })
-  const scene = agentScene(context)
-  expectPredictedIpvs(context, scene.node)
-  await mustListenEverywhere(context, scene)
+  const place = clientAndAgent(context)
+  expectPredictedIpvs(context, place.node)
+  await expectListenerEverywhere(context, place)
+  const view = snapshot.node(place.node)
+  const addresses = clusterIPs(snapshot)
+  for (const address of addresses)
+    expectPacket(view, place.client, agentAt(address), {
+      inspect: 'iptables -nvL INPUT; ip -brief address show kube-ipvs0',
+      expected: `a packet of the client for ${address}:${AGENT_PORT} delivered to a listener on the node`,
+      hint: (path) =>
+        path.end === 'stopped' && path.by.chain === ACCESS_FILTER
+          ? OLD_RULES
+          : 'Remove the rules that you added yourself, and check that IPVS mode is complete.',
+    }).isDelivered()
+  if (live) await expectOpen(live, addresses, place.node)
+  return { version: view.kubeProxyVersion, addresses }
+})
+
+/** A rule of the learner on every node with an agent stops packets to a ClusterIP that are not for a Service port. */
+export const ownFilterCloses = onceSeen('own-filter-closed', async (context) => {
+  const { snapshot, live } = context
+  expectMode(context, 'ipvs', { hint: OLD_RULES })
+  const place = clientAndAgent(context)
+  expectPredictedIpvs(context, place.node)
+  await expectListenerEverywhere(context, place)
   const service = webService(snapshot)
   const addresses = clusterIPs(snapshot)
   for (const { name } of nodesOfAgents(snapshot)) {
     const view = withoutAccessFilter(snapshot.node(name))
-    const source = name === scene.node ? scene.client : (podOn(snapshot, name) ?? scene.client)
+    const source = name === place.node ? place.client : (podOn(snapshot, name) ?? place.client)
     for (const address of addresses)
       expectPacket(view, source, agentAt(address), {
         inspect: 'iptables -nvL INPUT',
@@ -46,26 +85,26 @@ export const ownFilterCloses = onceSeen(OWN_FILTER, async (context) => {
       hint: 'Match address and port against the set KUBE-CLUSTER-IP, and stop only packets that are not in it.',
     }).isNotStopped()
   }
-  const view = snapshot.node(scene.node)
+  const view = snapshot.node(place.node)
   const hint = 'The rule must be in INPUT of that node.'
-  if (live) await mustBeClosed(live, addresses, { scene, hint, service, view })
+  if (live) await expectClosed(live, addresses, { place, hint, service, view })
   return { addresses }
 })
 
 /** The agent listens only on the node's own address; it is unreachable through ClusterIPs without any rule. */
-export const boundAgentIsClosed = onceSeen(BOUND, async (context) => {
+export const boundAgentIsClosed = onceSeen('bound-agent-closed', async (context) => {
   const { snapshot, live } = context
   expectMode(context, 'ipvs', { hint: OLD_RULES })
-  const scene = agentScene(context)
-  await mustListenOnNodeAddress(context, scene)
+  const place = clientAndAgent(context)
+  await expectListenerOnNodeAddress(context, place)
   const { address } = webService(snapshot)
-  expectPacket(withoutAccessFilter(snapshot.node(scene.node)), scene.client, agentAt(address), {
+  expectPacket(withoutAccessFilter(snapshot.node(place.node)), place.client, agentAt(address), {
     inspect: 'iptables -nvL INPUT',
     expected: 'that no rule is needed to close the ClusterIPs to this agent',
     hint: 'Remove your own filter on every node: iptables -D in place of -I.',
   }).isDelivered()
   const hint = 'Is it bound to the address of the node?'
-  if (live) await mustBeClosed(live, clusterIPs(snapshot), { scene, hint })
+  if (live) await expectClosed(live, clusterIPs(snapshot), { place, hint })
   return { address }
 })
 
@@ -82,58 +121,13 @@ function withoutAccessFilter(node: NodeView): NodeTables {
 }
 
 function nodesOfAgents(snapshot: Snapshot): readonly NodeView[] {
-  const names = snapshot.items.flatMap(({ kind, metadata, spec }) =>
-    kind === 'Pod' && metadata.labels?.app === 'node-agent' ? (spec?.nodeName ?? []) : [],
-  )
+  const names = podsWithLabel(snapshot, 'node-agent').map(({ spec }) => spec?.nodeName)
   return snapshot.nodes.filter(({ name }) => names.includes(name))
 }
 
 /** The address of a backend of web on a node, as an example of a Pod on that node. */
 const podOn = (snapshot: Snapshot, node: string): string | undefined =>
   webService(snapshot).backends.find((backend) => backend.node === node)?.address
-
-const CLOSED = 'stopped-in-either-mode'
-const KERNEL_TABLES = new Set(['raw', 'mangle', 'nat', 'filter', 'security'])
-
-/**
- * IPVS mode: a rule also stops the client's requests to web, and the rule that stopped them in iptables mode still exists.
- * One rule in PREROUTING is enough for both, because the paths of the modes differ only after it.
- */
-export const stoppedInEitherMode = onceSeen(CLOSED, async (context) => {
-  const { live } = context
-  const { service, client, node, view } = clientInIpvsMode(context)
-  const by = expectPacket(view, client, service, {
-    inspect: 'iptables -nvL INPUT',
-    expected: `a rule on ${node} that stops packets from ${client} to ${service.address} before IPVS`,
-  }).isStopped(({ table }) => KERNEL_TABLES.has(table))
-  // One rule in PREROUTING stops both; else the one of iptables mode must still be there, too.
-  if (by.hook !== 'PREROUTING') expectForwardRule(context, view)
-  for (const { address } of service.backends)
-    expectPacket(view, client, podAt(address), {
-      inspect: 'iptables -nvL FORWARD',
-      expected: `that packets from the client directly to the Pod ${address} are stopped as well`,
-      hint: 'The rule in FORWARD stops those: keep it.',
-    }).isStopped()
-  if (live)
-    await expectCounted(
-      live,
-      { node, rule: by, inspect: `iptables -t ${by.table} -nvL ${by.chain}` },
-      () => answered(live, service),
-      STOPPED_AND_COUNTED,
-    )
-  return { ...by, node }
-})
-
-/** Question: the chain of filter that the client's packet to web traverses before IPVS. */
-export function chainBeforeIpvs(context: CheckContext): Truth {
-  expectMode(context, 'ipvs', { hint: 'make ipvs KUBE_PROXY_VERSION=1.20' })
-  const service = webService(context.snapshot)
-  const { address: client, node } = clientPod(context)
-  return {
-    accepts: filterHooks(context.snapshot.node(node), client, service),
-    inspect: `make trace FROM=pod/client TO=svc/${service.name}:${service.port} NODE=${node}`,
-  }
-}
 
 const OWN_COMMENT = /--comment "?lab-5(?!\d)/
 
@@ -152,7 +146,7 @@ export function nothingIsLeft(context: CheckContext): void {
     expected: "no rule with this lab's comment",
     hint: 'Remove it: iptables -D in place of -A, or -I.',
   })
-  nothingGoesBefore(nodes)
+  expectJumpsFirst(nodes)
   for (const { name } of nodes) expectPredictedIpvs(context, name)
   expectNodes(nodes)
     .where((where) => !leftByOldVersion(where), 'iptables-save; ipset save; ipvsadm -Sn; ip address show kube-ipvs0')

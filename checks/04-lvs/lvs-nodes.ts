@@ -50,7 +50,7 @@ const MANIFEST = 'labs/04-lvs/manifests/real-server.yaml'
 const CONTROL_PLANE = 'node-role.kubernetes.io/control-plane'
 
 /** The nodes and their roles in this lab. */
-export interface Stage {
+export interface LvsNodes {
   director: NodeView
   directorAddress: string
   /** One on each worker, in the order of the nodes' names. */
@@ -67,7 +67,7 @@ export interface RealNode {
  * Director and real servers. Fails when one is missing; not applicable on a kernel without IPVS and on a cluster without an
  * outside machine.
  */
-export async function lvsStage(context: CheckContext): Promise<Stage> {
+export async function lvsNodes(context: CheckContext): Promise<LvsNodes> {
   const { snapshot, live } = context
   if (live && !hasOutside(live.cluster))
     throw new NotApplicable(
@@ -83,7 +83,7 @@ export async function lvsStage(context: CheckContext): Promise<Stage> {
       expected: 'a control-plane node, which is the director of this lab',
     },
   )
-  await mustHaveIpvs(context, director)
+  await expectIpvs(context, director)
   const ready = readyRealServers(context)
   const realServers = expectFound(ready.length < 2 ? undefined : ready.slice(0, 2), {
     inspect: 'kubectl get pods -l app=real-server -o wide',
@@ -105,7 +105,7 @@ function readyRealServers({ snapshot }: CheckContext): RealNode[] {
 }
 
 /** ipvsadm runs on the director; not applicable on a kernel without ip_vs. */
-async function mustHaveIpvs({ live }: CheckContext, director: NodeView): Promise<void> {
+async function expectIpvs({ live }: CheckContext, director: NodeView): Promise<void> {
   if (filesOf(director).get('ipvsadm-save') !== undefined) return
   const probe = await live?.onNode(director.name, '[ -e /proc/net/ip_vs ] || modprobe ip_vs')
   if (probe && probe.exitCode !== 0)

@@ -5,7 +5,7 @@ import { type AddressInfo, createServer as listen } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { httpRequest } from '../../grading/http-requests.ts'
+import { HTTP_GET } from '../../cluster/node-script.ts'
 
 let server: Server
 let port = 0
@@ -24,8 +24,11 @@ const portOf = (any: { listen(port: number, host: string, done: () => void): unk
 /** Runs the text as a node does. */
 const asked = (to: number, env = process.env) =>
   new Promise<{ code: number; said: string }>((resolve) =>
-    execFile('/bin/sh', ['-c', httpRequest('127.0.0.1', to)], { env }, (error, stdout, stderr) =>
-      resolve({ code: Number(error?.code ?? 0), said: stdout + stderr }),
+    execFile(
+      '/bin/sh',
+      ['-c', `${HTTP_GET}\nhttp_get 127.0.0.1 ${to} / 3 >/dev/null`],
+      { env },
+      (error, stdout, stderr) => resolve({ code: Number(error?.code ?? 0), said: stdout + stderr }),
     ),
   )
 
@@ -42,7 +45,7 @@ test('an answer ends well and prints nothing, a status of 400 or more does not',
   }
 })
 
-test('nobody there, somebody who says nothing, and somebody who speaks something else', async () => {
+test('no listener, a listener without an answer, and another protocol', async () => {
   const silent = listen(() => {})
   const other = listen((socket) => socket.on('error', () => {}).end('220 mail.example ESMTP\r\n'))
   const [quiet, strange] = [await portOf(silent), await portOf(other)]
@@ -59,7 +62,7 @@ test('nobody there, somebody who says nothing, and somebody who speaks something
   expect(waiting.said).toContain('none within 3 s')
 })
 
-test('where there is no perl, curl asks', async () => {
+test('without perl, curl sends the request', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'curl-'))
   symlinkSync('/usr/bin/curl', join(folder, 'curl'))
   status = 200

@@ -1,0 +1,294 @@
+// Lab 2: requests of Pods and nodes through IPVS, observed in its connection list, the counters of rules, conntrack and access logs.
+
+import { parseConntrack } from '../../dataplane/conntrack.ts'
+import type { Service } from '../../dataplane/objects.ts'
+import type { CheckContext } from '../../grading/check-context.ts'
+import { expectOnNode, onNode } from '../../grading/difference-report.ts'
+import { expectNode, expectNodes } from '../../grading/expect-node.ts'
+import { expectAnswered, expectLogged, expectWithin } from '../../grading/expect-traffic.ts'
+import { expectNone, expectThat, Trouble } from '../../grading/failure.ts'
+import { httpRequests, readReplies } from '../../grading/http-requests.ts'
+import type { LiveCluster } from '../../grading/live-cluster.ts'
+import { traceLine } from '../../grading/packet-trace.ts'
+import { type NodeView, nodeAddressOf, objectsOf, type Snapshot } from '../../grading/snapshot.ts'
+import { personalise, variantIn } from '../../grading/variant.ts'
+import { type WebService, webService } from '../../grading/web-service.ts'
+import { CLIENT, clientPod, expectAnswers, requestsTo } from '../web-client.ts'
+import { outputLeadsToMark } from './equality.ts'
+
+/**
+ * Shell text that prints the rules with their packet counters; the relevant one is that of the rule that marks packets from
+ * outside the Pod network. kube-proxy zeroes it at each sync, so a reading below the previous one is invalid.
+ */
+const READ_MARKED = "echo '#marked'; iptables-save -c -t nat; echo '#read'"
+const READINGS = /^#marked$([\s\S]*?)^#read$/gm
+const MARKING = /^\[(\d+):\d+\] -A KUBE-SERVICES .*KUBE-CLUSTER-IP.*-j KUBE-MARK-MASQ$/m
+
+/** The readings in a script's output, in order; a missing rule counts as 0, unreadable rules are omitted. */
+export function parseMarked(stdout: string): number[] {
+  const readings = [...stdout.matchAll(READINGS)].map(([, rules = '']) => rules)
+  return readings.filter((rules) => /^\*nat$/m.test(rules)).map((rules) => Number(MARKING.exec(rules)?.[1] ?? 0))
+}
+
+/** Runs a script on a node between two readings of the marking rule. Throws Trouble when they can't be read. */
+async function countMarked(live: LiveCluster, node: string, script: string) {
+  const { stdout } = await live.onNode(node, `${READ_MARKED}\n${script}\n${READ_MARKED}`)
+  const [before, after] = parseMarked(stdout)
+  if (before === undefined || after === undefined) throw new Trouble(`the counters of ${node} could not be read`)
+  return { packets: after - before, after, output: stdout }
+}
+
+/** One connection of IPVS: the client and the backend. */
+interface IpvsConnection {
+  client: string
+  clientPort: number
+  backend: string
+}
+
+/** The connections of IPVS are up to date, while `ipvsadm --stats` is updated only every two seconds. */
+const LIST_CONNECTIONS = 'ipvsadm -Lnc'
+const CONNECTION = /^(?:TCP|UDP|SCTP)\s+\S+\s+\S+\s+([\d.]+):(\d+)\s+(\S+)\s+([\d.]+):\d+$/gm
+
+/** The connections toward a Service in the output of `ipvsadm -Lnc`. */
+export function parseConnections(
+  stdout: string,
+  { address, port }: Pick<WebService, 'address' | 'port'>,
+): IpvsConnection[] {
+  return [...stdout.matchAll(CONNECTION)]
+    .filter(([, , , virtual]) => virtual === `${address}:${port}`)
+    .map(([, client = '', clientPort, , backend = '']) => ({ client, clientPort: Number(clientPort), backend }))
+}
+
+/** Other connections and kube-proxy's syncs disturb a counter; it is read up to this often. */
+const ATTEMPTS = 4
+
+/**
+ * OUTPUT and the mark equal the prediction; a request from a node increases the marking rule's counter, one from a Pod does
+ * not.
+ */
+export async function requestFromNodeIsMarked(context: CheckContext): Promise<void> {
+  outputLeadsToMark(context)
+  const { live, snapshot } = context
+  if (!live) return
+  const target = webService(snapshot)
+  const { node } = clientPod(context)
+  const measure = async () => {
+    const byNode = await countMarked(live, node, requestsTo(target, 1))
+    const route = { snapshot, node, sender: 'node', target } as const
+    expectAnswered(readReplies(byNode.output), 1, route, { expected: 'an answer to a request of the node itself' })
+    const fromPod = await live.inPod(CLIENT, requestsTo(target, 1))
+    const [last] = parseMarked((await live.onNode(node, READ_MARKED)).stdout)
+    if (readReplies(fromPod.stdout)[0]?.status !== 200 || last === undefined) return { actual: 'the Pod got no answer' }
+    const byPod = last - byNode.after
+    if (byNode.packets === 1 && byPod === 0) return
+    return { actual: `the counter moved by ${byNode.packets} for the node's request and by ${byPod} for the Pod's` }
+  }
+  await expectWithin(ATTEMPTS, measure, {
+    node,
+    inspect: onNode(node, 'iptables -t nat -nvL KUBE-SERVICES'),
+    expected: "one packet more on the KUBE-MARK-MASQ rule for the node's request, none for the Pod's",
+  })
+}
+
+/**
+ * A request from a node reaches each backend with the node's address on the route to that backend. On a capture, the packet
+ * is traced through the recorded rules.
+ */
+export async function sourceIsEgressAddress(context: CheckContext): Promise<void> {
+  const { live, snapshot, nodes } = context
+  const service = webService(snapshot)
+  const backends = service.backends.map(({ address }) => address).sort()
+  if (!live) return expectNodes(nodes).packetReaches('node', service, { backends, masqueraded: true })
+  // A node with a backend shows both: an address of the Pod network for its own backend, the node's for the other.
+  const node = service.backends[0]?.node ?? nodes[0]?.name ?? ''
+  const times = Math.max(4, backends.length * 2)
+  const { logged } = await expectAnswers(context, live, { node }, service, times, {
+    expected: `${times} answers to ${times} requests of the node itself`,
+    hint: 'The answer to a request that is not masqueraded does not return: look at KUBE-MARK-MASQ and KUBE-POSTROUTING.',
+  })
+  const { stdout } = await live.look(node, backends.map((address) => `ip -o route get ${address}`).join('; '))
+  const routes = [...stdout.matchAll(/^(\S+) .*\bsrc (\S+)/gm)]
+  const sources = new Map(routes.map(([, backend = '', source = '']) => [backend, source]))
+  expectLogged(
+    await logged(),
+    ({ backend, client }) => client === sources.get(backend.address),
+    ({ backend: { address }, client }) => ({
+      node,
+      expected: `${sources.get(address)} as the client in the log of ${address}, the address of the interface toward it`,
+      actual: `${address} saw ${client}`,
+    }),
+  )
+}
+
+const REQUESTS_ON_ONE_CONNECTION = 10
+
+/** Ten requests over one connection: one connection in IPVS, and one packet on the rule. */
+export async function rulesSeeFirstPacketOnly({ live, snapshot, nodes }: CheckContext): Promise<void> {
+  if (!live) throw new Trouble('no cluster to send requests in')
+  const service = webService(snapshot)
+  const node = nodes.at(-1)?.name ?? ''
+  const requests = requestsTo(service, REQUESTS_ON_ONE_CONNECTION, { keep: true })
+  const measure = async () => {
+    const { packets, output } = await countMarked(live, node, `${requests}; ${LIST_CONNECTIONS}`)
+    const answers = readReplies(output)
+    const connects = answers.reduce((total, { connects }) => total + connects, 0)
+    const good = answers.filter(({ status }) => status === 200).length
+    const ports = new Set(answers.map(({ port }) => port))
+    const held = parseConnections(output, service).filter(({ clientPort }) => ports.has(clientPort)).length
+    const isGood = good === REQUESTS_ON_ONE_CONNECTION
+    if (isGood && connects === 1 && packets === 1 && held === 1) return
+    const actual = `${good} answers over ${connects} connections: ${packets} packets on the rule, ${held} connections in IPVS`
+    // Other traffic can only disturb counters; a failed request will fail again.
+    return isGood ? { actual } : { actual, isFinal: true, differences: traceLine(snapshot.node(node), 'node', service) }
+  }
+  await expectWithin(ATTEMPTS, measure, {
+    node,
+    inspect: onNode(node, `iptables -t nat -nvL KUBE-SERVICES; ${LIST_CONNECTIONS}`),
+    expected: `${REQUESTS_ON_ONE_CONNECTION} answers over 1 connection: 1 packet on the rule, 1 connection in IPVS`,
+  })
+}
+
+const POD_REQUESTS = 4
+
+/**
+ * Sends real requests from the client Pod. The ClusterIP is local to the node, IPVS lists each connection, conntrack shows
+ * replies from a backend to the Pod, and the backends log the Pod's address. On a capture, the packet is traced through the
+ * recorded rules instead.
+ */
+export async function requestFromPod(context: CheckContext): Promise<void> {
+  const { live, snapshot } = context
+  const service = webService(snapshot)
+  const client = clientPod(context)
+  const { node } = client
+  const backends = service.backends.map(({ address }) => address).sort()
+  if (!live)
+    return expectNode(snapshot.node(node)).packetReaches({ pod: client.address }, service, {
+      backends,
+      masqueraded: false,
+    })
+  const route = await live.look(node, `ip -o route get ${service.address}`)
+  expectOnNode(node, `ip route get ${service.address}`, route.stdout.includes(`local ${service.address}`), {
+    expected: `that ${service.address} is delivered to the node itself (local)`,
+    actual: route.stdout.split('\n').find((line) => line.includes(service.address)) ?? route.stderr.trim(),
+  })
+  const { replies, logged } = await expectAnswers(context, live, client, service, POD_REQUESTS)
+  const ports = new Set(replies.map(({ port }) => port))
+  const { stdout } = await live.onNode(
+    node,
+    `${LIST_CONNECTIONS}; conntrack -L -p tcp --orig-src ${client.address} --orig-dst ${service.address} 2>/dev/null`,
+  )
+  const own = parseConnections(stdout, service).filter((one) => one.client === client.address)
+  const held = own.filter(({ clientPort }) => ports.has(clientPort)).length
+  expectOnNode(node, LIST_CONNECTIONS, held >= POD_REQUESTS, {
+    expected: `${POD_REQUESTS} connections from ${client.address} to ${service.address}:${service.port} in IPVS`,
+    actual: `${held}: IPVS did not handle the requests`,
+  })
+  expectSourceKept(client, backends, stdout, ports)
+  expectLogged(
+    await logged(),
+    (request) => request.client === client.address,
+    (request) => ({
+      node,
+      expected: `${client.address}, the Pod's own address, as the client that the backend sees`,
+      actual: `the backend ${request.backend.address} saw ${request.client}`,
+      hint: 'Something masquerades traffic between Pods: compare clusterCIDR in the configuration of kube-proxy with the Pod network.',
+    }),
+  )
+}
+
+/** conntrack has the connections from these ports, and their replies come from a backend to the Pod itself. */
+function expectSourceKept(
+  { node, address }: ReturnType<typeof clientPod>,
+  backends: readonly string[],
+  output: string,
+  ports: ReadonlySet<number>,
+): void {
+  const lines = output.split('\n').filter((line) => line.startsWith('tcp'))
+  const flows = parseConntrack(lines.join('\n')).filter((flow) => ports.has(flow.original.sourcePort ?? 0))
+  const list = `conntrack -L --orig-src ${address}`
+  expectOnNode(node, list, flows.length > 0, {
+    expected: 'tracked connections from the Pod to the ClusterIP',
+    actual: 'none of the four that were just made',
+    hint: 'net.ipv4.vs.conntrack must be 1 on the node; kube-proxy sets it when it starts in IPVS mode (make ipvs FORCE=1).',
+  })
+  const other = flows.find(({ reply }) => !backends.includes(reply.source) || reply.destination !== address)
+  expectOnNode(node, list, !other, {
+    expected: `replies from one of the backends to ${address}`,
+    actual: `replies from ${other?.reply.source} to ${other?.reply.destination}`,
+  })
+}
+
+/** The learner's NodePort Service has a virtual server per node address and answers on every node. */
+export async function nodePortAnswers({ snapshot, nodes, live }: CheckContext): Promise<void> {
+  const service = objectsOf(snapshot).services.find(isLearners)
+  const nodePort = service?.ports.find((port) => port.nodePort > 0)?.nodePort
+  expectThat(service && nodePort !== undefined, {
+    inspect: 'kubectl get services',
+    expected: 'a Service of type NodePort in the default namespace',
+    actual: 'no Service with a node port',
+    hint: personalise('kubectl expose deployment web --name web-np --type NodePort --port 80', variantIn(snapshot)),
+  })
+  expectNodes(nodes)
+    .virtualServers(nodePort)
+    .and(expectNodes(nodes).sets('KUBE-NODE-PORT-TCP'))
+    .equalPrediction(
+      'ipvs',
+      `a virtual server for port ${nodePort} on every address of the node, and the port in KUBE-NODE-PORT-TCP`,
+    )
+  expectNodes(nodes).virtualServerAt((node) => nodeAddressOf(snapshot, node.name), nodePort)
+  if (live) await mustAnswerEverywhere(live, snapshot, nodePort)
+  else
+    for (const { node, from } of askedByNext(nodes))
+      expectNode(node).packetFromOutsideReachesBackend(
+        nodeAddressOf(snapshot, from),
+        { address: nodeAddressOf(snapshot, node.name), port: nodePort },
+        { expected: `the packet to port ${nodePort} of ${node.name} at a backend of ${service.name}` },
+      )
+}
+
+/** Each node with the next one, which sends the request: a node's request to its own address would not traverse INPUT. */
+const askedByNext = (nodes: readonly NodeView[]) =>
+  nodes.map((node, index) => ({ node, from: nodes[(index + 1) % nodes.length]?.name ?? node.name }))
+
+const NO_REPLY = { error: 'none', status: 0 }
+/** Enough requests for each backend, and to notice a loss of one packet in ten. */
+const PORT_REQUESTS = 12
+/** A busy machine that answers after 200 ms also causes TCP retransmissions, but hardly in each of this many series. */
+const SERIES = 3
+
+/** Requests each node's port from another node, until all packets of a series of requests arrive. */
+async function mustAnswerEverywhere(live: LiveCluster, snapshot: Snapshot, nodePort: number): Promise<void> {
+  await Promise.all(
+    askedByNext(snapshot.nodes).map(async ({ node, from }) => {
+      const address = nodeAddressOf(snapshot, node.name)
+      const sender = { outside: nodeAddressOf(snapshot, from) }
+      let resent = 0
+      const measure = async () => {
+        const { stdout } = await live.onNode(from, httpRequests([{ address, port: nodePort, times: PORT_REQUESTS }]))
+        const replies = readReplies(stdout)
+        const bad = replies.length === 0 ? NO_REPLY : replies.find(({ status }) => status === 0 || status >= 400)
+        expectNone(bad, ({ error, status }) => ({
+          node: node.name,
+          inspect: onNode(from, `curl -sS --fail --max-time 3 http://${address}:${nodePort}/`),
+          expected: `an answer on port ${nodePort} of ${node.name} to each of ${PORT_REQUESTS} requests from ${from}`,
+          actual: `${error || `status ${status}`}, to request ${replies.length || 1}`,
+          differences: traceLine(node, sender, { address, port: nodePort }),
+        }))
+        const again = replies.reduce((sum, reply) => sum + reply.resent, 0)
+        if (again === 0) return
+        resent += again
+        const sent = SERIES * PORT_REQUESTS
+        return { actual: `${resent} packets of ${sent} requests had to be sent again: some packets are lost` }
+      }
+      await expectWithin(SERIES, measure, {
+        node: node.name,
+        inspect: onNode(from, 'nstat -az TcpRetransSegs'),
+        expected: `that the packets of ${PORT_REQUESTS} requests from ${from} to port ${nodePort} of ${node.name} arrive`,
+        hint: `Look on ${node.name}, ${from} and the nodes of the backends for what drops packets: tc qdisc show, tc filter show, iptables-save, ip -s link.`,
+      })
+    }),
+  )
+}
+
+const isLearners = (service: Service) =>
+  service.namespace === 'default' && service.type === 'NodePort' && service.ports.some((port) => port.nodePort > 0)
