@@ -31,7 +31,7 @@ export interface Step {
   target?: string
 }
 
-/** A matching step, for the packet before it. */
+/** A matching step, for the packet before it. Field by field: a trace makes one for every rule, and a rest pattern was slow. */
 export const stepOf = (
   { hook, table, chain, rule, verdict, reason }: Pick<Step, 'hook' | 'table' | 'chain' | 'rule' | 'verdict' | 'reason'>,
   flow: Flow,
