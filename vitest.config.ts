@@ -7,7 +7,6 @@ const booting = [
   'embedded/test/kubelet',
   'embedded/test/kube-proxy',
   'test/guide/browser',
-  'test/guide/cluster',
   'test/labs',
 ].map((folder) => `${folder}/**/*.test.ts`)
 

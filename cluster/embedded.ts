@@ -13,6 +13,7 @@ import {
   provePackages,
   readDaemonState,
   removeClusterFolder,
+  requireSupport,
   scriptOnNode,
   shellOnNode,
   syncedOnNode,
@@ -62,11 +63,13 @@ export class EmbeddedCluster implements Cluster {
     const end = this.unexpectedEnd()
     if (end) progress.note(`The cluster "${this.name}" ended: ${endText(end)}. A new one starts.`)
     await this.stop(progress)
-    const packages = await ensurePackages(cacheFolder, progress)
+    await requireSupport()
+    const fetchPackages = () => ensurePackages(cacheFolder, progress)
     const { kernelForNew } = await import('./doctor/host-kernel.ts')
-    const choice = await kernelForNew(packages, await this.lab?.())
+    const choice = await kernelForNew(fetchPackages, await this.lab?.())
     if ('refusal' in choice) throw new UserError(choice.refusal)
     if (choice.note !== undefined) progress.note(choice.note)
+    const packages = await fetchPackages()
     const options = { name: this.name, packages, kernel: choice.kernel, kubeProxy: process.env.KUBE_PROXY }
     try {
       await this.startDaemon(options, progress)
@@ -74,7 +77,7 @@ export class EmbeddedCluster implements Cluster {
       const damage = provePackages(packages)
       if (!damage) throw error
       progress.note(`"${packages}" is damaged (${damage}): creating it again.`)
-      const recreated = await ensurePackages(cacheFolder, progress)
+      const recreated = await fetchPackages()
       await this.startDaemon({ ...options, packages: recreated }, progress).catch((second: unknown) => {
         const reason = (second instanceof Error ? second.message : String(second)).replace(/\.$/, '')
         throw new UserError(

@@ -21,7 +21,7 @@ import {
 import { containerEngine, type EngineName } from './kind/engine.ts'
 import { loadLabImages } from './kind/lab-images.ts'
 import { applianceName } from './kind/load-balancer/appliance.ts'
-import { provideBalancer, stopBalancer } from './kind/load-balancer/balancer.ts'
+import { startBalancer, stopBalancer } from './kind/load-balancer/balancer.ts'
 import {
   addressesOf,
   imageOf,
@@ -77,9 +77,9 @@ export class KindCluster implements Cluster {
     const nodes = await this.nodes()
     recordComplete(kindFolder(this.name), await addressesOf(engine, nodes))
     const [node = ''] = nodes
-    const { name, kubeconfig } = this
+    const { name } = this
     await loadLabImages({ engine, name, nodes, kind: async (words) => (await this.#kind(progress))(words) }, progress)
-    await provideBalancer({ engine, name, kubeconfig, image: await imageOf(engine, node) }, progress)
+    await startBalancer({ engine, name, image: await imageOf(engine, node) }, progress)
   }
 
   async #createOrComplete(progress: Progress, wasInterrupted: boolean): Promise<void> {

@@ -2,9 +2,8 @@ import { createReadStream, existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { parseArgs } from 'node:util'
-import { CAPTURE_FILES, readCapturedNode } from '../dataplane/capture.ts'
 import { printIpAddr } from '../dataplane/ip-addr.ts'
-import { acceptedFamily, type Family } from '../dataplane/ip-address.ts'
+import { acceptedFamily } from '../dataplane/ip-address.ts'
 import { printIpsetSave } from '../dataplane/ipset-save.ts'
 import { printIptablesSave } from '../dataplane/iptables-save.ts'
 import { printIpvsadmSave } from '../dataplane/ipvsadm-save.ts'
@@ -14,7 +13,7 @@ import { type NftTable, printNftTable } from '../dataplane/nft-table.ts'
 import type { NodeState } from '../dataplane/node-state.ts'
 import { type ClusterObjects, readObjects } from '../dataplane/objects.ts'
 import { UserError } from '../host/main.ts'
-import { isFolder, PlainFileError, readPlainFile } from '../host/plain-file.ts'
+import { PlainFileError, readPlainFile } from '../host/plain-file.ts'
 import { plainJson, plainText } from '../host/plain-text.ts'
 
 const FORMATS = ['iptables-save', 'ipset-save', 'ipvsadm-save', 'ip-addr', 'nft', 'json'] as const
@@ -135,35 +134,6 @@ export async function givenObjects({ objects, diff }: ExpectArguments): Promise<
   for (const [what, faults] of refused)
     process.stderr.write(`${plainText(`${name}: ${what} is left out: ${faults.join('; ')}.`)}\n`)
   return read.objects
-}
-
-/** The folder of one node's files: DIR itself, or DIR/nodes/NODE of a capture. */
-export function nodeFolder(directory: string, node: string): string {
-  if (!isFolder(directory))
-    throw new UserError(
-      `"${directory}" is not a folder; give a capture (make capture) or the folder of one node's files.`,
-    )
-  if (existsSync(join(directory, 'iptables-save'))) return directory
-  const folder = join(directory, 'nodes', node)
-  if (isFolder(folder)) return folder
-  throw new UserError(
-    `"${directory}" contains neither "iptables-save" nor "nodes/${node}"; take a capture with: make capture`,
-  )
-}
-
-/** Reads one node's files and the rules of one address family. */
-export function observedNode(folder: string, family: Family): NodeState {
-  const files = new Map<string, string>()
-  for (const name of CAPTURE_FILES) {
-    const path = join(folder, name)
-    if (existsSync(path)) files.set(name, readPlainFile(path))
-  }
-  const { state, faults } = readCapturedNode(files, { family })
-  if (faults.length > 0)
-    throw new UserError(
-      `"${folder}" cannot be read:\n${faults.map(({ file, message }) => `  ${file}: ${message}`).join('\n')}`,
-    )
-  return state
 }
 
 /** The node's own addresses, without those of kube-ipvs0. */

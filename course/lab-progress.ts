@@ -47,7 +47,7 @@ export interface LabProgress {
   passed: ReadonlySet<string>
   /** The outcome of each step at the latest observation of the nodes. */
   outcomes: ReadonlyMap<string, StepOutcome>
-  /** True after the first observation since the current step was shown. */
+  /** Whether it is decided if the current step was held: false until it is observed for the first time. */
   arrived: boolean
   /** The number of hints shown, by step. */
   hints: ReadonlyMap<string, number>
@@ -84,10 +84,14 @@ export const stepOf = ({ lab, at }: LabProgress): GuideStep => {
 
 export const idOf = (progress: LabProgress): string => stepOf(progress).definition.id
 
-/** Makes another step the current one. */
+/** Makes another step the current one. One that has passed by the time it is first shown is counted as held. */
 export function showStep<P extends LabProgress>(progress: P, at: number): P {
-  const next = { ...progress, at, arrived: false }
-  return { ...next, shown: new Set([...progress.shown, idOf(next)]) }
+  const next = { ...progress, at }
+  const id = idOf(next)
+  if (progress.shown.has(id)) return { ...next, arrived: true }
+  const outcome = outcomeOf(next, id)
+  const held = isDone(outcome) ? new Set([...progress.held, id]) : progress.held
+  return { ...next, shown: new Set([...progress.shown, id]), held, arrived: outcome !== undefined }
 }
 
 /** The latest outcome of a step. A step whose requests succeeded once remains passed while its other conditions hold. */
@@ -101,7 +105,7 @@ export const isDone = (outcome: StepOutcome | undefined): boolean =>
 
 /**
  * Applies an observation of the nodes, made without sending packets. Also returns the steps that passed for the first time.
- * `atStep`: a step is shown; if it passes at the first observation afterwards, it is counted as held.
+ * `atStep`: a step is shown; if nothing was observed before and it passes now, it is counted as held.
  */
 export function applyObservation<P extends LabProgress>(
   progress: P,
@@ -122,14 +126,16 @@ export function applyObservation<P extends LabProgress>(
 export function applyCheck<P extends LabProgress>(progress: P, outcome: StepOutcome): P {
   const outcomes = new Map(progress.outcomes).set(outcome.id, outcome)
   if (outcome.verdict !== 'passed') return { ...progress, outcomes }
-  return { ...progress, outcomes, passed: new Set([...progress.passed, outcome.id]) }
+  return { ...progress, outcomes, arrived: true, passed: new Set([...progress.passed, outcome.id]) }
 }
 
-/** The points of the steps that have passed, and of all steps. */
-export function pointsOf({ lab, passed, outcomes }: LabProgress): { points: number; of: number; steps: number } {
+/** The points of the steps that have passed and still do, and of all steps. */
+export function pointsOf(progress: LabProgress): { points: number; of: number; steps: number } {
+  const { lab, passed, outcomes } = progress
   const { steps } = lab.definition
   const sum = (numbers: readonly number[]) => numbers.reduce((total, number) => total + number, 0)
-  const done = steps.filter(({ id }) => passed.has(id))
+  const fails = (id: string) => outcomes.has(id) && !isDone(outcomeOf(progress, id))
+  const done = steps.filter(({ id }) => passed.has(id) && !fails(id))
   return {
     points: sum(done.map(({ id, points }) => pointsWith(points, outcomes.get(id)))),
     of: sum(steps.map(({ points }) => points)),

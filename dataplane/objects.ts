@@ -114,7 +114,7 @@ export function readObjects(json: unknown): { objects: ClusterObjects; faults: F
     const given = isObject(raw.metadata) ? raw.metadata : {}
     const label = [given.namespace, given.name].filter((part) => typeof part === 'string').join('/')
     const object = `${kind} ${label || '(unnamed)'}`
-    const metadata = new FieldReader(given, object, own, 'metadata.')
+    const metadata = new FieldReader({ metadata: given }, object, own).child('metadata')
     const name = metadata.name('name')
     const namespace = CLUSTER_SCOPED.has(kind) ? '' : metadata.name('namespace')
     const addTo = READERS[kind]?.(new FieldReader(raw, object, own), namespace, name)

@@ -4,12 +4,13 @@ import { join } from 'node:path'
 import type { V1Deployment, V1Service } from '@kubernetes/client-node'
 import { nodePlans } from '../host/layout.ts'
 import { waitFor } from '../host/wait.ts'
-import type { Api, Draft, KubeObject } from './apiserver/api.ts'
+import type { Api, Draft } from './apiserver/api.ts'
 import { createServerTls, kubeconfig } from './apiserver/certificate.ts'
 import { createClusterApi } from './apiserver/cluster-api.ts'
 import { gitVersion } from './apiserver/documents.ts'
 import { startApiServer } from './apiserver/server.ts'
 import { startControllers } from './controllers/controllers.ts'
+import { isNodeReady, type Node } from './controllers/resources.ts'
 import { kubeProxyImage, versionOfProgram } from './kube-proxy/image.ts'
 import { kubeProxyConfigMap, kubeProxyDaemonSet } from './kube-proxy/manifests.ts'
 import { registerImage } from './kubelet/images/registry.ts'
@@ -147,19 +148,12 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
   writeFileSync(join(directory, 'kubeconfig'), kubeconfig({ name, server: address, ca: tls.cert, token }), {
     mode: 0o600,
   })
-  await step('Waiting for every node to be Ready', () => allNodesReady(api, nodes.length))
+  await step('Waiting for every node to be Ready', () =>
+    waitFor('every node to be Ready', readyDeadlineMs, async () => {
+      const ready = api.list<Node>('nodes').filter(isNodeReady)
+      return ready.length === nodes.length
+    }),
+  )
   await reachable
   return { port: server.port, token, nodes: nodes.map((node) => node.name) }
-}
-
-interface NodeObject extends KubeObject {
-  status?: { conditions?: { type: string; status: string }[] }
-}
-
-function allNodesReady(api: Api, count: number): Promise<boolean> {
-  const ready = () =>
-    api
-      .list<NodeObject>('nodes')
-      .filter(({ status }) => status?.conditions?.some((one) => one.type === 'Ready' && one.status === 'True'))
-  return waitFor('every node to be Ready', readyDeadlineMs, async () => ready().length === count)
 }

@@ -1,4 +1,5 @@
 import { Agent, request } from 'node:https'
+import { rawOutput } from '../host/output.ts'
 import type { ExecOptions, ExecResult } from '../host/shell-word.ts'
 
 // Channels of the Kubernetes exec protocol v5 (one leading byte a message).
@@ -121,13 +122,15 @@ export async function execOnNode(
 /** Joins this terminal with a command on a node (a pseudo terminal there when this is one); resolves to its exit code. */
 export async function shellOnNode(endpoint: ExecEndpoint, node: string, command: readonly string[]): Promise<number> {
   const { stdin, stdout, stderr } = process
+  // The shell there edits lines and moves the cursor: its output is for the terminal as it is.
+  const [shown, complaints] = [rawOutput(stdout), rawOutput(stderr)]
   const tty = stdin.isTTY === true && stdout.isTTY === true
   let onResize = () => {}
   if (tty) stdin.setRawMode(true)
   try {
     return await connect(endpoint, node, command, tty, {
-      stdout: (bytes) => stdout.write(bytes),
-      stderr: (bytes) => stderr.write(bytes),
+      stdout: (bytes) => shown.write(bytes),
+      stderr: (bytes) => complaints.write(bytes),
       opened(input) {
         onResize = () => input.resize(stdout.columns, stdout.rows)
         if (tty) onResize()

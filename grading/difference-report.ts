@@ -9,40 +9,17 @@ import { modeOf, type NodeView, stateOf } from './snapshot.ts'
 /** Texts of a failure; `expected` replaces the assertion's own text. */
 export type Words = Partial<Pick<FailureDetail, 'expected' | 'actual' | 'why' | 'hint' | 'next'>>
 
-/** The subject and the failure texts of a comparison. */
-export interface Comparison {
-  mode: KubeProxyMode
-  /** Selects the findings of this step. */
-  concerns: (where: Where, finding: Finding) => boolean
-  /** The command to inspect it, without the node. */
-  inspect: string
-  /** The expected state: "exactly the prediction's rules in KUBE-SERVICES". */
-  expected: string
-  why?: string
-  hint?: string
-}
-
-/**
- * Compares every node with what kube-proxy should have programmed there and fails on the first that differs, with each
- * difference as a MISSING, STALE or WRONG line.
- */
-export function mustEqualPrediction(nodes: readonly NodeView[], comparison: Comparison): void {
-  const { mode, concerns, inspect, ...words } = comparison
-  for (const node of nodes) {
-    const findings = evaluate(node, mode).differences.filter((finding) => concerns(finding.where, finding))
-    if (findings.length === 0) continue
-    const advice = words.hint === undefined ? adviceFor(node, mode, findings) : {}
-    fail(failureOf(node.name, inspect, { ...words, ...advice }, findings))
-  }
-}
+/** Selects the findings of a step. */
+export type Concerns = (where: Where, finding: Finding) => boolean
 
 /** A part of the nodes' state, compared with the prediction. */
 export class PredictedPart {
   protected readonly nodes: readonly NodeView[]
-  readonly #concerns: Comparison['concerns']
+  readonly #concerns: Concerns
   readonly #inspect: string
 
-  constructor(nodes: readonly NodeView[], concerns: Comparison['concerns'], inspect: string) {
+  /** @param inspect the command to inspect it, without the node */
+  constructor(nodes: readonly NodeView[], concerns: Concerns, inspect: string) {
     this.nodes = nodes
     this.#concerns = concerns
     this.#inspect = inspect
@@ -50,35 +27,33 @@ export class PredictedPart {
 
   /** This part together with another one. */
   and(other: PredictedPart): PredictedPart {
-    const either: Comparison['concerns'] = (where, finding) =>
-      this.#concerns(where, finding) || other.#concerns(where, finding)
+    const either: Concerns = (where, finding) => this.#concerns(where, finding) || other.#concerns(where, finding)
     return new PredictedPart(this.nodes, either, `${this.#inspect}; ${other.#inspect}`)
   }
 
-  /** Nothing is missing or left over, and the order is right; `expected` describes the part. */
+  /**
+   * Nothing is missing or left over, and the order is right; `expected` describes the part. Fails on the first node that
+   * differs, with each difference as a MISSING, STALE or WRONG line.
+   */
   equalPrediction(
     mode: KubeProxyMode,
     expected: string,
-    words: Pick<Words, 'why' | 'hint'> & { inspect?: string } = {},
+    { inspect = this.#inspect, ...words }: Pick<Words, 'why' | 'hint'> & { inspect?: string } = {},
   ): void {
-    mustEqualPrediction(this.nodes, { mode, concerns: this.#concerns, inspect: this.#inspect, expected, ...words })
-  }
-}
-
-function failureOf(
-  node: string,
-  inspect: string,
-  words: Pick<FailureDetail, 'expected' | 'why' | 'hint' | 'next'>,
-  findings: readonly Finding[],
-): FailureDetail {
-  const first = findings[0]?.text ?? ''
-  const more = findings.length > 1 ? `, and ${findings.length - 1} more` : ''
-  return {
-    node,
-    inspect: onNode(node, inspect),
-    ...words,
-    actual: `${first}${more}`,
-    differences: findings.map(differenceOf),
+    for (const node of this.nodes) {
+      const findings = evaluate(node, mode).differences.filter((finding) => this.#concerns(finding.where, finding))
+      const [first] = findings
+      if (!first) continue
+      fail({
+        node: node.name,
+        inspect: onNode(node.name, inspect),
+        expected,
+        actual: `${first.text}${findings.length > 1 ? `, and ${findings.length - 1} more` : ''}`,
+        differences: findings.map(differenceOf),
+        ...words,
+        ...(words.hint === undefined ? adviceFor(node, mode, findings) : {}),
+      })
+    }
   }
 }
 

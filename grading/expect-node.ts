@@ -1,7 +1,6 @@
 // Assertions about a node, for checks. Each throws a failure with the node, the command to inspect it, the expected and the
 // actual state, or returns if it holds.
 
-import type { Where } from '../dataplane/compare.ts'
 import type { Link } from '../dataplane/ip-addr.ts'
 import type { Rule } from '../dataplane/iptables-save.ts'
 import type { KubeProxyMode } from '../dataplane/kube-proxy/config.ts'
@@ -10,11 +9,10 @@ import type { FlushedMode } from '../dataplane/kube-proxy/mode-ownership.ts'
 import type { CheckContext } from './check-context.ts'
 import {
   type Advice,
-  type Comparison,
+  type Concerns,
   expectOnNode,
   inChain,
   inSet,
-  mustEqualPrediction,
   onNode,
   otherMode,
   PredictedPart,
@@ -90,7 +88,7 @@ export class NodeExpectation {
   /** Chains by table and name: `nat KUBE-SERVICES`. */
   chains(...places: [string, ...string[]]): PredictedPart {
     const [table, chain] = places[0].split(' ')
-    return new PredictedPart(this.#nodes, inChain(...places), `iptables -t ${table} -nvL ${chain}`)
+    return this.where(inChain(...places), `iptables -t ${table} -nvL ${chain}`)
   }
 
   /** Chains of a table by a test of their names; `inspect` shows them. */
@@ -104,7 +102,7 @@ export class NodeExpectation {
   }
 
   /** Any other part, by its places and the command to inspect them. */
-  where(concerns: Comparison['concerns'], inspect: string): PredictedPart {
+  where(concerns: Concerns, inspect: string): PredictedPart {
     return new PredictedPart(this.#nodes, concerns, inspect)
   }
 
@@ -113,29 +111,23 @@ export class NodeExpectation {
   }
 
   sets(...names: [string, ...string[]]): PredictedPart {
-    return new PredictedPart(this.#nodes, inSet(...names), `ipset list ${names[0]}`)
+    return this.where(inSet(...names), `ipset list ${names[0]}`)
   }
 
   /** Every set of kube-proxy except these; `inspect` is the set in the command. */
   setsExcept(names: readonly string[], inspect: string): PredictedPart {
-    const others = (where: Where) => 'set' in where && !inSet(...names)(where)
-    return new PredictedPart(this.#nodes, others, `ipset list ${inspect}`)
+    return this.where((where) => 'set' in where && !inSet(...names)(where), `ipset list ${inspect}`)
   }
 
   /** Virtual servers with their real servers; those of one port alone if it is given. */
   virtualServers(port?: number): PredictedPart {
-    const ofPort = (where: Where) =>
-      'virtualServer' in where && (port === undefined || where.virtualServer.endsWith(`:${port}`))
-    return new PredictedPart(this.#nodes, ofPort, 'ipvsadm -Ln')
+    const end = port === undefined ? '' : `:${port}`
+    return this.where((where) => 'virtualServer' in where && where.virtualServer.endsWith(end), 'ipvsadm -Ln')
   }
 
   /** One virtual server by its key: `TCP 10.96.0.1:443`. */
   virtualServer(key: string): PredictedPart {
-    return new PredictedPart(
-      this.#nodes,
-      (where) => 'virtualServer' in where && where.virtualServer === key,
-      'ipvsadm -Ln',
-    )
+    return this.where((where) => 'virtualServer' in where && where.virtualServer === key, 'ipvsadm -Ln')
   }
 
   /** Each node has a virtual server at this address. */
@@ -150,26 +142,18 @@ export class NodeExpectation {
 
   /** Only kube-proxy's rules affect packets to Services. */
   noForeignRuleAffectsServicePackets(mode: KubeProxyMode): void {
-    mustEqualPrediction(this.#nodes, {
-      mode,
-      concerns: (where, { interferes }) => interferes === true && ('chain' in where || 'nft' in where),
-      inspect: 'iptables-save',
-      expected: 'no foreign rule that affects packets to Services',
-    })
+    const foreign: Concerns = (where, { interferes }) => interferes === true && ('chain' in where || 'nft' in where)
+    this.where(foreign, 'iptables-save').equalPrediction(mode, 'no foreign rule that affects packets to Services')
   }
 
   /** There are no leftovers of kube-proxy's other modes: chains, sets, virtual servers, addresses, tables. */
-  nothingOfOtherModes(mode: FlushedMode, words: Words & { inspect: string }): void {
+  nothingOfOtherModes(mode: FlushedMode, { inspect, ...words }: Words & { inspect: string }): void {
     for (const node of this.#nodes) {
       const plan = planFlush(mode, stateOf(node))
       if (isEmptyFlush(plan)) continue
-      const { inspect, ...details } = words
       const expected = `nothing that another mode than ${mode} programs`
-      this.fails(node, inspect, expected, describeFlush(plan).join(', '), {
-        hint: 'It is of another mode, and stays until it is removed:',
-        next: 'make flush-nat',
-        ...details,
-      })
+      const advice = { hint: 'It is of another mode, and stays until it is removed:', next: 'make flush-nat' }
+      this.fails(node, inspect, expected, describeFlush(plan).join(', '), { ...advice, ...words })
     }
   }
 
@@ -188,12 +172,8 @@ export class NodeExpectation {
 
   /** The node's end of every Pod's veth pair is up. */
   everyPodLinkUp(mode: KubeProxyMode): void {
-    mustEqualPrediction(this.#nodes, {
-      mode,
-      concerns: (where, { interferes }) => interferes === true && 'link' in where,
-      inspect: 'ip -brief link',
-      expected: 'the link of every Pod UP',
-    })
+    const down: Concerns = (where, { interferes }) => interferes === true && 'link' in where
+    this.where(down, 'ip -brief link').equalPrediction(mode, 'the link of every Pod UP')
   }
 
   link(name: string): LinkExpectation {

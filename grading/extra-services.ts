@@ -1,3 +1,4 @@
+import { z } from 'zod'
 import { isServiceChain } from '../dataplane/kube-proxy/rule-text.ts'
 import type { Service } from '../dataplane/objects.ts'
 import { type NodeView, objectsOf, type Snapshot, stateOf } from './snapshot.ts'
@@ -14,22 +15,20 @@ export function extraServices(snapshot: Snapshot): Service[] {
 }
 
 /** The counts of one node's rules and sets for Services. */
-export interface RuleCount {
+const ruleCount = z.object({
   /** Rules of nat KUBE-SERVICES. */
-  rules: number
+  rules: z.number(),
   /** Chains of single Services and endpoints. */
-  chains: number
+  chains: z.number(),
   /** Members of KUBE-CLUSTER-IP. */
-  members: number
-}
+  members: z.number(),
+})
 
 /** A note of the counts on every node, with the number of Service ports at that time. */
-export interface CountNote {
-  ports: number
-  nodes: Record<string, RuleCount>
-}
+const countNote = z.object({ ports: z.number(), nodes: z.record(z.string(), ruleCount) })
+export type CountNote = z.infer<typeof countNote>
 
-function countRules(node: NodeView): RuleCount {
+function countRules(node: NodeView): z.infer<typeof ruleCount> {
   const state = stateOf(node)
   const nat = state.iptables.get('nat')
   return {
@@ -51,15 +50,6 @@ export function countEverywhere(snapshot: Snapshot): CountNote {
   return { ports: servicePortCount(snapshot), nodes }
 }
 
-const isNumber = (value: unknown): value is number => typeof value === 'number' && Number.isFinite(value)
-const isRecord = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null
-
 /** True for a result of `countEverywhere` that was read from the cluster. */
-export function isCountNote(value: unknown): value is CountNote {
-  if (!isRecord(value) || !isNumber(value.ports) || !isRecord(value.nodes)) return false
-  const counts = Object.values(value.nodes)
-  return (
-    counts.length > 0 &&
-    counts.every((count) => isRecord(count) && [count.rules, count.chains, count.members].every(isNumber))
-  )
-}
+export const isCountNote = (value: unknown): value is CountNote =>
+  Object.keys(countNote.safeParse(value).data?.nodes ?? {}).length > 0

@@ -1,13 +1,10 @@
 import { parseIptablesSave, type Rule, type Ruleset } from '../dataplane/iptables-save.ts'
 import { commentOf, targetOf } from '../dataplane/rule.ts'
+import { HOOKS, type Hook } from '../dataplane/trace/step.ts'
 import { onNode } from './difference-report.ts'
 import { expectNone } from './failure.ts'
 import type { LiveCluster } from './live-cluster.ts'
 import { type NodeView, stateOf } from './snapshot.ts'
-
-/** Netfilter's hooks by the names of their chains. Only the table mangle has a chain on all five. */
-export const HOOKS = ['PREROUTING', 'INPUT', 'FORWARD', 'OUTPUT', 'POSTROUTING'] as const
-export type Hook = (typeof HOOKS)[number]
 
 /** Packets that the probe of each hook has counted; a hook without a probe is omitted. */
 export type HookCounts = Partial<Record<Hook, number>>
@@ -26,7 +23,10 @@ export function countedBetween(before: HookCounts, after: HookCounts): string {
 /** One packet through these hooks, as `countedBetween` writes it. */
 export const onePacket = (...hooks: Hook[]): string => hooks.map((hook) => `${hook} 1`).join(', ')
 
-/** A learner's probes: rules without a target in the table mangle, one in each hook, that count new connections to a port. */
+/**
+ * A learner's probes: rules without a target that count new connections to a port, one in each hook, in the table mangle, the
+ * only one with a chain in every hook.
+ */
 export class HookProbes {
   readonly #comment: string
   readonly #port: number

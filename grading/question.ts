@@ -1,3 +1,4 @@
+import { z } from 'zod'
 import type { KubeClient } from '../cluster/kube-client.ts'
 import { answerForm, readAnswer, sameAnswer } from './answer.ts'
 import type { Check, CheckContext } from './check-context.ts'
@@ -16,24 +17,16 @@ export interface Truth {
 /** Computes the correct answer from the snapshot. Throws Failure, NotApplicable or Trouble like a check. */
 export type Question = (context: CheckContext) => Truth | Promise<Truth>
 
+const noteSchema = z.object({ text: z.string(), at: z.string() })
 /** An answer in the lab's notes in the cluster. */
-export interface AnswerNote {
-  text: string
-  at: string
-}
+export type AnswerNote = z.infer<typeof noteSchema>
 
 /** Key of the note with the learner's last answer. */
 export const answerKey = (step: string) => `answer.${step}`
 /** Key of the note with the answer that was correct when it was given. */
 export const answeredKey = (step: string) => `answered.${step}`
 
-export const isAnswerNote = (value: unknown): value is AnswerNote =>
-  typeof value === 'object' &&
-  value !== null &&
-  'text' in value &&
-  typeof value.text === 'string' &&
-  'at' in value &&
-  typeof value.at === 'string'
+export const isAnswerNote = (value: unknown): value is AnswerNote => noteSchema.safeParse(value).success
 
 /** The note of an answer. Throws Error with a sentence for the learner when it is not valid. */
 export const answerNote = (typed: string, at = new Date()): AnswerNote => ({

@@ -1,13 +1,13 @@
-// What the guide's page and its server send each other. Pushes travel over the WebSocket /events, actions are POST /api/NAME
+// What the guide's page and its server send each other. A field that is undefined is left out of the JSON. Pushes travel over the WebSocket /events, actions are POST /api/NAME
 // with JSON and have one reply; terminals are WebSockets of their own, /terminal/ID: binary messages are what is typed and what
-// is printed, text messages are JSON (TERMINAL_REQUEST from the page, TerminalNews to it).
+// is printed, text messages of the page are JSON (TERMINAL_REQUEST).
 
 import { z } from 'zod'
 import type { Cause } from '../dataplane/view/causes.ts'
 import type { Change } from '../dataplane/view/changes.ts'
 import type { NodeHoldings } from '../dataplane/view/holdings.ts'
 import type { PacketPath } from '../dataplane/view/packet-path.ts'
-import type { Verdict } from '../grading/report-schema.ts'
+import type { ReportedFinding, Verdict } from '../grading/report-schema.ts'
 
 /** The reply of GET /api/lab: what does not change while a lab is worked on. */
 export interface LabContent {
@@ -15,7 +15,6 @@ export interface LabContent {
   title: string
   intro: Block[]
   steps: StepContent[]
-  outro: Block[]
   labs: { number: number; title: string }[]
   /** Places of terminals: `host`, each node, and the machine outside if there is one. */
   places: string[]
@@ -29,7 +28,7 @@ export interface StepContent {
   /** The text to read after the step has passed. */
   seen: Block[]
   hints: number
-  question?: string
+  question: string | undefined
 }
 
 /** Rendered Markdown (raw HTML in the source is escaped), or a fence that a learner can run. */
@@ -46,41 +45,33 @@ export interface ProgressPush {
   workedMs: number
   paused: boolean
   /** The name of long work in progress. */
-  busy?: string
+  busy: string | undefined
   /** Why the nodes could not be read, with the next command. */
-  trouble?: string
+  trouble: string | undefined
   steps: StepProgress[]
-  summary?: Block[]
+  summary: Block[] | undefined
 }
 
 export interface StepProgress {
   id: string
-  verdict?: Verdict
+  /** The points that it gives now. */
+  points: number
+  verdict: Verdict | undefined
   /** It was already true before the learner did anything. */
   held: boolean
   /** Everything that can be seen without packets holds; a check sends the requests that prove it. */
   unsent: boolean
   /** The finding while it is open. */
-  finding?: Finding
-  reason?: string
-  waitsFor?: string[]
+  finding: Finding | undefined
+  reason: string | undefined
+  waitsFor: string[] | undefined
   /** The hints taken so far. */
   hints: string[]
-  measured?: string[]
+  measured: string[] | undefined
 }
 
-/** As `make check` prints it: `inspect` is the command to look with, `hint` what is to be done, `next` the command for that. */
-export interface Finding {
-  node?: string
-  inspect: string
-  expected: string
-  actual: string
-  /** Lines of the differences: MISSING, STALE, WRONG. */
-  differences: string[]
-  why: string
-  hint: string
-  next?: string
-}
+/** A finding as `make check` prints it, with its differences as lines and always a next command. */
+export type Finding = Omit<ReportedFinding, 'differences'> & { differences: string[]; next: string }
 
 /** A push: what the nodes hold now, and the changes since the previous push. */
 export interface DataplanePush {
@@ -90,8 +81,10 @@ export interface DataplanePush {
   moment: number
   nodes: NodeHoldings[]
   changes: Change[]
-  /** Node → entry id → causes. */
-  causes: Record<string, Record<string, Cause[]>>
+  /** Every cause once, as many entries have the same. */
+  causes: Cause[]
+  /** By node, for each of its entries in the order of entriesOf, the indices of its causes. */
+  causedBy: Record<string, number[][]>
   services: string[]
   /** Possible origins and destinations of a packet, in the form that `make trace` accepts. */
   origins: string[]
@@ -104,17 +97,17 @@ export interface CountersPush {
   nodes: Record<string, Record<string, { packets?: number; connections?: { active: number; inactive: number } }>>
 }
 
-/** A push: the moments of the timeline. */
+/** A push: the moments of the timeline, each with the command or the first change that it is known by. */
 export interface TimelinePush {
   type: 'timeline'
-  moments: { moment: number; at: number; changes: number; label?: string }[]
+  moments: { moment: number; at: number; label: string }[]
 }
 
 export interface TerminalsPush {
   type: 'terminals'
   terminals: { id: string; place: string; title: string }[]
   /** Why there are none (no prebuilt node-pty for this machine). */
-  trouble?: string
+  trouble: string | undefined
 }
 
 /** What the page sends to a terminal as text; how large the page shows it. */
@@ -122,11 +115,6 @@ export const TERMINAL_REQUEST = z.strictObject({
   columns: z.number().int().min(2).max(1000),
   rows: z.number().int().min(1).max(1000),
 })
-
-/** What a terminal sends to the page as text: why nothing more will be printed. */
-export interface TerminalNews {
-  ended: string
-}
 
 export interface IncidentPush {
   type: 'incident'
@@ -136,7 +124,6 @@ export interface IncidentPush {
     hints: string[]
     hintsLeft: number
     seed: string
-    points?: number
     debrief?: { before: Change[]; repaired: Change[]; text: Block[] }
   }
 }
@@ -182,4 +169,5 @@ export interface ActionReplies {
   path: { paths: DrawnPath[]; sent?: { count: number; output: string } }
   'open-terminal': { id: string }
   check: { verdict: Verdict }
+  answer: { verdict: Verdict }
 }

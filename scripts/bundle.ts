@@ -1,110 +1,14 @@
-// Writes the offline archive: this repository, its runtime packages, Node.js, and a root file system with a kernel, for processors like this one.
-
-import {
-  chmodSync,
-  copyFileSync,
-  cpSync,
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs'
+// Writes the offline archive to dist/.
+import { statSync } from 'node:fs'
 import { arch } from 'node:os'
-import { basename, dirname, join } from 'node:path'
-import { officialKubectl } from '../cluster/kubectl.ts'
-import { makeOffline } from '../embedded/index.ts'
-import { $ } from '../host/command.ts'
-import { cacheFolder, offlineRoot, projectRoot } from '../host/layout.ts'
-import { main, UserError } from '../host/main.ts'
-import { createProgress, type Progress } from '../host/progress.ts'
-import { runTool } from '../host/supervised.ts'
-import { requireSpace } from '../host/system-trouble.ts'
-
-const NAME = 'kube-service-labs'
-/** The archive and its contents before they are packed (measured on Debian 12: 900 MB). */
-const neededMegabytes = 1200
-
-/** Copies the tracked files of the repository in their current state. */
-async function copyRepository(to: string): Promise<void> {
-  const { exitCode, stdout, stderr } = await $({ cwd: projectRoot, quiet: true, nothrow: true })`git ls-files -z`
-  if (exitCode !== 0)
-    throw new UserError(
-      `git can't list the files of "${projectRoot}" (${stderr.trim().split('\n')[0]}): run \`make bundle\` in a clone of the repository.`,
-    )
-  for (const name of stdout.split('\0').filter((one) => one !== '' && existsSync(join(projectRoot, one)))) {
-    mkdirSync(dirname(join(to, name)), { recursive: true })
-    copyFileSync(join(projectRoot, name), join(to, name))
-    chmodSync(join(to, name), statSync(join(projectRoot, name)).mode & 0o111 ? 0o755 : 0o644)
-  }
-}
-
-/** Copies the installed packages that package-lock.json does not mark as development dependencies. */
-function copyPackages(to: string): void {
-  const lock = 'node_modules/.package-lock.json'
-  const { packages }: { packages: Record<string, { dev?: boolean }> } = JSON.parse(
-    readFileSync(join(projectRoot, lock), 'utf8'),
-  )
-  for (const [path, { dev }] of Object.entries(packages))
-    if (!dev && existsSync(join(projectRoot, path)))
-      cpSync(join(projectRoot, path), join(to, path), { recursive: true })
-  const programs = 'node_modules/.bin'
-  cpSync(join(projectRoot, programs), join(to, programs), { recursive: true, verbatimSymlinks: true })
-  for (const name of readdirSync(join(to, programs)))
-    if (!existsSync(join(to, programs, name))) rmSync(join(to, programs, name))
-  // Written last, because make treats packages that are older than package.json as outdated.
-  writeFileSync(join(to, lock), readFileSync(join(projectRoot, lock)))
-}
-
-/**
- * Debian 12 has kubectl 1.20, which works in every lab but is older than the one that learners use elsewhere.
- */
-async function takeOfficialKubectl(offline: string, progress: Progress): Promise<void> {
-  try {
-    const official = await officialKubectl(progress)
-    const place = join(offline, 'bin/kubectl')
-    rmSync(place, { force: true })
-    copyFileSync(official, place)
-  } catch (error) {
-    progress.note(
-      `${error instanceof Error ? error.message : error} The archive gets the kubectl of this system's release.`,
-    )
-  }
-}
+import { basename } from 'node:path'
+import { NAME, writeOfflineArchive } from '../course/offline-archive.ts'
+import { main } from '../host/main.ts'
+import { createProgress } from '../host/progress.ts'
 
 await main(async () => {
-  if (offlineRoot !== undefined)
-    throw new UserError('This is an unpacked offline archive already: run `make bundle` in a clone of the repository.')
   const began = performance.now()
-  const progress = createProgress()
-  const stage = join(cacheFolder, 'bundle')
-  rmSync(stage, { recursive: true, force: true })
-  requireSpace(cacheFolder, neededMegabytes)
-  const folder = join(stage, NAME)
-  const offline = join(folder, '.offline')
-  const archive = join(projectRoot, 'dist', `${NAME}-linux-${arch()}.tar.gz`)
-  try {
-    mkdirSync(offline, { recursive: true })
-    await makeOffline(offline, cacheFolder, progress)
-    await takeOfficialKubectl(offline, progress)
-    await copyRepository(folder)
-    copyPackages(folder)
-    progress.start('Packing the offline archive')
-    mkdirSync(dirname(archive), { recursive: true })
-    await runTool(
-      ['tar', '--create', '--gzip', `--file=${archive}.new`, '--owner=0', '--group=0', '--numeric-owner', NAME],
-      stage,
-    )
-    await runTool(['mv', `${archive}.new`, archive], stage)
-    progress.end(true)
-  } catch (error) {
-    progress.end(false)
-    throw error
-  } finally {
-    for (const path of [stage, `${archive}.new`]) rmSync(path, { recursive: true, force: true })
-  }
+  const archive = await writeOfflineArchive(createProgress())
   const megabytes = Math.round(statSync(archive).size / 1_000_000)
   console.log(`${archive} has ${megabytes} MB, after ${((performance.now() - began) / 1000).toFixed(0)} s.`)
   console.log(`On any Linux on ${arch()}: tar -xzf ${basename(archive)} && cd ${NAME} && ./lab 2`)

@@ -5,12 +5,11 @@ import {
   expectArguments,
   givenObjects,
   HELP,
-  nodeFolder,
-  observedNode,
   ownAddresses,
   printState,
   readInput,
 } from '../course/expect.ts'
+import { recordedNode } from '../course/recorded-node.ts'
 import { compareNodeState, type Finding } from '../dataplane/compare.ts'
 import { clusterConfig, withCircumstances } from '../dataplane/kube-proxy/cluster-config.ts'
 import { type KubeProxyConfig, parseKubeProxyConfiguration } from '../dataplane/kube-proxy/config.ts'
@@ -75,7 +74,7 @@ await main(async () => {
     process.stdout.write(printState((await predictFor(given, undefined)).expected, given.as ?? 'json'))
     return ExitCode.passed
   }
-  const observed = observedNode(nodeFolder(given.diff, given.node), given.family)
+  const observed = recordedNode(given.diff, given.node, given.family)
   const { expected, mode } = await predictFor(given, observed)
   const findings = compareNodeState(expected, observed, {
     mode: mode === 'ipvs' ? 'ipvs' : 'iptables',

@@ -1,18 +1,15 @@
 // Traces a packet through the rules of a node. See `--help`.
 
-import { existsSync, readdirSync } from 'node:fs'
-import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { selectCluster } from '../cluster/select.ts'
 import { resolveRoute, stateOfNode } from '../course/live-node.ts'
-import { CAPTURE_FILES, readCapturedNode } from '../dataplane/capture.ts'
+import { recordedNode } from '../course/recorded-node.ts'
 import { familyOf } from '../dataplane/ip-address.ts'
 import type { NodeState } from '../dataplane/node-state.ts'
 import { drawTrace, explainTrace } from '../dataplane/trace/draw.ts'
 import { stoppingPlace } from '../dataplane/trace/stopping-place.ts'
 import { type Packet, parsePacket, tracePacket, traceToJson } from '../dataplane/trace.ts'
 import { main, UserError } from '../host/main.ts'
-import { isFolder, readPlainFile } from '../host/plain-file.ts'
 import { plainJson } from '../host/plain-text.ts'
 
 const HELP = `Usage: make trace FROM=ORIGIN TO=DESTINATION [NODE=NAME] [VERBOSE=1]
@@ -71,41 +68,9 @@ function readArguments(argv: string[]): Arguments | 'help' {
   }
 }
 
-/** The state of a node in a capture. Throws UserError with every error in its files. */
-function stateFromCapture(capture: string, node: string | undefined, packet: Packet): NodeState {
-  const folder = nodeFolder(capture, node)
-  const present = CAPTURE_FILES.filter((name) => existsSync(join(folder, name)))
-  const files = new Map(present.map((name) => [name, readPlainFile(join(folder, name))]))
-  const { state, faults } = readCapturedNode(files, { family: familyOf(packet.destination) })
-  if (faults.length > 0) {
-    throw new UserError(`"${folder}" cannot be read:\n${faults.map(({ message }) => `  ${message}`).join('\n')}`)
-  }
-  return state
-}
-
-function nodeFolder(capture: string, node: string | undefined): string {
-  if (!isFolder(capture)) {
-    throw new UserError(`"${capture}" is not a folder; make a capture with: make capture`)
-  }
-  const nodes = join(capture, 'nodes')
-  if (!isFolder(nodes)) {
-    if (existsSync(join(capture, 'iptables-save'))) return capture
-    throw new UserError(
-      `"${capture}" is not a capture, it has neither "nodes" nor "iptables-save"; make one with: make capture`,
-    )
-  }
-  const names = readdirSync(nodes).filter((name) => isFolder(join(nodes, name)))
-  const chosen = node ?? (names.length === 1 ? names[0] : undefined)
-  if (chosen === undefined) throw new UserError(`--node must be given; "${capture}" has: ${names.join(', ') || 'none'}`)
-  if (!names.includes(chosen)) {
-    throw new UserError(`"${chosen}" is not a node of "${capture}"; it has: ${names.join(', ') || 'none'}`)
-  }
-  return join(nodes, chosen)
-}
-
 function fromCapture({ from, to, node }: Arguments, capture: string): { packet: Packet; state: NodeState } {
   const packet = parsePacket(from, to)
-  return { packet, state: stateFromCapture(capture, node, packet) }
+  return { packet, state: recordedNode(capture, node, familyOf(packet.destination)) }
 }
 
 async function fromCluster({ from, to, node }: Arguments): Promise<{ packet: Packet; state: NodeState }> {

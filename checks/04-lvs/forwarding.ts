@@ -78,12 +78,15 @@ export async function directRoutingAnswers(context: CheckContext): Promise<void>
   await sharedAddressAnswers(context, await lvsNodes(context), 'route')
 }
 
+/** Only in the initial user namespace, where all users are mapped, may root load modules (user_namespaces(7)). */
+const loadsModules = "grep -q '4294967295$' /proc/self/uid_map"
+
 /** Tunnelling: the client's packet arrives unchanged, encapsulated in another one. */
 export async function tunnelAnswers(context: CheckContext): Promise<void> {
   const lvs = await lvsNodes(context)
   const { live } = context
   for (const { node } of lvs.realServers) {
-    const probe = await live?.look(node, '[ -d /sys/module/ipip ] || modprobe -n ipip')
+    const probe = await live?.look(node, `[ -d /sys/module/ipip ] || { ${loadsModules} && modprobe -n ipip; }`)
     if (probe && probe.exitCode !== 0) throw new NotApplicable(`the kernel under ${node} has no IPIP (module ipip)`)
     expectNode(context.snapshot.node(node))
       .link('tunl0')

@@ -5,15 +5,12 @@ import { kernelLacks } from './judge.ts'
 /** The names of the embedded cluster's kernels in messages. */
 export const KERNEL_TITLES: Record<KernelName, string> = { uml: 'User-Mode Linux', host: "this machine's own kernel" }
 
-/** The kernel features that the labs need. */
-const everything: readonly KernelNeed[] = ['ipvs', 'ipset', 'recent', 'nft']
-
 /** The kernel for a new cluster, with a note if it is not the usual one; or why there is none. */
 export type KernelChoice = { kernel: KernelName; note?: string } | { refusal: string }
 
 /**
- * What KERNEL=auto means: this machine's own kernel where it can do what all labs need (it is the faster one), or if only
- * this kernel can do what the given lab needs, or if User-Mode Linux can't run; else User-Mode Linux. Pure.
+ * What KERNEL=auto means: User-Mode Linux; this machine's own kernel if only that can do what the given lab needs, or if User-Mode Linux
+ * can't run. A cluster keeps its kernel for all labs, and modules, which labs 4 and 8 load and unload, can be changed in the former only. Pure.
  * @throws Error for another value of KERNEL
  */
 export function chooseKernel(
@@ -34,7 +31,6 @@ export function chooseKernel(
   if (wish === 'host' || uml !== undefined) return { kernel: 'host' }
   const host = trouble ? undefined : hostKernel?.kernel
   if (!host) return { kernel: 'uml' }
-  if (kernelLacks(host, everything).length === 0) return { kernel: 'host' }
   const wanted = needsOf(lab)
   const missing = kernelLacks('embedded', wanted)
   if (missing.length === 0 || kernelLacks(host, wanted).length > 0) return { kernel: 'uml' }

@@ -69,15 +69,14 @@ export function ipvsTrouble(kernel: KernelFacts, module: IpvsModule): HostKernel
 
 /**
  * The kernel for a new embedded cluster, as KERNEL requests it. The machine's own kernel is probed only if the result can
- * change the choice: for a lab with steps that User-Mode Linux does not support, or if it may have IPVS and therefore
- * support all labs.
+ * change the choice: for a lab with steps that User-Mode Linux does not support. `packages` fetches them, and is called only for that probe.
  */
-export async function kernelForNew(packages: string, lab: LabNeeds | undefined): Promise<KernelChoice> {
+export async function kernelForNew(packages: () => Promise<string>, lab: LabNeeds | undefined): Promise<KernelChoice> {
   const wish = process.env.KERNEL
   const uml = umlTrouble()
   if (wish === 'host' || uml !== undefined)
     return chooseKernel(wish, { uml, hostKernel: await hostKernelFacts(undefined) }, lab)
-  const matters = kernelLacks('embedded', needsOf(lab)).length > 0 || ipvsModule() !== 'missing'
-  const hostKernel = matters && wish !== 'uml' ? await hostKernelFacts(packages) : undefined
+  const matters = (!wish || wish === 'auto') && kernelLacks('embedded', needsOf(lab)).length > 0
+  const hostKernel = matters ? await hostKernelFacts(await packages()) : undefined
   return chooseKernel(wish, hostKernel ? { hostKernel } : {}, lab)
 }

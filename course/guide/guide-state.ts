@@ -136,7 +136,7 @@ function onCheck(state: GuideState, outcome: StepOutcome): Next {
       [],
     ]
   }
-  const next: GuideState = { ...after, panel: undefined, arrived: true, scroll: 0 }
+  const next: GuideState = { ...after, panel: undefined, scroll: 0 }
   const ready = outcome.id === idOf(state) && state.view === 'task' ? showSeen(next) : next
   const title = `Step ${numberOf(state, outcome.id)}: ${outcome.verdict}`
   return [measured.length > 0 ? open(ready, 'other', title, measured) : ready, [{ do: 'save' }]]
@@ -190,7 +190,7 @@ function onKey(state: GuideState, key: string): Next {
 
 function onKeyAtEnd(state: GuideState, key: string): Next {
   if (key === 'enter') return state.panel ? [close(state), []] : [state, [{ do: 'quit' }]]
-  if (key === 'b') return [{ ...close(state), view: 'task', arrived: false }, [{ do: 'begin' }]]
+  if (key === 'b') return [{ ...close(state), view: 'task' }, [{ do: 'begin' }]]
   return [close(state), []]
 }
 

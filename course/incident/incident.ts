@@ -9,7 +9,7 @@ export type Need =
   | 'ipvs'
   /** The machine outside the cluster. */
   | 'outside'
-  /** Nodes with a kernel of their own. */
+  /** Nodes with a kernel of their own, whose modules can be unloaded. */
   | 'embedded'
 
 /** A wrong fix that must not count as a repair. */

@@ -1,4 +1,5 @@
 import { changeCluster } from '../../cluster/cluster-lock.ts'
+import { EmbeddedCluster } from '../../cluster/embedded.ts'
 import { listKubeProxyPods } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
 import { ModeUnsupported, requireModules } from '../../cluster/kube-proxy/module-check.ts'
 import { takeCapture, takeObjects } from '../../cluster/snapshot.ts'
@@ -169,7 +170,7 @@ export const incidentsHere = async (bench: LabBench): Promise<Incident[]> =>
 async function featuresOf({ cluster, client }: LabBench): Promise<Set<Need>> {
   const has = new Set<Need>()
   if (hasOutside(cluster)) has.add('outside')
-  if (cluster.driver === 'embedded') has.add('embedded')
+  if (cluster instanceof EmbeddedCluster && cluster.kernel() === 'uml') has.add('embedded')
   const nodes = (await listKubeProxyPods(client)).map(({ node }) => node)
   try {
     await requireModules(cluster, nodes, 'ipvs', 'rr')

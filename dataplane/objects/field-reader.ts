@@ -24,6 +24,9 @@ export type JsonObject = { [key: string]: unknown }
 export const isObject = (value: unknown): value is JsonObject =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
+const isText = (value: unknown): value is string => typeof value === 'string'
+const isFlag = (value: unknown): value is boolean => typeof value === 'boolean'
+
 const quote = (value: unknown): string => {
   const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? String(value))
   return `"${text.length > 60 ? `${text.slice(0, 57)}...` : text}"`
@@ -35,31 +38,38 @@ const quote = (value: unknown): string => {
  */
 export class FieldReader {
   readonly raw: JsonObject
-  readonly #object: string
-  readonly #faults: Fault[]
-  readonly #path: string
+  private readonly object: string
+  private readonly faults: Fault[]
+  /** Where `raw` is: the reader of what contains it, and the field there, from which paths are made only for faults. */
+  private readonly parent: FieldReader | undefined
+  private readonly field: string
 
-  /** @param object the name of the object in faults; `path` is where `raw` is in it, with a dot at its end */
-  constructor(raw: JsonObject, object: string, faults: Fault[], path = '') {
+  /** @param object the name of the object in faults */
+  constructor(raw: JsonObject, object: string, faults: Fault[], parent?: FieldReader, field = '') {
     this.raw = raw
-    this.#object = object
-    this.#faults = faults
-    this.#path = path
+    this.object = object
+    this.faults = faults
+    this.parent = parent
+    this.field = field
+  }
+
+  private pathOf(field: string): string {
+    return this.parent ? `${this.parent.pathOf(this.field)}.${field}` : field
   }
 
   fault(field: string, message: string): undefined {
-    this.#faults.push({ object: this.#object, field: this.#path + field, message })
+    this.faults.push({ object: this.object, field: this.pathOf(field), message })
   }
 
   /** The value of a field if there is one and it is valid; `wanted` ends the sentence about one that is not. */
-  #read<Value>(field: string, isValid: (value: unknown) => value is Value, wanted: string): Value | undefined {
+  private read<Value>(field: string, isValid: (value: unknown) => value is Value, wanted: string): Value | undefined {
     const value = this.raw[field]
     if (value === undefined || value === null || isValid(value)) return value ?? undefined
     return this.fault(field, `${quote(value)} is ${wanted}`)
   }
 
   child(field: string): FieldReader {
-    return this.#inside(this.#read(field, isObject, 'not an object') ?? {}, field)
+    return this.inside(this.read(field, isObject, 'not an object') ?? {}, field)
   }
 
   /** The objects of a list. */
@@ -67,36 +77,36 @@ export class FieldReader {
     return this.list(field).map((item, index) => {
       const at = `${field}[${index}]`
       if (!isObject(item) && item !== undefined && item !== null) this.fault(at, `${quote(item)} is not an object`)
-      return this.#inside(isObject(item) ? item : {}, at)
+      return this.inside(isObject(item) ? item : {}, at)
     })
   }
 
-  #inside(raw: JsonObject, field: string): FieldReader {
-    return new FieldReader(raw, this.#object, this.#faults, `${this.#path}${field}.`)
+  private inside(raw: JsonObject, field: string): FieldReader {
+    return new FieldReader(raw, this.object, this.faults, this, field)
   }
 
   list(field: string): unknown[] {
-    return this.#read(field, Array.isArray, 'not a list') ?? []
+    return this.read(field, Array.isArray, 'not a list') ?? []
   }
 
   text(field: string): string | undefined {
-    return this.#read(field, (value) => typeof value === 'string', 'not a text')
+    return this.read(field, isText, 'not a text')
   }
 
   flag(field: string): boolean | undefined {
-    return this.#read(field, (value) => typeof value === 'boolean', 'neither true nor false')
+    return this.read(field, isFlag, 'neither true nor false')
   }
 
   integer(field: string, low: number, high: number): number | undefined {
     const isInRange = (value: unknown): value is number =>
       typeof value === 'number' && Number.isInteger(value) && value >= low && value <= high
-    return this.#read(field, isInRange, `not a whole number from ${low} to ${high}`)
+    return this.read(field, isInRange, `not a whole number from ${low} to ${high}`)
   }
 
   choice<const T extends string, F extends T | undefined>(field: string, choices: readonly T[], fallback: F): T | F {
     if (this.raw[field] === '') return fallback
     const isChoice = (value: unknown): value is T => choices.some((choice) => choice === value)
-    return this.#read(field, isChoice, `none of ${choices.join(', ')}`) ?? fallback
+    return this.read(field, isChoice, `none of ${choices.join(', ')}`) ?? fallback
   }
 
   /**
@@ -115,17 +125,17 @@ export class FieldReader {
   /** An address in its canonical spelling; undefined if it is absent or empty. */
   address(field: string, required = false): string | undefined {
     const value = this.raw[field] ?? ''
-    return value === '' && !required ? undefined : this.#address(value, field)
+    return value === '' && !required ? undefined : this.asAddress(value, field)
   }
 
   /** The addresses of a list. */
   addresses(field: string, ignored = ''): string[] {
     return this.list(field).flatMap((item, index) => {
-      return item === ignored ? [] : (this.#address(item, `${field}[${index}]`) ?? [])
+      return item === ignored ? [] : (this.asAddress(item, `${field}[${index}]`) ?? [])
     })
   }
 
-  #address(value: unknown, field: string): string | undefined {
+  private asAddress(value: unknown, field: string): string | undefined {
     if (typeof value === 'string' && acceptedFamily(value)) return canonicalAddress(value)
     return this.fault(field, `${quote(value)} is not an IP address`)
   }

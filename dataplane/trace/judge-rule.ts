@@ -9,22 +9,20 @@ import { allOf, type Condition, isProtocol, type Judgement, judged, judgeMatch, 
  */
 export function judgeRule(rule: ParsedRule, flow: Flow, context: TraceContext): Judgement {
   const judgements: Judgement[] = []
-  for (const judgement of judgementsOf(rule, flow, context)) {
-    if (judgement.chance === 0) return judgement
+  const isRefutedBy = (judgement: Judgement) => {
     judgements.push(judgement)
+    return judgement.chance === 0
   }
-  return allOf(judgements)
-}
-
-function* judgementsOf(rule: ParsedRule, flow: Flow, context: TraceContext): Generator<Judgement> {
   for (const [name, condition] of FIELDS) {
     const field = rule[name]
     if (!field) continue
     const [holds, fact] = condition(field.value, flow, [])
-    yield judged(holds, field.negated, fact)
+    if (isRefutedBy(judged(holds, field.negated, fact))) return allOf(judgements)
   }
-  if (rule.fragment) yield judged(false, rule.fragment.negated, 'it is not a fragment')
-  for (const match of rule.matches) yield judgeMatch(match, flow, context)
+  if (rule.fragment && isRefutedBy(judged(false, rule.fragment.negated, 'it is not a fragment')))
+    return allOf(judgements)
+  rule.matches.some((match) => isRefutedBy(judgeMatch(match, flow, context)))
+  return allOf(judgements)
 }
 
 /**

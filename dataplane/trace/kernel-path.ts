@@ -4,7 +4,7 @@ import type { NftTable } from '../nft-table.ts'
 import type { NodeState } from '../node-state.ts'
 import type { Flow } from './flow.ts'
 import type { TraceContext } from './matches.ts'
-import { type Hook, type Step, stepOf } from './step.ts'
+import { HOOKS, type Hook, type Step, stepOf } from './step.ts'
 import { type HookEnd, TableWalk } from './walk-chain.ts'
 import { NftWalk } from './walk-nftables.ts'
 
@@ -15,14 +15,13 @@ interface BaseChain {
   walk: (flow: Flow) => HookEnd[]
 }
 
-const EVERY: readonly Hook[] = ['PREROUTING', 'INPUT', 'FORWARD', 'OUTPUT', 'POSTROUTING']
 /** The tables of iptables with their hooks and priorities (linux/netfilter_ipv4.h). */
 const TABLES: readonly { name: string; hooks: readonly Hook[]; priority: (hook: Hook) => number }[] = [
   { name: 'raw', hooks: ['PREROUTING', 'OUTPUT'], priority: () => -300 },
-  { name: 'mangle', hooks: EVERY, priority: () => -150 },
+  { name: 'mangle', hooks: HOOKS, priority: () => -150 },
   {
     name: 'nat',
-    hooks: EVERY.filter((hook) => hook !== 'FORWARD'),
+    hooks: HOOKS.filter((hook) => hook !== 'FORWARD'),
     priority: (hook) => (isDestinationHook(hook) ? -100 : 100),
   },
   { name: 'filter', hooks: ['INPUT', 'FORWARD', 'OUTPUT'], priority: () => 0 },

@@ -55,15 +55,18 @@ export abstract class Walk {
     const ends: ChainEnd[] = []
     let alive = [flow]
     for (const rule of rules) {
-      const results = alive.map((packet) => ({ packet, met: evaluate(rule, packet) }))
-      if (!results.some(({ met }) => met)) continue
       const next: Flow[] = []
-      for (const { packet, met } of results)
-        for (const end of met ?? [{ flow: packet, verdict: 'continue' as const }]) {
+      let hasMatched = false
+      for (const packet of alive) {
+        const met = evaluate(rule, packet)
+        hasMatched ||= met !== undefined
+        if (!met) next.push(packet)
+        for (const end of met ?? []) {
           if (end.verdict === 'continue') next.push(end.flow)
           else ends.push({ ...end, verdict: end.verdict })
         }
-      alive = mergeFlows(next)
+      }
+      if (hasMatched) alive = mergeFlows(next)
       if (alive.length === 0) return ends
     }
     return [...ends, ...alive.map((packet): ChainEnd => ({ flow: packet, verdict: 'return' }))]
@@ -137,7 +140,8 @@ export class TableWalk extends Walk {
     const step = stepOf({ hook, table: name, chain: chain.name, rule, verdict: 'NO MATCH', reason }, flow)
     step.path = path
     if (passes) {
-      this.record({ ...step, matched: false })
+      step.matched = false
+      this.record(step)
       return undefined
     }
     step.probability *= chance

@@ -1,7 +1,22 @@
 import { type Connection, parseConntrack } from '../../dataplane/conntrack.ts'
+import type { ServicePort } from '../../dataplane/kube-proxy/service-ports.ts'
 import type { GuestNode } from './guest-node.ts'
 
+/** `address:port`, or `:port` for a node port, to the addresses of the endpoints behind it. */
 type Backends = ReadonlyMap<string, ReadonlySet<string>>
+
+/** The valid destinations of UDP flows. */
+function udpBackends(services: readonly ServicePort[]): Backends {
+  const backends = new Map<string, Set<string>>()
+  for (const { protocol, port, nodePort, endpoints, ...addresses } of services) {
+    if (protocol !== 'udp') continue
+    const usable = new Set(endpoints.flatMap(({ ready, serving, ip }) => (ready || serving ? [ip] : [])))
+    const { clusterIP, externalIPs, loadBalancerIPs } = addresses
+    for (const address of [clusterIP, ...externalIPs, ...loadBalancerIPs]) backends.set(`${address}:${port}`, usable)
+    if (nodePort !== 0) backends.set(`:${nodePort}`, usable)
+  }
+  return backends
+}
 
 const same = (one: ReadonlySet<string> | undefined, other: ReadonlySet<string>) =>
   one !== undefined && one.size === other.size && [...other].every((address) => one.has(address))
@@ -21,7 +36,8 @@ export class ConntrackCleanup {
   }
 
   /** Called after the rules of a sync are written; does nothing if no UDP Service has changed. */
-  async after(backends: Backends, localAddresses: ReadonlySet<string>): Promise<void> {
+  async after(services: readonly ServicePort[], localAddresses: ReadonlySet<string>): Promise<void> {
+    const backends = udpBackends(services)
     const changed = [...backends].some(([key, now]) => !same(this.known.get(key), now))
     const gone = [...this.known.keys()].filter((key) => !backends.has(key))
     const watched = new Map([...backends, ...gone.map((key): [string, ReadonlySet<string>] => [key, new Set()])])

@@ -1,7 +1,33 @@
 import { randomUUID } from 'node:crypto'
+import { readyEndpoints } from '../../dataplane/kube-proxy/endpoint-categories.ts'
+import type { ServicePort } from '../../dataplane/kube-proxy/service-ports.ts'
 import { shellWord } from '../../host/shell-word.ts'
 import type { GuestProcess, Machine, Placement } from '../machine/machine.ts'
-import type { HealthCheck } from './service-backends.ts'
+
+/** A Service with a health check port on this node. */
+interface HealthCheck {
+  port: number
+  namespace: string
+  name: string
+  /** Ready endpoints of this node, counted by address. */
+  localEndpoints: number
+}
+
+/** The health checks of one node. */
+export function healthChecks(services: readonly ServicePort[]): HealthCheck[] {
+  const local = new Map<number, Set<string>>()
+  const checks = new Map<number, HealthCheck>()
+  for (const service of services) {
+    const port = service.healthCheckNodePort
+    if (port === 0) continue
+    const [, namespace = '', name = ''] = /^([^/]*)\/([^:]*)/.exec(service.name) ?? []
+    const here = local.get(port) ?? new Set()
+    for (const { ip, isLocal } of readyEndpoints(service)) if (isLocal) here.add(ip)
+    local.set(port, here)
+    checks.set(port, { port, namespace, name, localEndpoints: here.size })
+  }
+  return [...checks.values()]
+}
 
 export interface HealthSettings {
   mode: string
@@ -67,12 +93,6 @@ ${servers.join('')}}
 `
 }
 
-/** An nginx process and its files. */
-interface Server {
-  process: GuestProcess
-  place: string
-}
-
 /**
  * The nginx that serves kube-proxy's health checks inside its node while kube-proxy runs. A new configuration replaces the old
  * one without interruption.
@@ -80,8 +100,9 @@ interface Server {
 export class HealthServer {
   private readonly machine: Machine
   private readonly placement: Placement
+  private readonly place = `${FOLDER}/${randomUUID()}`
   private written = ''
-  private server: Server | undefined
+  private process: GuestProcess | undefined
 
   constructor(machine: Machine, placement: Placement) {
     this.machine = machine
@@ -90,39 +111,36 @@ export class HealthServer {
 
   /** Starts the server, or reloads a running one if the configuration has changed. */
   async serve(settings: HealthSettings): Promise<void> {
-    const place = this.server?.place ?? `${FOLDER}/${randomUUID()}`
-    const configuration = healthConfiguration(place, settings)
-    if (configuration === this.written) return
+    const configuration = healthConfiguration(this.place, settings)
+    if (configuration === this.written && this.process) return
     this.written = configuration
     // The guest agent accesses a node's files through one of its processes, and writes without starting one.
     const { pid } = this.placement
     const root = pid === undefined ? '' : `/proc/${pid}/root`
-    await this.machine.write([{ path: `${root}${place}.conf`, content: configuration }])
-    if (this.server) await this.reload(place)
-    else await this.start(place)
+    await this.machine.write([{ path: `${root}${this.place}.conf`, content: configuration }])
+    if (this.process) await this.reload()
+    else await this.start()
   }
 
   /** Stops the server, as when a kube-proxy ends; afterwards its ports are closed. */
   async close(): Promise<void> {
-    this.server?.process.kill('SIGKILL')
-    await this.server?.process.exited
+    this.process?.kill('SIGKILL')
+    await this.process?.exited
   }
 
-  private async start(place: string): Promise<void> {
-    const run = ['nginx', '-p', FOLDER, '-e', '/dev/null', '-c', `${place}.conf`]
+  private async start(): Promise<void> {
+    const run = ['nginx', '-p', FOLDER, '-e', '/dev/null', '-c', `${this.place}.conf`]
     const process = await this.machine.spawn(run, this.placement, { noInput: true })
     process.stdout.resume()
     process.stderr.resume()
-    const server = { process, place }
-    this.server = server
-    const ended = () => {
-      if (this.server === server) this.server = undefined
-    }
-    process.exited.then(ended, ended)
+    this.process = process
+    void process.exited.then(() => {
+      this.process = undefined
+    })
   }
 
-  private async reload(place: string): Promise<void> {
-    const file = shellWord(`${place}.pid`)
+  private async reload(): Promise<void> {
+    const file = shellWord(`${this.place}.pid`)
     // Signals to the process group would also reach the nsenter that waits for nginx.
     const script = `tries=50
 until [ -s ${file} ] || [ $tries = 0 ]; do tries=$((tries - 1)); sleep 0.1; done

@@ -5,6 +5,7 @@ import type { NodeState } from '../../dataplane/node-state.ts'
 import { restoreCommand, type StepsResult, type Sysctl } from './guest-node.ts'
 import { hourMs, Proxier, type ProxierContext } from './proxier.ts'
 
+const CANARY = 'KUBE-PROXY-CANARY'
 /** The time that kube-proxy waits until a flush has reached all tables (iptablesFlushTimeout). */
 const flushTimeoutMs = 5000
 const flushPollMs = 100
@@ -57,34 +58,26 @@ export class IptablesProxier extends Proxier {
 
   /** Checks in each syncPeriod whether the tables were flushed: the chain KUBE-PROXY-CANARY is then missing in mangle. */
   private watchCanary(): void {
-    const { settings, guest, log } = this.context
-    const look = async () => {
-      if (this.programmed && (await this.missing('mangle'))) {
-        log('I', 'iptables.go:535', 'iptables canary deleted', { table: 'mangle', chain: 'KUBE-PROXY-CANARY' })
-        const polls = flushTimeoutMs / flushPollMs
-        await guest.run(
-          `for _ in $(seq ${polls}); do iptables -t nat -S KUBE-PROXY-CANARY || iptables -t filter -S KUBE-PROXY-CANARY || break; sleep ${flushPollMs / 1000}; done >/dev/null 2>&1\n`,
-        )
-        this.programmed = undefined
-        this.context.request()
-      }
-    }
-    const again = () => {
-      if (this.stopped) return
-      this.monitor = setTimeout(() => {
-        // If the machine has ended, the kubelet ends this Pod.
-        look().then(again, () => {})
-      }, settings.syncPeriodMs)
-    }
-    again()
+    this.monitor = setTimeout(async () => {
+      // If the machine has ended, the kubelet ends this Pod.
+      await this.checkCanary().catch(() => this.stop())
+      if (!this.stopped) this.watchCanary()
+    }, this.context.settings.syncPeriodMs)
   }
 
-  private async missing(table: string): Promise<boolean> {
-    const { exitCode } = await this.context.guest.run(
-      `iptables -w 5 -t ${table} -S KUBE-PROXY-CANARY >/dev/null 2>&1\n`,
+  private async checkCanary(): Promise<void> {
+    const { guest, log, request } = this.context
+    if (!this.programmed) return
+    const { exitCode } = await guest.run(`iptables -w 5 -t mangle -S ${CANARY} >/dev/null 2>&1\n`)
+    // kube-proxy ignores that the lock was not available in time (isResourceError).
+    if (exitCode === 0 || exitCode === resourceProblem) return
+    log('I', 'iptables.go:535', 'iptables canary deleted', { table: 'mangle', chain: CANARY })
+    const polls = flushTimeoutMs / flushPollMs
+    await guest.run(
+      `for _ in $(seq ${polls}); do iptables -t nat -S ${CANARY} || iptables -t filter -S ${CANARY} || break; sleep ${flushPollMs / 1000}; done >/dev/null 2>&1\n`,
     )
-    // 4 means that the lock was not available in time, which kube-proxy ignores (isResourceError).
-    return exitCode !== 0 && exitCode !== resourceProblem
+    this.programmed = undefined
+    request()
   }
 }
 
@@ -115,8 +108,7 @@ const sameRules = (one: Rules, other: Rules | undefined) =>
 /**
  * Chains that kube-proxy only creates if they are missing: the kubelet writes their rules (up to 1.26), or they have none.
  */
-const isEnsuredOnly = (table: string, chain: string) =>
-  chain === 'KUBE-PROXY-CANARY' || `${table} ${chain}` === 'nat KUBE-MARK-DROP'
+const isEnsuredOnly = (table: string, chain: string) => chain === CANARY || `${table} ${chain}` === 'nat KUBE-MARK-DROP'
 
 export interface TableChange {
   /** The predicted chains. */
@@ -159,9 +151,9 @@ export function tableInput(name: string, { wanted, held, write, remove = [] }: T
 
 /** The predicted order is that of an empty node, on which the last jump created is the first one. */
 function missingJumps(chain: string, wanted: Rules, held: Rules): string[] {
-  const standing = new Set(held.map(({ spec }) => spec))
+  const present = new Set(held.map(({ spec }) => spec))
   return wanted
-    .filter(({ spec }) => !standing.has(spec))
+    .filter(({ spec }) => !present.has(spec))
     .reverse()
     .map(({ spec }) => `-I ${chain} ${spec}`)
 }

@@ -13,11 +13,11 @@ import { DUMMY_LINK } from '../../dataplane/kube-proxy/mode-ownership.ts'
 export function ipsetInput(wanted: IpSets, held: IpSets): string {
   let input = ''
   for (const set of wanted.values()) {
-    const standing = held.get(set.name)
-    if (!standing) input += printIpsetSave(new Map([[set.name, set]]))
+    const present = held.get(set.name)
+    if (!present) input += printIpsetSave(new Map([[set.name, set]]))
     else {
-      for (const member of standing.members) if (!set.members.has(member)) input += `del ${set.name} ${member}\n`
-      for (const member of set.members) if (!standing.members.has(member)) input += `add ${set.name} ${member}\n`
+      for (const member of present.members) if (!set.members.has(member)) input += `del ${set.name} ${member}\n`
+      for (const member of set.members) if (!present.members.has(member)) input += `add ${set.name} ${member}\n`
     }
   }
   return input
@@ -35,10 +35,10 @@ const dummyAddresses = (links: readonly Link[]) =>
  */
 export function addressInputs(wanted: readonly Link[], held: readonly Link[]): { add: string; remove: string } {
   const target = dummyAddresses(wanted)
-  const standing = dummyAddresses(held)
+  const present = dummyAddresses(held)
   const exists = held.some(({ name }) => name === DUMMY_LINK)
-  const added = [...target].filter((address) => !standing.has(address))
-  const removed = [...standing].filter((address) => !target.has(address))
+  const added = [...target].filter((address) => !present.has(address))
+  const removed = [...present].filter((address) => !target.has(address))
   const line = (verb: string) => (address: string) => `address ${verb} ${address} dev ${DUMMY_LINK}\n`
   return {
     add: (exists ? '' : `link add ${DUMMY_LINK} type dummy\n`) + added.map(line('add')).join(''),
@@ -85,12 +85,12 @@ export function serverInputs(change: ServerChange): ServerInputs {
   const held = new Map(change.held.map((server) => [virtualServerKey(server), server]))
   const result: ServerInputs = { add: '', remove: '', terminating: new Set() }
   for (const server of change.wanted) {
-    const standing = held.get(virtualServerKey(server))
+    const present = held.get(virtualServerKey(server))
     held.delete(virtualServerKey(server))
-    if (!standing) result.add += printIpvsadmSave([server])
+    if (!present) result.add += printIpvsadmSave([server])
     else {
-      if (serviceOf(standing) !== serviceOf(server)) result.add += `-E ${serviceOf(server)}\n`
-      result.add += realServerLines(server, standing, change, result.terminating)
+      if (serviceOf(present) !== serviceOf(server)) result.add += `-E ${serviceOf(server)}\n`
+      result.add += realServerLines(server, present, change, result.terminating)
     }
   }
   for (const server of held.values()) {
@@ -102,12 +102,12 @@ export function serverInputs(change: ServerChange): ServerInputs {
 
 function realServerLines(
   server: VirtualServer,
-  standing: VirtualServer,
+  held: VirtualServer,
   { busy, terminating, first }: ServerChange,
   now: Set<string>,
 ): string {
   const service = bareService(server)
-  const left = new Map(standing.realServers.map((real) => [realServerKey(server, real), real]))
+  const left = new Map(held.realServers.map((real) => [realServerKey(server, real), real]))
   let lines = ''
   for (const real of server.realServers) {
     const key = realServerKey(server, real)

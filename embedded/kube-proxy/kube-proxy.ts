@@ -1,27 +1,20 @@
 import type { V1Node } from '@kubernetes/client-node'
+import { trackEndpoints } from '../../dataplane/kube-proxy/endpoints.ts'
+import { type ServicePort, servicePorts } from '../../dataplane/kube-proxy/service-ports.ts'
 import { featuresOf, VersionError } from '../../dataplane/kube-proxy/versions.ts'
 import { type ClusterObjects, leftOutObjects, readObjects } from '../../dataplane/objects.ts'
 import type { Api, KubeObject } from '../apiserver/api.ts'
 import type { BuiltinContainer, BuiltinContext } from '../kubelet/images/registry.ts'
 import { ConntrackCleanup } from './conntrack-cleanup.ts'
 import { GuestNode, prepareNode, type Sysctl } from './guest-node.ts'
-import { HealthServer } from './health-server.ts'
+import { HealthServer, healthChecks } from './health-server.ts'
 import { IptablesProxier } from './iptables-proxier.ts'
 import { IpvsProxier } from './ipvs-proxier.ts'
 import { NftablesProxier } from './nftables-proxier.ts'
 import type { Proxier } from './proxier.ts'
-import { serviceBackends } from './service-backends.ts'
 import { createLogger, type Logger, mountedConfig, readSettings, type Settings, StartFailure } from './settings.ts'
 import { SyncLoop } from './sync-loop.ts'
 import { UserspaceProxier } from './userspace-proxier.ts'
-
-/** The properties of a Node that affect kube-proxy, without its heartbeat. */
-const nodeFacts = (object: KubeObject): string => {
-  const node = object as KubeObject & Partial<Pick<V1Node, 'spec' | 'status'>>
-  const { labels, deletionTimestamp } = node.metadata
-  const { podCIDRs, taints } = node.spec ?? {}
-  return JSON.stringify([labels, deletionTimestamp, podCIDRs, taints, node.status?.addresses])
-}
 
 const proxiers = {
   iptables: IptablesProxier,
@@ -137,15 +130,9 @@ export class KubeProxy implements BuiltinContainer {
   }
 
   private follow(): void {
-    const { api, node } = this.context
-    let facts = ''
     this.endWatches = resources.map((resource) =>
-      api.watch(resource, (_type, object) => {
+      this.context.api.watch(resource, () => {
         this.objects = undefined
-        if (resource === 'nodes') {
-          if (object.metadata.name !== node || nodeFacts(object) === facts) return
-          facts = nodeFacts(object)
-        }
         this.loop?.request()
       }),
     )
@@ -159,7 +146,7 @@ export class KubeProxy implements BuiltinContainer {
   private async sync(proxier: Proxier, settings: Settings, periodic: boolean): Promise<void> {
     this.reportLeftOut()
     await Promise.all([this.serveHealth(settings), proxier.sync(periodic)])
-    await this.conntrack.after(this.backends().udp, proxier.addresses)
+    await this.conntrack.after(this.ports(), proxier.addresses)
   }
 
   /** Logs each object that this kube-proxy ignores, once. */
@@ -170,8 +157,11 @@ export class KubeProxy implements BuiltinContainer {
     this.toldLeftOut = leftOut
   }
 
-  private backends() {
-    return serviceBackends(this.current().objects, this.context.node, this.version)
+  /** The ports of all Services, as this kube-proxy sees them. */
+  private ports(): ServicePort[] {
+    const { objects } = this.current()
+    const features = featuresOf(this.version)
+    return servicePorts(objects, trackEndpoints(objects, this.context.node, 'ipv4', features), 'ipv4', features)
   }
 
   private serveHealth(settings: Settings): Promise<void> {
@@ -183,7 +173,7 @@ export class KubeProxy implements BuiltinContainer {
       healthzPort: settings.healthzPort,
       metricsPort: settings.metricsPort,
       eligible: self !== undefined && !leaving && self.metadata.deletionTimestamp === undefined,
-      healthChecks: this.backends().healthChecks,
+      healthChecks: healthChecks(this.ports()),
     })
   }
 

@@ -126,8 +126,6 @@ function port(address: string | undefined, fallback: number): number {
 /** klog's severity letters. */
 export type Severity = 'I' | 'W' | 'E' | 'F'
 
-const two = (number: number, width = 2) => String(number).padStart(width, '0')
-
 const shown = (value: unknown): string =>
   typeof value === 'number' || typeof value === 'boolean' ? String(value) : JSON.stringify(value)
 
@@ -142,10 +140,9 @@ export function klogLine(
   values: Record<string, unknown> = {},
   now = new Date(),
 ): string {
-  const date = `${two(now.getUTCMonth() + 1)}${two(now.getUTCDate())}`
-  const time = `${two(now.getUTCHours())}:${two(now.getUTCMinutes())}:${two(now.getUTCSeconds())}.${two(now.getUTCMilliseconds(), 3)}000`
+  const [, month, day, time] = /^\d+-(\d+)-(\d+)T(.*)Z$/.exec(now.toISOString()) ?? []
   const pairs = Object.entries(values).map(([key, value]) => ` ${key}=${shown(value)}`)
-  return `${severity}${date} ${time}       1 ${place}] ${JSON.stringify(message)}${pairs.join('')}`
+  return `${severity}${month}${day} ${time}000       1 ${place}] ${JSON.stringify(message)}${pairs.join('')}`
 }
 
 /** Writes log lines of one kube-proxy. */

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { OUTSIDE } from '../../host/outside.ts'
-import type { NodeBackend, Usage, UsageReport } from '../apiserver/api-call.ts'
+import type { NodeBackend, PodTarget, Usage, UsageReport } from '../apiserver/api-call.ts'
 import { resourceNamed } from '../apiserver/resource.ts'
 import { badRequest, notFound, StatusError } from '../apiserver/status-error.ts'
 import type { Machine } from '../machine/machine.ts'
@@ -116,21 +116,16 @@ export function createBackend(machine: Machine, network: Network, pods: Readonly
     if (!network.nodes.some(({ name }) => name === node)) throw notFound(resourceNamed('nodes'), node)
     return network.placement(node)
   }
+  const insideOf = (target: PodTarget & { container?: string }, command: readonly string[]) => {
+    const { running, container } = named(find(target.namespace, target.name), target.name, target.container)
+    if (!running) throw containerNotFound(container.name)
+    if (running.placement) return running.placement
+    const reason = `OCI runtime exec failed: exec failed: ${noProgram(command)}: unknown`
+    throw new StatusError(500, 'InternalError', reason)
+  }
   return {
     exec({ target, command, tty }) {
-      if (target.kind === 'node') {
-        const placement = placementOf(target.name)
-        return (size) => machine.spawn(command, placement, { tty, ...(size && { size }) })
-      }
-      const { running, container } = named(find(target.namespace, target.name), target.name, target.container)
-      if (!running) throw containerNotFound(container.name)
-      const { placement } = running
-      if (!placement)
-        throw new StatusError(
-          500,
-          'InternalError',
-          `OCI runtime exec failed: exec failed: ${noProgram(command)}: unknown`,
-        )
+      const placement = target.kind === 'node' ? placementOf(target.name) : insideOf(target, command)
       return (size) => machine.spawn(command, placement, { tty, ...(size && { size }) })
     },
     attach({ namespace, name, container }) {
@@ -157,14 +152,14 @@ export function createBackend(machine: Machine, network: Network, pods: Readonly
       await Promise.all(here.flatMap(({ containers }) => containers.map(({ running }) => running?.synced?.())))
     },
     async logs(request) {
-      const { name: container } = request
-      const worker = named(find(request.namespace, request.name), request.name, request.container)
+      const { namespace, name } = request
+      const worker = named(find(namespace, name), name, request.container)
       const log = request.previous ? worker.previousLog : worker.log
       if (log) return logStream(log, request)
       const own = worker.container.name
-      if (request.previous) throw badRequest(`previous terminated container "${own}" in pod "${container}" not found`)
+      if (request.previous) throw badRequest(`previous terminated container "${own}" in pod "${name}" not found`)
       const reason = worker.status.state?.waiting?.reason ?? 'ContainerCreating'
-      throw badRequest(`container "${own}" in pod "${container}" is waiting to start: ${reason}`)
+      throw badRequest(`container "${own}" in pod "${name}" is waiting to start: ${reason}`)
     },
   }
 }

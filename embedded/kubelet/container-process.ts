@@ -182,7 +182,7 @@ const DEFAULT = [
 ]
 
 /** The privileges that a container's securityContext leaves to root; as in containerd, unknown names are ignored. */
-export function privilegesOf({ securityContext }: Container): Privileges {
+function privilegesOf({ securityContext }: Container): Privileges {
   if (securityContext?.privileged) return {}
   const { add = [], drop = [] } = securityContext?.capabilities ?? {}
   const names = (list: readonly string[]) => list.map((name) => name.toUpperCase().replace(/^CAP_/, ''))

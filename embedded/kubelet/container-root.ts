@@ -1,12 +1,13 @@
 import { posix } from 'node:path'
 import type { Api } from '../apiserver/api.ts'
 import type { Service } from '../controllers/resources.ts'
+import type { GuestFile } from '../machine/machine.ts'
 import { nodeRoot, shellProfile } from '../network/node-setup.ts'
 import type { GuestWork } from '../network/pod-link.ts'
 import { dataOf, fieldValue } from './environment.ts'
 import type { ProcessImage } from './images/registry.ts'
 import type { ContainerContext, NodeContext, PodSandbox } from './node-context.ts'
-import type { Container, GuestFile, KeyToPath, Pod, Volume } from './objects.ts'
+import type { Container, KeyToPath, Pod, Volume } from './objects.ts'
 
 /** A volume can't be made; the message is the kubelet's. */
 export class MountError extends Error {}

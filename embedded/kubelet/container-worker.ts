@@ -3,7 +3,7 @@ import { PassThrough, Writable } from 'node:stream'
 import { setTimeout as delay } from 'node:timers/promises'
 import { timestamp } from '../apiserver/object-lifecycle.ts'
 import type { GuestProcess } from '../machine/machine.ts'
-import { ContainerProbes } from './container-probes.ts'
+import { ContainerProbes, runHandler } from './container-probes.ts'
 import type { RunningContainer } from './container-process.ts'
 import { goDuration, type PreparedContainer, prepareContainer, RestartBackoff } from './container-start.ts'
 import { ContainerConfigError } from './environment.ts'
@@ -11,7 +11,6 @@ import { findImage, imageList, repositoryOf } from './images/registry.ts'
 import { LogBuffer, type OutputReader } from './log-buffer.ts'
 import type { NodeContext, PodSandbox } from './node-context.ts'
 import type { Container, ContainerState, ContainerStatus, LifecycleHandler } from './objects.ts'
-import { runHandler } from './probe.ts'
 
 const digest = (text: string) => createHash('sha256').update(text).digest('hex')
 

@@ -114,11 +114,9 @@ function nodeObject(
   }
 }
 
-/** Registers a node, or updates its object. */
 function registerNode(api: Api, node: NodePlan, facts: GuestFacts, controlPlane: boolean): Node {
   const wanted = nodeObject(node, facts, controlPlane)
-  const present = api.get<Node>('nodes', undefined, node.name)
-  const created = present ?? api.create<Node>('nodes', undefined, { ...wanted })
+  const created = api.create<Node>('nodes', undefined, { ...wanted })
   return api.update<Node>('nodes', { ...created, ...(wanted.status && { status: wanted.status }) }, 'status')
 }
 
@@ -138,17 +136,16 @@ function renewLease(api: Api, { metadata: { name, uid } }: Node): void {
 
 /** Rewrites the files of a namespace's Pods when a ConfigMap or Secret changes. Returns a function that ends it. */
 function watchVolumes(machine: Machine, api: Api, workers: () => Iterable<PodWorker>): () => void {
-  const refresh = async (namespace: string | undefined) => {
-    for (const { pod, sandbox } of workers()) {
-      if (pod.metadata.namespace !== namespace) continue
-      const own = `${podFolder(pod.metadata.uid)}/`
-      await machine.write(podVolumes(api, sandbox).files.filter(({ path }) => path.startsWith(own)))
-    }
+  const refresh = async ({ pod, sandbox }: PodWorker) => {
+    const own = `${podFolder(pod.metadata.uid)}/`
+    await machine.write(podVolumes(api, sandbox).files.filter(({ path }) => path.startsWith(own)))
   }
   const ends = ['configmaps', 'secrets'].map((resource) =>
     api.watch(resource, (type, { metadata }) => {
+      if (type !== 'MODIFIED') return
       // The files of a missing object are kept, as in a real volume; errors while the machine ends are ignored.
-      if (type === 'MODIFIED') void refresh(metadata.namespace).catch(() => {})
+      for (const worker of workers())
+        if (worker.pod.metadata.namespace === metadata.namespace) void refresh(worker).catch(() => {})
     }),
   )
   return () => {

@@ -14,13 +14,6 @@ export type LifecycleHandler = NonNullable<NonNullable<Container['lifecycle']>['
 /** A Secret as stored: values in base64. */
 export type Secret = import('../apiserver/api.ts').KubeObject & { data?: Record<string, string> }
 
-/** A file to write; the caller decides whether the path is in the guest or in a container. */
-export interface GuestFile {
-  path: string
-  content: string | Uint8Array
-  mode?: number
-}
-
 export interface PodView {
   init: readonly ContainerStatus[]
   containers: readonly ContainerStatus[]

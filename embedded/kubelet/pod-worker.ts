@@ -1,6 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { timestamp } from '../apiserver/object-lifecycle.ts'
-import { hasReason } from '../apiserver/status-error.ts'
 import { MountError, podFolder, podVolumes } from './container-root.ts'
 import { ContainerWorker } from './container-worker.ts'
 import type { NodeContext, PodSandbox } from './node-context.ts'
@@ -112,13 +111,9 @@ export class PodWorker {
   private forget(): void {
     const { namespace, name, uid } = this.pod.metadata
     const { api } = this.node
-    try {
-      const stored = api.get<Pod>('pods', namespace, name)
-      if (stored?.metadata.uid === uid && stored.metadata.deletionTimestamp)
-        api.delete('pods', namespace, name, { gracePeriodSeconds: 0 })
-    } catch (error) {
-      if (!hasReason(error, 'NotFound')) throw error
-    }
+    const stored = api.get<Pod>('pods', namespace, name)
+    if (stored?.metadata.uid === uid && stored.metadata.deletionTimestamp)
+      api.delete('pods', namespace, name, { gracePeriodSeconds: 0 })
   }
 
   private async run(): Promise<void> {

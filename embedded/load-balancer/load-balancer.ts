@@ -1,7 +1,7 @@
 import type { Api } from '../apiserver/api.ts'
 import { isNodeReady, type Node, type Service } from '../controllers/resources.ts'
 import type { Machine } from '../machine/machine.ts'
-import { Prober } from '../network/prober.ts'
+import { httpRequest, Prober, statusOf } from '../network/prober.ts'
 import type { Network } from '../network/topology.ts'
 
 /** A health check of a node: whether it has a ready endpoint of this Service (Service.spec.healthCheckNodePort). */
@@ -140,10 +140,12 @@ export class LoadBalancer {
   /** Queries all health checks in parallel. */
   private async healthy(services: readonly Service[], nodes: readonly Node[]): Promise<Set<string>> {
     const checks = healthChecks(services, nodes)
-    const statuses = await Promise.all(
-      checks.map(({ node, port }) => this.prober.httpStatus(node, port, '/healthz', healthTimeoutSeconds)),
+    const answers = await Promise.all(
+      checks.map(({ node, port }) =>
+        this.prober.try(node, port, healthTimeoutSeconds, httpRequest('/healthz', `${node}:${port}`)),
+      ),
     )
-    return new Set(checks.filter((_, index) => statuses[index] === 200).map(healthKey))
+    return new Set(checks.filter((_, index) => statusOf(answers[index]?.line ?? '') === 200).map(healthKey))
   }
 }
 

@@ -1,15 +1,16 @@
 // The program that runs inside the guest: starts processes, writes files and carries connections for the host.
 // It is bundled to one file and started by the init script with the serial line's device as its argument, or with descriptors 3
 // and 4 to and from the host.
-import { type ChildProcess, execFile, spawn } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
 import { closeSync, mkdirSync, openSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createServer, Socket } from 'node:net'
 import { dirname } from 'node:path'
+import type { Writable } from 'node:stream'
 import { ReadStream, WriteStream } from 'node:tty'
 import { afterOutput, FifoPool } from './fifo-pool.ts'
-import { encodeData, encodeFrame, type Frame, FrameDecoder, FrameType } from './frame.ts'
+import { encodeData, encodeFrame, FrameDecoder, FrameType } from './frame.ts'
 import { type ScriptRequest, type SpawnRequest, spawnArguments } from './placement.ts'
-import { ScriptPool, type ScriptShell } from './script-shell.ts'
+import { ScriptPool } from './script-shell.ts'
 
 // The environment that every program expects, set here to avoid starting processes for it.
 for (const folder of ['/dev/shm', '/run/netns', '/run/lock']) mkdirSync(folder)
@@ -32,15 +33,14 @@ for (const name of ['PATH', 'HOME', 'TERM', 'UV_USE_IO_URING']) environment[name
 environment.SHLVL = '1'
 const pool = new ScriptPool(pipes, environment)
 
-interface Running {
-  child: ChildProcess
-  /** The process is the first of a process namespace that the started command only waits for. */
-  inNamespace: boolean
+/** What the host can do with a stream. */
+interface Stream {
+  input?: Writable | null
+  kill?(signal: NodeJS.Signals): void
+  close?(): void
 }
 
-const processes = new Map<number, Running>()
-const scripts = new Map<number, ScriptShell>()
-const connections = new Map<number, Socket>()
+const streams = new Map<number, Stream>()
 // The host numbers its streams from 1; connections from the guest use the upper half of the range.
 let nextConnection = 0x8000_0000
 
@@ -85,18 +85,26 @@ function start(stream: number, request: SpawnRequest): void {
     stdio: [request.noInput ? 'ignore' : 'pipe', stdout.theirs, stderr.theirs],
   })
   for (const pipe of [stdout, stderr]) closeSync(pipe.theirs)
-  processes.set(stream, { child, inNamespace: request.inNamespace === true })
+  const kill = (signal: NodeJS.Signals) => {
+    try {
+      // The command of `inNamespace` only waits for the first process of a process namespace.
+      if (child.pid !== undefined) process.kill(request.inNamespace ? firstChild(child.pid) : -child.pid, signal)
+    } catch {
+      // It has already ended: its exit frame follows.
+    }
+  }
+  streams.set(stream, { input: child.stdin, kill })
   child.on('spawn', () => send(stream, FrameType.started, JSON.stringify({ pid: child.pid })))
   child.on('error', (error) => {
     if (child.pid !== undefined) return
-    processes.delete(stream)
+    streams.delete(stream)
     fail(stream, error)
   })
   child.stdin?.on('error', () => {})
   pump(stream, FrameType.data, stdout.ours)
   pump(stream, FrameType.errorData, stderr.ours)
   child.on('exit', (code, signal) => {
-    processes.delete(stream)
+    streams.delete(stream)
     if (request.tty) rmSync(terminalFile(stream), { force: true })
     afterOutput([stdout, stderr], () => send(stream, FrameType.exit, JSON.stringify({ code, signal })))
   })
@@ -106,27 +114,14 @@ function sendAll(stream: number, type: number, bytes: Buffer): void {
   for (const frame of encodeData(stream, type, bytes)) output.write(frame)
 }
 
-function runScript(stream: number, { script, ...placement }: ScriptRequest): void {
-  const shell = pool.run(placement, script, {
-    stdout: (bytes) => sendAll(stream, FrameType.data, bytes),
-    stderr: (bytes) => sendAll(stream, FrameType.errorData, bytes),
-    exit(code) {
-      scripts.delete(stream)
-      send(stream, FrameType.exit, JSON.stringify({ code, signal: null }))
-    },
-  })
-  scripts.set(stream, shell)
-}
-
-function kill(stream: number, signal: NodeJS.Signals): void {
-  scripts.get(stream)?.kill(signal)
-  const running = processes.get(stream)
-  if (running?.child.pid === undefined) return
-  try {
-    process.kill(running.inNamespace ? firstChild(running.child.pid) : -running.child.pid, signal)
-  } catch {
-    // It has already ended: its exit frame follows.
-  }
+async function runScript(stream: number, { script, ...place }: ScriptRequest): Promise<void> {
+  const { shell, result } = pool.run(place, script)
+  streams.set(stream, { kill: (signal) => shell.kill(signal) })
+  const { code, stdout, stderr } = await result
+  streams.delete(stream)
+  sendAll(stream, FrameType.data, stdout)
+  sendAll(stream, FrameType.errorData, stderr)
+  send(stream, FrameType.exit, JSON.stringify({ code, signal: null }))
 }
 
 let resizing = Promise.resolve()
@@ -152,50 +147,32 @@ function write(stream: number, payload: Buffer): void {
 function forward(stream: number, socketPath: string): void {
   const server = createServer({ allowHalfOpen: true }, (socket) => {
     const connection = nextConnection++
-    connections.set(connection, socket)
+    streams.set(connection, { input: socket, close: () => socket.destroy() })
     send(connection, FrameType.opened, JSON.stringify({ forward: stream }))
     pump(connection, FrameType.data, socket)
     socket.on('end', () => send(connection, FrameType.end))
     socket.on('error', () => socket.destroy())
     socket.on('close', () => {
-      if (connections.delete(connection)) send(connection, FrameType.exit)
+      if (streams.delete(connection)) send(connection, FrameType.exit)
     })
   })
   server.on('error', (error) => fail(stream, error))
   server.listen(socketPath, () => send(stream, FrameType.done))
 }
 
-function handle({ stream, type, payload }: Frame): void {
-  const json = () => JSON.parse(payload.toString()) as Record<string, never>
-  const target = processes.get(stream)?.child.stdin ?? connections.get(stream)
-  switch (type) {
-    case FrameType.spawn:
-      start(stream, JSON.parse(payload.toString()) as SpawnRequest)
-      break
-    case FrameType.script:
-      runScript(stream, JSON.parse(payload.toString()) as ScriptRequest)
-      break
-    case FrameType.kill:
-      kill(stream, json().signal ?? 'SIGTERM')
-      break
-    case FrameType.resize:
-      resize(stream, json().columns ?? 80, json().rows ?? 24)
-      break
-    case FrameType.write:
-      write(stream, payload)
-      break
-    case FrameType.forward:
-      forward(stream, json().socket ?? '')
-      break
-    case FrameType.data:
-      target?.write(payload)
-      break
-    case FrameType.end:
-      target?.end()
-      break
-    case FrameType.exit:
-      connections.get(stream)?.destroy()
-  }
+const handlers: Record<number, (stream: number, payload: Buffer) => void> = {
+  [FrameType.spawn]: (stream, payload) => start(stream, JSON.parse(payload.toString())),
+  [FrameType.script]: (stream, payload) => void runScript(stream, JSON.parse(payload.toString())),
+  [FrameType.kill]: (stream, payload) => streams.get(stream)?.kill?.(JSON.parse(payload.toString()).signal),
+  [FrameType.resize](stream, payload) {
+    const { columns, rows } = JSON.parse(payload.toString()) as { columns: number; rows: number }
+    resize(stream, columns, rows)
+  },
+  [FrameType.write]: write,
+  [FrameType.forward]: (stream, payload) => forward(stream, JSON.parse(payload.toString()).socket),
+  [FrameType.data]: (stream, payload) => streams.get(stream)?.input?.write(payload),
+  [FrameType.end]: (stream) => streams.get(stream)?.input?.end(),
+  [FrameType.exit]: (stream) => streams.get(stream)?.close?.(),
 }
 
 const decoder = new FrameDecoder()
@@ -203,11 +180,11 @@ input.on('data', (bytes: Buffer) => {
   const count = Buffer.alloc(4)
   count.writeUInt32BE(bytes.length)
   send(0, FrameType.acknowledge, count)
-  for (const frame of decoder.push(bytes))
+  for (const { stream, type, payload } of decoder.push(bytes))
     try {
-      handle(frame)
+      handlers[type]?.(stream, payload)
     } catch (error) {
-      fail(frame.stream, error)
+      fail(stream, error)
     }
 })
 // The host process has ended, so this kernel ends too.

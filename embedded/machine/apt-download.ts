@@ -17,9 +17,6 @@ export interface AptDownload {
   sources?: string
 }
 
-/** Shorter timeouts for servers that do not respond than apt's defaults, which add up to minutes. */
-const APT_TIMEOUTS = ['-o', 'Acquire::Retries=1', '-o', 'Acquire::http::Timeout=20', '-o', 'Acquire::https::Timeout=20']
-
 const WITH_DEPENDENCIES = ['install', '--download-only', '--yes', '--no-install-recommends', '--reinstall']
 
 /**
@@ -38,26 +35,21 @@ export async function aptDownload(
   rmSync(archives, { recursive: true, force: true })
   for (const folder of [join(state, 'lists', 'partial'), join(state, 'cache'), join(archives, 'partial')])
     mkdirSync(folder, { recursive: true })
-  const own = [
-    ...[
-      '-o',
-      `Dir::State=${state}`,
-      '-o',
-      `Dir::State::status=${sources || closure === 'all' ? '/dev/null' : '/var/lib/dpkg/status'}`,
-    ],
-    ...['-o', `Dir::Cache=${join(state, 'cache')}`, '-o', `Dir::Cache::archives=${archives}`],
-    ...(sources ? ['-o', 'Dir::Etc::sourcelist=/dev/null', '-o', `Dir::Etc::sourceparts=${sources}`] : []),
-    ...[
-      '-o',
-      'Acquire::Languages=none',
-      '-o',
-      'Debug::NoLocking=1',
-      '-o',
-      'APT::Sandbox::User=',
-      '-q',
-      ...APT_TIMEOUTS,
-    ],
-  ]
+  const settings = {
+    'Dir::State': state,
+    'Dir::State::status': sources || closure === 'all' ? '/dev/null' : '/var/lib/dpkg/status',
+    'Dir::Cache': join(state, 'cache'),
+    'Dir::Cache::archives': archives,
+    ...(sources && { 'Dir::Etc::sourcelist': '/dev/null', 'Dir::Etc::sourceparts': sources }),
+    'Acquire::Languages': 'none',
+    // With apt's defaults, a server that does not respond takes minutes.
+    'Acquire::Retries': '1',
+    'Acquire::http::Timeout': '20',
+    'Acquire::https::Timeout': '20',
+    'Debug::NoLocking': '1',
+    'APT::Sandbox::User': '',
+  }
+  const own = ['-q', ...Object.entries(settings).flatMap(([name, value]) => ['-o', `${name}=${value}`])]
   // The total of all downloads, for one line of progress.
   const reached = () => bytesBelow(join(cache, 'apt'))
   const before = reached()

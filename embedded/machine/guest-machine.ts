@@ -6,7 +6,7 @@ import { bootKernel } from './boot.ts'
 import { encodeData, encodeFrame, encodePacked, type Frame, FrameDecoder, FrameType } from './frame.ts'
 import type { BootOptions, Kernel } from './kernel.ts'
 import { consoleTail, describeKernelEnd } from './kernel-end.ts'
-import type { GuestProcess, Machine, Placement, RunResult, ScriptPlace, SpawnOptions } from './machine.ts'
+import type { GuestFile, GuestProcess, Machine, Placement, RunResult, ScriptPlace, SpawnOptions } from './machine.ts'
 import { SerialLine } from './serial-line.ts'
 
 type ExitStatus = Awaited<GuestProcess['exited']>
@@ -213,7 +213,7 @@ class GuestMachine implements Machine {
     return { exitCode, stdout: textOf(FrameType.data), stderr: textOf(FrameType.errorData) }
   }
 
-  async write(files: readonly { path: string; content: string | Uint8Array; mode?: number }[]): Promise<void> {
+  async write(files: readonly GuestFile[]): Promise<void> {
     await Promise.all(
       files.map(({ path, content, mode }) => {
         const head = Buffer.from(`${JSON.stringify({ path, mode })}\0`)

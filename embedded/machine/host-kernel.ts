@@ -170,31 +170,20 @@ export function hostKernel(options: BootOptions, agent: string): KernelStart {
   const whole = isWholeRoot(packages)
   const { folders } = programRoots(whole ? packages : '/')
   const isRoot = process.getuid?.() === 0
-  const files = whole ? [agent] : [...ownFiles(), agent, ...(options.readable ?? []).map((file) => realpathSync(file))]
+  const readable = whole ? [] : [...ownFiles(), ...(options.readable ?? []).map((file) => realpathSync(file))]
   const guest: Guest = {
     place: makePlace(),
     packages,
     whole,
     node: whole ? '/usr/bin/node' : realpathSync(process.execPath),
     agent,
-    files: whole ? files : files.filter((file) => !folders.some((folder) => file.startsWith(`${folder}/`))),
+    files: [agent, ...readable.filter((file) => !folders.some((folder) => file.startsWith(`${folder}/`)))],
     uid: isRoot ? NOBODY : 0,
   }
-  const command = isRoot
-    ? [
-        'unshare',
-        '--mount',
-        'sh',
-        '-c',
-        `${fetchScript(guest)}exec "$@"`,
-        'sh',
-        ...asUser(),
-        ...namespaces,
-        'sh',
-        '-c',
-        rootScript(guest),
-      ]
-    : [...namespaces, 'sh', '-c', fetchScript(guest) + rootScript(guest)]
+  // Root of the machine fetches the files before it becomes another user.
+  const fetch = fetchScript(guest)
+  const before = isRoot ? ['unshare', '--mount', 'sh', '-c', `${fetch}exec "$@"`, 'sh', ...asUser()] : []
+  const command = [...before, ...namespaces, 'sh', '-c', (isRoot ? '' : fetch) + rootScript(guest)]
   return {
     command,
     cwd: '/',

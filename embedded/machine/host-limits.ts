@@ -4,37 +4,25 @@ import { freeMegabytes, SystemTrouble } from '../../host/system-trouble.ts'
 
 const bytesPerMegabyte = 1024 * 1024
 
-/** A limit of a process (getrlimit(2)): its line in /proc/PID/limits, the value that a kernel needs, and how to raise it. */
-interface Limit {
-  line: string
-  needed: number
-  describe(found: number): string
-}
-
-/** The requirements of a cluster's kernel and daemon (measured with Debian's 6.12 and Node 20). */
-const limitsFor = (megabytes: number): Limit[] => [
-  {
-    line: 'Max file size',
-    needed: megabytes * bytesPerMegabyte,
-    describe: (bytes) =>
+/**
+ * The limits of a process (getrlimit(2)) that a cluster's kernel and daemon need (measured with Debian's 6.12 and Node 20): the line in
+ * /proc/PID/limits, the value, and a clause about a lower one.
+ */
+const limitsFor = (megabytes: number): [line: string, needed: number, describe: (found: number) => string][] => [
+  [
+    'Max file size',
+    megabytes * bytesPerMegabyte,
+    (bytes) =>
       `files of at most ${Math.floor(bytes / bytesPerMegabyte)} MB are allowed, and its memory is a file of ${megabytes} MB: \`ulimit -f unlimited\``,
-  },
-  {
-    line: 'Max address space',
-    needed: 4096 * bytesPerMegabyte,
-    describe: (bytes) =>
+  ],
+  [
+    'Max address space',
+    4096 * bytesPerMegabyte,
+    (bytes) =>
       `processes may have ${Math.floor(bytes / bytesPerMegabyte)} MB of address space, and 4096 MB are needed: \`ulimit -v unlimited\``,
-  },
-  {
-    line: 'Max open files',
-    needed: 256,
-    describe: (files) => `processes may open ${files} files, and 256 are needed: \`ulimit -n 1024\``,
-  },
-  {
-    line: 'Max processes',
-    needed: 256,
-    describe: (processes) => `a user may have ${processes} processes, and 256 are needed: \`ulimit -u 1024\``,
-  },
+  ],
+  ['Max open files', 256, (files) => `processes may open ${files} files, and 256 are needed: \`ulimit -n 1024\``],
+  ['Max processes', 256, (count) => `a user may have ${count} processes, and 256 are needed: \`ulimit -u 1024\``],
 ]
 
 /**
@@ -43,7 +31,7 @@ const limitsFor = (megabytes: number): Limit[] => [
  * @throws SystemTrouble that names every limit that is too low, and the command that raises it
  */
 export function requireLimits(megabytes: number, limits = readFileSync('/proc/self/limits', 'utf8')): void {
-  const faults = limitsFor(megabytes).flatMap(({ line, needed, describe }) => {
+  const faults = limitsFor(megabytes).flatMap(([line, needed, describe]) => {
     const soft = new RegExp(`^${line}\\s+(\\d+)`, 'm').exec(limits)?.[1]
     return soft !== undefined && Number(soft) < needed ? [describe(Number(soft))] : []
   })

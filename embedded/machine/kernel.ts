@@ -1,6 +1,7 @@
 import type { ChildProcess } from 'node:child_process'
 import type { Readable, Writable } from 'node:stream'
 import type { Confinement } from './confinement.ts'
+import type { Layer } from './machine.ts'
 
 /**
  * The kernels that a cluster can run on: User-Mode Linux, or this machine's own kernel in separate
@@ -46,7 +47,7 @@ export interface KernelStart {
   line: { windowBytes: number; packed: boolean }
   /** These two as Machine's. */
   ownKernel: boolean
-  layer(root: string, upper: string, work: string): { folders: string[]; mounts: string[] }
+  layer(root: string, upper: string, work: string): Layer
   /** Called when it has started: removes files that it needs only to start. */
   booted(): void
   /** To be called when its process has ended. */

@@ -54,6 +54,19 @@ export interface RunResult {
   stderr: string
 }
 
+/** A file to write; a path that ends in / is a folder to create. */
+export interface GuestFile {
+  path: string
+  content: string | Uint8Array
+  mode?: number
+}
+
+/** The root file system of a node or container: folders to create, and mounts (lines of an fstab). */
+export interface Layer {
+  folders: string[]
+  mounts: string[]
+}
+
 /** The one real Linux kernel of an embedded cluster, reached through its agent. */
 export interface Machine {
   /**
@@ -74,16 +87,10 @@ export interface Machine {
   script(text: string, place?: ScriptPlace, options?: { timeoutMs?: number }): Promise<RunResult>
   /** Starts a process that keeps running; with `tty` it gets a pseudo terminal, and stdout contains both outputs. */
   spawn(command: readonly string[], placement?: Placement, options?: SpawnOptions): Promise<GuestProcess>
-  /**
-   * Writes files in the guest (parent folders are created; a path that ends in / is a folder to create). Never touches the host's own
-   * files.
-   */
-  write(files: readonly { path: string; content: string | Uint8Array; mode?: number }[]): Promise<void>
-  /**
-   * The root file system of a node or container: the folders and mounts (lines of an fstab) for an overlay at `root` over the guest's
-   * files, with its writable layer in `upper`. The three folders exist.
-   */
-  layer(root: string, upper: string, work: string): { folders: string[]; mounts: string[] }
+  /** Writes files in the guest, and creates their parent folders. Never touches the host's own files. */
+  write(files: readonly GuestFile[]): Promise<void>
+  /** An overlay at `root` over the guest's files, with its writable layer in `upper`. The three folders exist. */
+  layer(root: string, upper: string, work: string): Layer
   /** Listens inside a network namespace of the guest and forwards each connection to a TCP port of the host's loopback interface. */
   forward(netns: string, address: string, port: number, hostPort: number): Promise<void>
   /** Settles when the kernel has ended, with the reason as a clause after "the kernel". */

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { secondClientOf } from '../../host/address-pool.ts'
-import type { Machine } from '../machine/machine.ts'
+import type { GuestFile, Layer, Machine } from '../machine/machine.ts'
 
 /** A node of the cluster's network: its name, its address on the bridge, and the addresses of its Pods. */
 export interface NodePlan {
@@ -68,11 +68,6 @@ const nodesFolder = '/run/nodes'
 /** A node's root file system, as seen from the guest's own mount namespace. */
 export const nodeRoot = (name: string) => `${nodesFolder}/${name}/root`
 
-interface GuestFile {
-  path: string
-  content: string
-}
-
 /** The profile of every shell of the cluster, instead of the host user's. */
 export const shellProfile = "PS1='\\u@\\h:\\w\\$ '\nalias ls='ls --color=auto'\n"
 
@@ -82,10 +77,7 @@ function hosts(nodes: readonly NodePlan[]): string {
 }
 
 /** fstab lines for the nodes' roots: each a separate overlay over the guest's file system. */
-export function nodeMounts(
-  machine: Pick<Machine, 'layer'>,
-  nodes: readonly NodePlan[],
-): { folders: string[]; mounts: string[] } {
+export function nodeMounts(machine: Machine, nodes: readonly NodePlan[]): Layer {
   const works = nodes.map(({ name }) => {
     const [root, work] = [nodeRoot(name), `${nodesFolder}/${name}/work`]
     const { folders, mounts } = machine.layer(root, `${nodesFolder}/${name}/upper`, work)
@@ -182,19 +174,6 @@ export function nodeCommand(name: string): string[] {
     'echo ready',
     'exec sleep infinity',
   ].join('\n')
-  return [
-    ...['nsenter', `--net=/run/netns/${name}`],
-    ...[
-      'unshare',
-      '--mount',
-      '--uts',
-      '--ipc',
-      '--propagation',
-      'slave',
-      '--mount-proc',
-      `--root=${nodeRoot(name)}`,
-      '--wd=/',
-    ],
-    ...['sh', '-c', script, name],
-  ]
+  const enter = `nsenter --net=/run/netns/${name} unshare --mount --uts --ipc --propagation slave --mount-proc`
+  return [...enter.split(' '), `--root=${nodeRoot(name)}`, '--wd=/', 'sh', '-c', script, name]
 }

@@ -28,26 +28,21 @@ export function guestScript(works: readonly GuestWork[]): string {
     lines.length === 0 ? '' : `${command} -force -batch - <<'END' || failed=1\n${lines.join('\n')}\nEND\n`
   const inside = new Map<string, string[]>()
   for (const { netns, lines } of all((work) => work.inside)) inside.set(netns, [...(inside.get(netns) ?? []), ...lines])
-  const [unmount, remove, mounts] = [
-    all((work) => work.unmount),
-    all((work) => work.remove),
-    all((work) => work.mounts),
-  ]
+  const unmount = all((work) => work.unmount)
+  const remove = all((work) => work.remove)
+  const mounts = all((work) => work.mounts)
+  const links = all((work) => work.links)
+  const namespaces = all((work) => work.namespaces)
   let script = ''
   if (unmount.length) script += `umount -l ${words(unmount)} || failed=1\n`
   // If a mount remains, its content must not be removed.
   if (remove.length) script += `rm -rf --one-file-system ${words(remove)} || failed=1\n`
   if (mounts.length)
     script += `printf '%s\\n' ${words(mounts)} >/run/work.fstab; mount -a -T /run/work.fstab || failed=1\n`
-  script += batch(
-    'ip',
-    all((work) => work.links),
-  )
+  script += batch('ip', links)
   for (const [netns, lines] of inside) script += batch(`ip -n ${shellWord(netns)}`, lines)
-  script += batch(
-    'ip',
-    all((work) => work.namespaces).map((name) => `netns delete ${name}`),
-  )
+  const deletions = namespaces.map((name) => `netns delete ${name}`)
+  script += batch('ip', deletions)
   return script === '' ? '' : `failed=0\n${script}exit $failed`
 }
 

@@ -62,13 +62,6 @@ export class Prober {
     return Promise.race([attempt.answer, delay(timeoutSeconds * 1000, silent, { ref: false })])
   }
 
-  /** The status of an HTTP GET; undefined if there is no valid answer in time. */
-  async httpStatus(host: string, port: number, path: string, timeoutSeconds: number): Promise<number | undefined> {
-    const request = `GET ${path} HTTP/1.1\r\nHost: ${host}:${port}\r\nConnection: close\r\n\r\n`
-    const { line } = await this.try(host, port, timeoutSeconds, request)
-    return statusOf(line)
-  }
-
   async stop(): Promise<void> {
     const shell = await this.shell?.catch(() => undefined)
     shell?.kill('SIGKILL')
@@ -92,6 +85,17 @@ export class Prober {
     this.attempts.delete(wanted)
     attempt.settle({ kind: kind as Answer['kind'], line })
   }
+}
+
+/** The text of an HTTP GET; `headers` replace those of the kubelet's probes. */
+export function httpRequest(path: string, host: string, headers: { name: string; value: string }[] = []): string {
+  const own = { host, 'user-agent': 'kube-probe/1.34', accept: '*/*' }
+  const given = headers.map(({ name, value }) => [name, value] as const)
+  const missing = Object.entries(own).filter(([name]) => !given.some(([other]) => other.toLowerCase() === name))
+  const lines = [...missing, ...given].map(([name, value]) => `${name}: ${value}`)
+  return [`GET ${path.startsWith('/') ? path : `/${path}`} HTTP/1.1`, ...lines, 'Connection: close', '', ''].join(
+    '\r\n',
+  )
 }
 
 /** The status in the first line of an HTTP response. */

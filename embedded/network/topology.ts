@@ -10,7 +10,7 @@ import {
 } from './node-setup.ts'
 import { AddressPool, attachWork, detachWork, GuestWorker, guestScript, type PodLink, podLink } from './pod-link.ts'
 
-/** What the cluster runs on in its default state. */
+/** The modules of a cluster in its default state. */
 export const firstModules: readonly string[] = [
   ...['bridge', 'veth', 'ip_tables', 'iptable_nat', 'iptable_filter', 'iptable_mangle', 'ipt_REJECT'],
   ...['xt_comment', 'xt_conntrack', 'xt_mark', 'xt_MASQUERADE', 'xt_nat', 'xt_tcpudp', 'xt_addrtype', 'xt_statistic'],
@@ -18,12 +18,11 @@ export const firstModules: readonly string[] = [
 ]
 
 /**
- * What iptables has the kernel look for where it knows of it (up to 6.8), which takes a tenth of a second in each node unless it is
- * there already.
+ * A module that iptables makes kernels up to 6.8 look for, which takes 0.1 s in each node unless it is loaded.
  */
 const soughtModule = 'bpfilter'
 
-/** What labs need besides: IPVS with its schedulers, ipset, further matches. They come while the nodes are in use already. */
+/** Further modules for labs: IPVS with its schedulers, ipset, more matches. */
 export const laterModules: readonly string[] = [
   ...['dummy', 'xt_multiport', 'xt_recent', 'xt_set', 'xt_physdev', 'xt_ipvs', 'xt_LOG', 'xt_REDIRECT', 'xt_limit'],
   ...['ip_vs', 'ip_vs_rr', 'ip_vs_wrr', 'ip_vs_lc', 'ip_vs_wlc', 'ip_vs_lblc', 'ip_vs_lblcr', 'ip_vs_sh', 'ip_vs_dh'],
@@ -32,34 +31,17 @@ export const laterModules: readonly string[] = [
   ...['ip_set_hash_net', 'ip_set_hash_netport', 'ip_set_bitmap_port', 'ip_set_list_set'],
 ]
 
-/** The nodes of a cluster as namespaces on one bridge, and the links of the Pods on them. */
-export interface Network {
-  readonly nodes: readonly NodePlan[]
-  /** Does further work in the guest, together with whatever else is to be done at the moment. */
-  readonly worker: GuestWorker
-  /** Settles when IPVS, ipset and what else labs need is loaded; rejects when the kernel lacks a part. */
-  readonly modulesLoaded: Promise<void>
-  /** The namespaces of a node. Throws for an unknown one. */
-  placement(node: string): Placement
-  /** A link with a fresh address for a Pod that is not attached yet. Throws when the node has none left. */
-  reserve(node: string, podUid: string): PodLink
-  /** Makes the Pod's namespace and joins it to its node. */
-  attach(link: PodLink): Promise<void>
-  /** Takes the link away and frees its address. */
-  detach(link: PodLink): Promise<void>
-}
-
-/** Resolves when a node said it is set up; rejects with what it said when it ended instead. */
+/** Resolves when a node reports that it is set up; rejects with its error output if it ends instead. */
 function readiness(name: string, process: GuestProcess): Promise<void> {
-  let said = ''
+  let errors = ''
   return new Promise((resolve, reject) => {
     process.stdout.on('data', (bytes: Buffer) => {
       if (bytes.toString().includes('ready')) resolve()
     })
     process.stderr.on('data', (bytes: Buffer) => {
-      said += bytes
+      errors += bytes
     })
-    void process.exited.then(() => reject(new Error(`node "${name}" could not be set up: ${said.trim()}`)))
+    void process.exited.then(() => reject(new Error(`node "${name}" could not be set up: ${errors.trim()}`)))
   })
 }
 
@@ -92,7 +74,9 @@ export async function createNetwork(machine: Machine, nodes: readonly NodePlan[]
       await readiness(name, process)
     }),
   )
-  return new GuestNetwork(machine, nodes, processes)
+  // Loaded while the nodes are in use already; a kernel without IPVS also makes a cluster.
+  if (machine.ownKernel) machine.run(['modprobe', '-a', ...laterModules]).catch(() => {})
+  return new Network(machine, nodes, processes)
 }
 
 const loadFirst = [
@@ -100,16 +84,11 @@ const loadFirst = [
   `modprobe -a ${firstModules.join(' ')} $sought || exit 1`,
 ]
 
-async function loadModules(machine: Machine): Promise<void> {
-  if (!machine.ownKernel) return
-  const { exitCode, stderr } = await machine.run(['modprobe', '-a', ...laterModules])
-  if (exitCode !== 0) throw new Error(`kernel modules are missing: ${stderr.trim()}`)
-}
-
-class GuestNetwork implements Network {
+/** The nodes of a cluster as namespaces on one bridge, and the links of the Pods on them. */
+export class Network {
   readonly nodes: readonly NodePlan[]
+  /** Does further work in the guest, together with all other pending work. */
   readonly worker: GuestWorker
-  readonly modulesLoaded: Promise<void>
   private readonly processes: ReadonlyMap<string, number>
   private readonly pools: ReadonlyMap<string, AddressPool>
 
@@ -117,18 +96,17 @@ class GuestNetwork implements Network {
     this.nodes = nodes
     this.worker = new GuestWorker(machine)
     this.processes = processes
-    this.modulesLoaded = loadModules(machine)
-    // Whoever needs them asks; a kernel without IPVS still makes a cluster.
-    this.modulesLoaded.catch(() => {})
     this.pools = new Map(nodes.map(({ name, podCIDR }) => [name, new AddressPool(podCIDR)]))
   }
 
+  /** The namespaces of a node. Throws for an unknown one. */
   placement(node: string): Placement {
     const pid = this.processes.get(node)
     if (pid === undefined) throw new Error(`there is no node "${node}"`)
     return { pid }
   }
 
+  /** A link with a new address for a Pod. Throws if the node has none left. */
   reserve(node: string, podUid: string): PodLink {
     const plan = this.nodes.find(({ name }) => name === node)
     const pool = this.pools.get(node)
@@ -136,10 +114,12 @@ class GuestNetwork implements Network {
     return podLink(podUid, pool.take(), plan)
   }
 
+  /** Creates the Pod's namespace and joins it to its node. */
   attach(link: PodLink): Promise<void> {
     return this.worker.perform(attachWork(link))
   }
 
+  /** Removes the link and frees its address. */
   async detach(link: PodLink): Promise<void> {
     await this.worker.perform(detachWork(link))
     this.pools.get(link.node.name)?.release(link.address)

@@ -1,12 +1,15 @@
 import { Fragment } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
+import { Sure } from './blocks.tsx'
 import { act } from './connection.ts'
 import { Course } from './course.tsx'
 import { Dataplane } from './dataplane.tsx'
+import { isFocusLost } from './focus.ts'
 import { Incident } from './incident.tsx'
 import { PacketPathView } from './packet-path.tsx'
 import { placesOf } from './steps.tsx'
 import { now, type State, TABS, type TabId, update } from './store.ts'
+import { runOnHost } from './terminal.ts'
 import { Terminals } from './terminals.tsx'
 import { applyTheme, savedTheme, type Theme } from './theme.ts'
 import { TimelineView } from './timeline.tsx'
@@ -37,6 +40,11 @@ export function App({ state }: { state: State }) {
   }, [])
   const tabs = tabsOf(state)
   const tab = tabs.includes(state.tab) ? state.tab : 'terminals'
+  const before = useRef(tab)
+  useEffect(() => {
+    if (before.current !== tab && isFocusLost()) document.getElementById(`panel-${tab}`)?.focus()
+    before.current = tab
+  }, [tab])
   return (
     <>
       <Header state={state} />
@@ -51,7 +59,7 @@ export function App({ state }: { state: State }) {
               role="tabpanel"
               id={`panel-${id}`}
               aria-labelledby={`tab-${id}`}
-              tabIndex={id === 'terminals' ? undefined : 0}
+              tabIndex={id === 'terminals' ? -1 : 0}
               class="panel"
               hidden={id !== tab}
             >
@@ -128,7 +136,6 @@ function TabList({ tabs, shown }: { tabs: readonly TabId[]; shown: TabId }) {
 function Header({ state: { lab, progress } }: { state: State }) {
   const [theme, setTheme] = useState<Theme>(savedTheme)
   const help = useRef<HTMLDialogElement>(null)
-  const reset = useRef<HTMLDialogElement>(null)
   return (
     <header class="top">
       <h1>
@@ -164,9 +171,7 @@ function Header({ state: { lab, progress } }: { state: State }) {
           >
             {progress.paused ? '▶ Resume' : '❙❙ Pause'}
           </button>
-          <button type="button" onClick={() => reset.current?.showModal()}>
-            Reset …
-          </button>
+          <Sure words="Reset …" sure="Yes, delete my points and answers in this lab" act={() => act('reset', {})} />
         </div>
       )}
       <label class="theme">
@@ -186,15 +191,6 @@ function Header({ state: { lab, progress } }: { state: State }) {
       <button type="button" onClick={() => help.current?.showModal()}>
         Keys
       </button>
-      <dialog ref={reset} aria-label="Reset the lab">
-        <p>Reset lab {lab?.number} to its starting state? Your points and answers in this lab are lost.</p>
-        <form method="dialog" class="buttons">
-          <button type="submit">Cancel</button>
-          <button type="submit" class="main" onClick={() => void act('reset', {})}>
-            Reset
-          </button>
-        </form>
-      </dialog>
       <dialog ref={help} aria-label="Keys">
         <h2>Keys</h2>
         <dl class="keys">
@@ -232,13 +228,13 @@ function Troubles({ state: { connected, progress, fault } }: { state: State }) {
     <div class="troubles">
       {!connected && (
         <p class="trouble" role="alert">
-          ! No connection to the guide: is <code>make guide</code> still running? What you have done is kept in the
+          ! No connection to the guide: is <code>make guide</code> still running? Your progress is stored in the
           cluster.
         </p>
       )}
       {progress?.trouble && (
         <p class="trouble" role="alert">
-          ! {progress.trouble}
+          ! {progress.trouble} <Remedy sentence={progress.trouble} />
         </p>
       )}
       {progress?.busy && <p class="busy">… {progress.busy}</p>}
@@ -251,5 +247,16 @@ function Troubles({ state: { connected, progress, fault } }: { state: State }) {
         </p>
       )}
     </div>
+  )
+}
+
+/** A button for the command that a sentence names. */
+function Remedy({ sentence }: { sentence: string }) {
+  const command = /`(make [^`]+)`/.exec(sentence)?.[1]
+  if (command === undefined) return null
+  return (
+    <button type="button" onClick={() => void runOnHost(command)}>
+      Run {command}
+    </button>
   )
 }

@@ -60,3 +60,20 @@ export function Fence({ text, run }: { text: string; run: boolean }) {
     </div>
   )
 }
+
+/** A button that asks before it acts, until the focus leaves it. */
+export function Sure({ words, sure, act }: { words: string; sure: string; act: () => unknown }) {
+  const [isAsked, setAsked] = useState(false)
+  return (
+    <button
+      type="button"
+      onBlur={() => setAsked(false)}
+      onClick={() => {
+        if (isAsked) act()
+        setAsked(!isAsked)
+      }}
+    >
+      {isAsked ? sure : words}
+    </button>
+  )
+}

@@ -36,3 +36,31 @@ export function ChangeView({ change: entry, withNode = false, canOpen = true }: 
     </li>
   )
 }
+
+/** Changes that are listed for each node; a switch of modes makes hundreds. */
+const LISTED = 100
+
+/** Changes by node: those of the first node are open. */
+export function Changes({ changes, canOpen = true }: { changes: readonly Change[]; canOpen?: boolean }) {
+  if (changes.length === 0) return <p class="soft">Nothing changed on the nodes.</p>
+  return (
+    <>
+      {[...Map.groupBy(changes, ({ node }) => node)].map(([node, list], index) => (
+        <details key={node} open={index === 0}>
+          <summary>
+            <strong>{node}</strong> <span class="soft">{summary(list)}</span>
+          </summary>
+          <ul class="changes">
+            {list.slice(0, LISTED).map((change) => (
+              <ChangeView key={`${change.id} ${change.change}`} change={change} canOpen={canOpen} />
+            ))}
+          </ul>
+          {list.length > LISTED && <p class="soft">and {list.length - LISTED} more</p>}
+        </details>
+      ))}
+    </>
+  )
+}
+
+const summary = (changes: readonly Change[]) =>
+  [...Map.groupBy(changes, ({ change }) => change)].map(([change, list]) => `${list.length} ${change}`).join(', ')

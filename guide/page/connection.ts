@@ -3,8 +3,10 @@
 import { entriesOf } from '../../dataplane/view/holdings.ts'
 import type { ActionArguments, ActionName, ActionReplies, CountersPush, LabContent, Push } from '../protocol.ts'
 import { type Moved, now, type State, say, update } from './store.ts'
+import { VERDICTS } from './words.ts'
 
-const RETRY_MS = 1000
+/** The pause before a connection that ended is made again. */
+export const RETRY_MS = 1000
 
 /** Connects to the server, and again whenever the connection ends. */
 export function connect(): void {
@@ -61,7 +63,7 @@ function tellVerdict({ at, steps }: Extract<Push, { type: 'progress' }>): void {
   const verdict = verdictOf(steps)
   if (!progress || progress.at !== at || !verdict || verdict === verdictOf(progress.steps)) return
   const index = lab?.steps.findIndex(({ id }) => id === at) ?? -1
-  say(`Step ${index + 1} ${verdict}: ${lab?.steps[index]?.title ?? at}`)
+  say(`Step ${index + 1}: ${VERDICTS[verdict].word}. ${lab?.steps[index]?.title ?? at}`)
 }
 
 /** The counters of entries: those pushed last, or those of the entry itself. */

@@ -5,7 +5,6 @@ import { act } from './connection.ts'
 import { StepState } from './step-state.tsx'
 import { Steps, Walk } from './steps.tsx'
 import type { State } from './store.ts'
-import { duration } from './words.ts'
 
 /** The lab's text with the state of the step that is shown. */
 export function Course({ state: { lab, progress } }: { state: State }) {
@@ -34,7 +33,7 @@ export function Course({ state: { lab, progress } }: { state: State }) {
       {step && done ? (
         <StepState lab={lab} index={index} step={step} done={done} busy={progress.busy} />
       ) : (
-        <div class="state calm">
+        <div class="state calm" tabIndex={-1}>
           <Walk lab={lab} at={progress.at} />
         </div>
       )}
@@ -67,11 +66,7 @@ function Ends({ lab, progress }: { lab: LabContent; progress: ProgressPush }) {
     )
   return (
     <>
-      <h2>
-        {progress.points} of {progress.of} points in {duration(progress.workedMs)}
-      </h2>
       <Blocks blocks={progress.summary ?? []} />
-      <Blocks blocks={lab.outro} />
       <Submission />
     </>
   )

@@ -1,15 +1,18 @@
 import { useMemo } from 'preact/hooks'
 import type { Cause } from '../../dataplane/view/causes.ts'
 import { type Entry, entriesOf, type NodeHoldings } from '../../dataplane/view/holdings.ts'
+import type { DataplanePush } from '../protocol.ts'
 import { type State, update } from './store.ts'
 import { ancestorsOf, parentsOf, Tree } from './tree.tsx'
+
+type CausesById = ReadonlyMap<string, readonly Cause[]>
 
 /** What each node holds now or held at a moment of the timeline: a tree, and beside it why the selected entry exists. */
 export function Dataplane({ state }: { state: State }) {
   const { dataplane, past, entry, service } = state
   const nodes = (past ?? dataplane)?.nodes ?? []
   const holdings = nodes.find(({ node }) => node === entry?.node) ?? nodes.find(({ groups }) => groups.length > 0)
-  const causes = (holdings && dataplane?.causes[holdings.node]) ?? {}
+  const causes = useMemo(() => causesIn(dataplane, holdings?.node), [dataplane, holdings?.node])
   const kept = useMemo(
     () => (holdings && service !== '' ? keptFor(holdings, causes, service) : undefined),
     [holdings, causes, service],
@@ -70,11 +73,20 @@ export function Dataplane({ state }: { state: State }) {
   )
 }
 
+/** By entry of a node why it exists. */
+function causesIn(dataplane: DataplanePush | undefined, node = ''): CausesById {
+  const { nodes = [], causes = [], causedBy = {} } = dataplane ?? {}
+  const entries = nodes.filter((held) => held.node === node).flatMap((held) => [...entriesOf(held)])
+  return new Map(
+    entries.map(({ id }, at) => [id, (causedBy[node]?.[at] ?? []).flatMap((index) => causes[index] ?? [])]),
+  )
+}
+
 /** The entries that exist because of a Service, and those that contain them. */
-function keptFor(holdings: NodeHoldings, causes: Record<string, Cause[]>, service: string): ReadonlySet<string> {
+function keptFor(holdings: NodeHoldings, causes: CausesById, service: string): ReadonlySet<string> {
   const parents = parentsOf(holdings)
   const kept = new Set<string>()
-  for (const [id, list] of Object.entries(causes))
+  for (const [id, list] of causes)
     if (list.some((cause) => cause.service === service))
       for (const one of [id, ...ancestorsOf(id, parents)]) kept.add(one)
   return kept
@@ -82,7 +94,7 @@ function keptFor(holdings: NodeHoldings, causes: Record<string, Cause[]>, servic
 
 interface DetailsProps {
   holdings: NodeHoldings
-  causes: Record<string, Cause[]>
+  causes: CausesById
   selected: string | undefined
 }
 
@@ -97,17 +109,18 @@ function Details({ holdings, causes, selected }: DetailsProps) {
         </p>
       </aside>
     )
+  const because = causes.get(entry.id) ?? []
   const referring = [...known.values()].filter(({ refersTo }) => refersTo?.includes(entry.id))
   return (
     <aside class="why" aria-label="Selected entry">
       <h3>{entry.kind}</h3>
       <pre>{entry.text}</pre>
       <h3>Why it exists</h3>
-      {(causes[entry.id] ?? []).length === 0 ? (
+      {because.length === 0 ? (
         <p class="soft">No Service or endpoint is the cause of this {entry.kind}.</p>
       ) : (
         <ul class="causes">
-          {(causes[entry.id] ?? []).map((cause) => (
+          {because.map((cause) => (
             <CauseView key={`${cause.object} ${cause.field} ${cause.reason}`} cause={cause} />
           ))}
         </ul>

@@ -1,7 +1,6 @@
 import { useState } from 'preact/hooks'
-import type { Change } from '../../dataplane/view/changes.ts'
-import { Blocks } from './blocks.tsx'
-import { ChangeView } from './change-view.tsx'
+import { Blocks, Sure } from './blocks.tsx'
+import { Changes } from './change-view.tsx'
 import { act } from './connection.ts'
 import type { State } from './store.ts'
 
@@ -10,7 +9,6 @@ const DIAGNOSIS = 'diagnosis'
 
 /** An incident: the user's report, the possible causes, hints, and at the end what the nodes held before, broken and repaired. */
 export function Incident({ state: { incident, progress } }: { state: State }) {
-  const [cause, setCause] = useState('')
   const [seed, setSeed] = useState('')
   const opener = (
     <form
@@ -44,56 +42,51 @@ export function Incident({ state: { incident, progress } }: { state: State }) {
       <section aria-label="Report">
         <h3>
           The report <span class="soft">seed {incident.seed}</span>
-          {incident.points !== undefined && <strong class="points">{incident.points} points</strong>}
         </h3>
         <blockquote>{incident.report}</blockquote>
       </section>
       {incident.debrief ? (
         <section aria-label="Debrief" class="debrief">
-          <h3>Debrief</h3>
+          <h3>
+            Debrief{' '}
+            {progress && (
+              <span class="soft">
+                {progress.points} of {progress.of} points
+              </span>
+            )}
+          </h3>
           <Blocks blocks={incident.debrief.text} />
           <div class="modes">
-            <ChangeList title="What the fault changed" changes={incident.debrief.before} />
-            <ChangeList title="What the repair changed" changes={incident.debrief.repaired} />
+            <section aria-label="What the fault changed">
+              <h4>What the fault changed</h4>
+              <Changes changes={incident.debrief.before} canOpen={false} />
+            </section>
+            <section aria-label="What the repair changed">
+              <h4>What the repair changed</h4>
+              <Changes changes={incident.debrief.repaired} canOpen={false} />
+            </section>
           </div>
         </section>
       ) : (
-        <form
-          onSubmit={(event) => {
-            event.preventDefault()
-            if (cause !== '') void act('answer', { step: DIAGNOSIS, text: cause })
-          }}
-        >
-          <fieldset>
-            <legend>The cause: a wrong one costs 5 points</legend>
-            {incident.choices.map((choice) => (
-              <label key={choice.id} class="choice">
-                <input
-                  type="radio"
-                  name="cause"
-                  value={choice.id}
-                  checked={cause === choice.id}
-                  onChange={() => setCause(choice.id)}
-                />{' '}
-                <code>{choice.id}</code> {choice.cause}
-              </label>
-            ))}
-          </fieldset>
+        <>
+          {verdict === 'passed' ? (
+            <p>✓ That is the cause. Repair it so that it stays repaired.</p>
+          ) : (
+            <Diagnosis choices={incident.choices} />
+          )}
           <div class="buttons">
-            <button type="submit" class="main">
-              This is the cause
-            </button>
             {incident.hintsLeft > 0 && (
               <button type="button" onClick={() => void act('incident', { action: 'hint' })}>
                 Hint <small>costs 5 points, {incident.hintsLeft} left</small>
               </button>
             )}
-            <button type="button" onClick={() => void act('incident', { action: 'give up' })}>
-              Give up
-            </button>
+            <Sure
+              words="Give up …"
+              sure="Yes, solve the incident for me"
+              act={() => act('incident', { action: 'give up' })}
+            />
           </div>
-          {verdict === 'passed' && <p class="good">✓ That is the cause. Repair it so that it stays repaired.</p>}
-        </form>
+        </>
       )}
       {incident.hints.length > 0 && (
         <ol class="hints" aria-label="Hints">
@@ -107,16 +100,36 @@ export function Incident({ state: { incident, progress } }: { state: State }) {
   )
 }
 
-function ChangeList({ title, changes }: { title: string; changes: readonly Change[] }) {
+function Diagnosis({ choices }: { choices: readonly { id: string; cause: string }[] }) {
+  const [cause, setCause] = useState('')
+  const [wrong, setWrong] = useState('')
   return (
-    <section aria-label={title}>
-      <h4>{title}</h4>
-      {changes.length === 0 && <p class="soft">Nothing that the nodes hold.</p>}
-      <ul class="changes">
-        {changes.map((change) => (
-          <ChangeView key={`${change.node} ${change.id} ${change.change}`} change={change} withNode canOpen={false} />
+    <form
+      onSubmit={async (event) => {
+        event.preventDefault()
+        const reply = cause === '' ? undefined : await act('answer', { step: DIAGNOSIS, text: cause })
+        setWrong(reply && reply.verdict !== 'passed' ? cause : '')
+      }}
+    >
+      <fieldset>
+        <legend>The cause: a wrong one costs 5 points</legend>
+        {choices.map((choice) => (
+          <label key={choice.id} class="choice">
+            <input
+              type="radio"
+              name="cause"
+              value={choice.id}
+              checked={cause === choice.id}
+              onChange={() => setCause(choice.id)}
+            />{' '}
+            <code>{choice.id}</code> {choice.cause}
+          </label>
         ))}
-      </ul>
-    </section>
+      </fieldset>
+      <button type="submit" class="main">
+        This is the cause
+      </button>
+      <p role="status">{wrong !== '' && `✗ ${wrong} is not the cause.`}</p>
+    </form>
   )
 }

@@ -3,6 +3,7 @@ import './page.css'
 import { render } from 'preact'
 import { App } from './app.tsx'
 import { connect } from './connection.ts'
+import { keepFocus } from './focus.ts'
 import { now, onChange } from './store.ts'
 import { installPalettes } from './theme.ts'
 
@@ -19,5 +20,6 @@ if (page) {
     isAsked = true
   })
   draw()
+  keepFocus(page)
   connect()
 }

@@ -2,7 +2,6 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 import type { PathAction, PathEnd } from '../../dataplane/view/packet-path.ts'
 import type { DrawnPath } from '../protocol.ts'
 import { act } from './connection.ts'
-import { parseDrawing } from './drawing.ts'
 import { type State, say, showEntry } from './store.ts'
 
 interface Found {
@@ -93,7 +92,7 @@ function FoundPaths({ found: { paths, sent } }: { found: Found }) {
     <>
       {sent && (
         <details class="sent" open>
-          <summary>{sent.count} real packets were sent; the kernel’s counters are beside the rules</summary>
+          <summary>{sent.count} connections were opened; what the kernel counted is beside the rules</summary>
           <pre>{sent.output}</pre>
         </details>
       )}
@@ -133,20 +132,23 @@ function OnePath({ path, small = false }: { path: DrawnPath; small?: boolean }) 
         </p>
       )}
       <DrawingView drawing={path.drawing} tall={small} />
-      <ol class="hooks">
-        {hooks
-          .filter(({ actions }) => actions.length > 0)
-          .map(({ hook, actions }) => (
-            <li key={hook} class={hook === stop?.hook ? 'stopped' : ''}>
-              <strong>{hook}</strong>
-              <ul>
-                {actions.map((action) => (
-                  <Action key={`${action.table} ${action.text}`} action={action} node={real ? node : undefined} />
-                ))}
-              </ul>
-            </li>
-          ))}
-      </ol>
+      <details open={!small}>
+        <summary>The same in words</summary>
+        <ol class="hooks">
+          {hooks
+            .filter(({ actions }) => actions.length > 0)
+            .map(({ hook, actions }) => (
+              <li key={hook} class={hook === stop?.hook ? 'stopped' : ''}>
+                <strong>{hook}</strong>
+                <ul>
+                  {actions.map((action) => (
+                    <Action key={`${action.table} ${action.text}`} action={action} node={real ? node : undefined} />
+                  ))}
+                </ul>
+              </li>
+            ))}
+        </ol>
+      </details>
       <ul class="ends" aria-label="Where it ends">
         {ends.map((end) => (
           <End key={`${end.verdict} ${end.to}`} end={end} />
@@ -205,4 +207,32 @@ function DrawingView({ drawing, tall }: { drawing: DrawnPath['drawing']; tall: b
     if (place.current) place.current.className = isNarrow ? 'drawing tall' : 'drawing'
   }, [drawing, tall])
   return <figure ref={place} class="drawing" role="img" aria-label={drawing.label} />
+}
+
+const SVG = 'http://www.w3.org/2000/svg'
+const ELEMENTS = new Set(['svg', 'g', 'rect', 'path', 'text', 'tspan', 'line', 'circle', 'title', 'desc'])
+const ATTRIBUTES = new Set(
+  'class x y x1 y1 x2 y2 cx cy r rx ry d width height viewBox transform text-anchor font-size'.split(' '),
+)
+
+/**
+ * A drawing of the server as an element of this page. It contains rules of the nodes, so only shapes and text are taken over; what
+ * is no drawing gives an empty one.
+ */
+function parseDrawing(source: string): SVGElement {
+  const { documentElement } = new DOMParser().parseFromString(source, 'image/svg+xml')
+  const drawing = copyOf(documentElement) ?? document.createElementNS(SVG, 'svg')
+  drawing.setAttribute('aria-hidden', 'true')
+  return drawing
+}
+
+function copyOf(element: Element): SVGElement | undefined {
+  if (element.namespaceURI !== SVG || !ELEMENTS.has(element.localName)) return undefined
+  const copy = document.createElementNS(SVG, element.localName) as SVGElement
+  for (const { name, value } of element.attributes) if (ATTRIBUTES.has(name)) copy.setAttribute(name, value)
+  for (const child of element.childNodes) {
+    const kept = child instanceof Element ? copyOf(child) : document.createTextNode(child.textContent ?? '')
+    if (kept) copy.append(kept)
+  }
+  return copy
 }

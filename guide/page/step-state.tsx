@@ -1,6 +1,6 @@
-import { useRef, useState } from 'preact/hooks'
+import { useEffect, useRef, useState } from 'preact/hooks'
 import type { Finding, LabContent, StepContent, StepProgress } from '../protocol.ts'
-import { Fence } from './blocks.tsx'
+import { Fence, Sure } from './blocks.tsx'
 import { act } from './connection.ts'
 import { Walk } from './steps.tsx'
 import { VERDICTS } from './words.ts'
@@ -19,30 +19,29 @@ export function StepState({ lab, index, step, done, busy }: StepStateProps) {
     VERDICTS[done.unsent && done.verdict !== 'passed' ? 'not yet' : (done.verdict ?? 'looking')]
   const isPassed = done.verdict === 'passed'
   return (
-    <section class={`state ${tone}`} aria-label="State of this step">
+    <section class={`state ${tone}`} tabIndex={-1} aria-label="State of this step">
       <div class="verdict">
         <span class="sign" aria-hidden="true">
           {sign}
         </span>
         <strong>{done.unsent && !isPassed ? 'Ready to be checked' : word}</strong>
         <span class="soft">
-          step {index + 1} of {lab.steps.length} · {isPassed ? step.points : 0}/{step.points} points
+          step {index + 1} of {lab.steps.length} · {done.points}/{step.points} points
         </span>
         <Walk lab={lab} at={step.id} ready={isPassed} />
       </div>
       <p class="claim">{step.title}.</p>
       <div class="details">
-        {done.held && isPassed && <p class="soft">This held before you did anything.</p>}
+        {done.held && isPassed && <p class="soft">This step had already passed when you opened it.</p>}
         {done.unsent && !isPassed && (
           <p>
             Everything that can be seen on the nodes is there. A check sends the requests that prove it.{' '}
             <CheckButton step={step} busy={busy} main />
           </p>
         )}
-        {!isPassed && !done.unsent && done.reason && <p>{done.reason}</p>}
-        {!isPassed && done.waitsFor && done.waitsFor.length > 0 && (
-          <p>First: {done.waitsFor.map((id) => lab.steps.find((one) => one.id === id)?.title ?? id).join('; ')}.</p>
-        )}
+        {!isPassed &&
+          !done.unsent &&
+          (done.waitsFor ? <WaitsFor lab={lab} steps={done.waitsFor} /> : <p>{done.reason}</p>)}
         {!isPassed && done.finding && !done.unsent && <FindingView finding={done.finding} />}
         {done.measured && (
           // biome-ignore lint/a11y/noNoninteractiveTabindex: a wide table is scrolled by keyboard
@@ -57,8 +56,26 @@ export function StepState({ lab, index, step, done, busy }: StepStateProps) {
   )
 }
 
+function WaitsFor({ lab, steps }: { lab: LabContent; steps: readonly string[] }) {
+  return (
+    <>
+      <p>These steps must pass first:</p>
+      <ul>
+        {lab.steps.map(
+          ({ id, title }, index) =>
+            steps.includes(id) && (
+              <li key={id}>
+                Step {index + 1}: {title}.
+              </li>
+            ),
+        )}
+      </ul>
+    </>
+  )
+}
+
 function FindingView({ finding }: { finding: Finding }) {
-  const { node, expected, actual, differences, why, hint, next, inspect } = finding
+  const { node, expected, actual, differences, why, hint, next, look } = finding
   return (
     <div class="finding">
       <dl>
@@ -79,8 +96,8 @@ function FindingView({ finding }: { finding: Finding }) {
         <p>{why}</p>
         <p>{hint}</p>
         <p class="soft">Look:</p>
-        <Fence text={inspect} run />
-        {next && next !== inspect && (
+        <Fence text={look} run />
+        {next !== look && (
           <>
             <p class="soft">Next:</p>
             <Fence text={next} run />
@@ -113,7 +130,7 @@ function Answer({ step }: { step: StepContent }) {
       class="answer"
       onSubmit={async (event) => {
         event.preventDefault()
-        const reply = (await act('answer', { step: step.id, text })) as { verdict?: string } | undefined
+        const reply = await act('answer', { step: step.id, text })
         setWrong(reply !== undefined && reply.verdict !== 'passed')
       }}
     >
@@ -149,10 +166,14 @@ interface HelpProps {
 /** Hints in tiers, each with its price before it is taken, and at last the solution. */
 function Help({ step, done, busy, isPassed }: HelpProps) {
   const newest = useRef<HTMLLIElement>(null)
-  const [asked, setAsked] = useState(false)
+  const isAsked = useRef(false)
   const taken = done.hints.length
   const left = step.hints - taken
   const last = left === 1
+  useEffect(() => {
+    if (isAsked.current) newest.current?.focus()
+    isAsked.current = false
+  }, [taken])
   return (
     <div class="help">
       {taken > 0 && (
@@ -169,24 +190,22 @@ function Help({ step, done, busy, isPassed }: HelpProps) {
           {left > 0 && (
             <button
               type="button"
-              onClick={async () => {
-                if ((await act('hint', { step: step.id })) !== undefined) setTimeout(() => newest.current?.focus(), 100)
+              onClick={() => {
+                isAsked.current = true
+                void act('hint', { step: step.id })
               }}
             >
               Hint {taken + 1} of {step.hints}{' '}
-              <small>{last ? 'the command; no points, but counted' : 'a nudge; no points, but counted'}</small>
+              <small>{last ? 'the command; costs no points, is recorded' : 'costs no points, is recorded'}</small>
             </button>
           )}
-          {left === 0 &&
-            (asked ? (
-              <button type="button" onClick={() => void act('solve', { step: step.id })}>
-                Yes, perform this step for me
-              </button>
-            ) : (
-              <button type="button" onClick={() => setAsked(true)}>
-                Solve this step …
-              </button>
-            ))}
+          {left === 0 && (
+            <Sure
+              words="Solve this step …"
+              sure="Yes, perform this step for me"
+              act={() => act('solve', { step: step.id })}
+            />
+          )}
           {!done.unsent && <CheckButton step={step} busy={busy} />}
         </div>
       )}

@@ -1,13 +1,17 @@
 import { FitAddon } from '@xterm/addon-fit'
 import { Terminal } from '@xterm/xterm'
 import type { z } from 'zod'
-import type { TERMINAL_REQUEST, TerminalNews } from '../protocol.ts'
-import { act, socketTo } from './connection.ts'
+import type { TERMINAL_REQUEST } from '../protocol.ts'
+import { act, RETRY_MS, socketTo } from './connection.ts'
 import { now, say, update } from './store.ts'
 
 const SCREEN_READER = 'guide-screen-reader'
 /** A shell that does not say when it waits for a command (DEC mode 2004, bracketed paste) gets the next line after this time. */
 const SILENT_MS = 1500
+/** The sequence that resets a terminal (RIS). */
+const RESET = '\x1bc'
+/** Output in bytes that is not yet shown: beyond it the rest is left out, and the terminal begins again with its screen. */
+const MOST_UNSHOWN = 2 ** 22
 
 /** One terminal of the server as this page shows it: an element that tabs can show and hide. */
 export class TerminalView {
@@ -22,10 +26,11 @@ export class TerminalView {
     theme: { background: '#10161c', foreground: '#e4eaf0', cursor: '#7db8f5', selectionBackground: '#3b5878' },
   })
   readonly #fit = new FitAddon()
-  readonly #socket: WebSocket
   readonly #encoder = new TextEncoder()
+  #socket: WebSocket
   #opened = false
-  #replayed = false
+  #closed = false
+  #unshown = 0
   /** Whether the shell has reported that it waits for a command. */
   #ready = false
   #tells = false
@@ -39,8 +44,7 @@ export class TerminalView {
     this.#terminal.loadAddon(this.#fit)
     this.#terminal.onData((text) => {
       if (text === '\x03') this.#run++
-      // Replies to what a replayed program once asked are not typed.
-      if (this.#replayed) this.#send(text)
+      this.#send(text)
     })
     this.#terminal.onResize(() => this.#tellSize())
     for (const final of ['h', 'l'])
@@ -48,18 +52,10 @@ export class TerminalView {
         if (params.includes(2004)) this.#setReady(final === 'h')
         return false
       })
+    // A link shows one address and opens another: what a node prints is text.
+    this.#terminal.parser.registerOscHandler(8, () => true)
     this.#leaveWithEscapeThenTab()
-    this.#socket = socketTo(`/terminal/${id}`)
-    this.#socket.binaryType = 'arraybuffer'
-    this.#socket.onopen = () => this.#tellSize()
-    this.#socket.onmessage = ({ data }) => {
-      if (typeof data === 'string')
-        this.#terminal.write(`\r\n\x1b[33m${(JSON.parse(data) as TerminalNews).ended}\x1b[0m`)
-      else
-        this.#terminal.write(new Uint8Array(data), () => {
-          this.#replayed = true
-        })
-    }
+    this.#socket = this.#connect()
     new ResizeObserver(() => this.#resize()).observe(this.element)
   }
 
@@ -96,8 +92,34 @@ export class TerminalView {
   }
 
   close(): void {
+    this.#closed = true
     this.#socket.close()
     this.#terminal.dispose()
+  }
+
+  /** Connects to the server, which first sends the screen, and again whenever the connection ends. */
+  #connect(): WebSocket {
+    const socket = socketTo(`/terminal/${this.id}`)
+    socket.binaryType = 'arraybuffer'
+    socket.onopen = () => {
+      this.#terminal.write(RESET)
+      this.#tellSize()
+    }
+    socket.onmessage = ({ data }: MessageEvent<ArrayBuffer>) => {
+      this.#unshown += data.byteLength
+      this.#terminal.write(new Uint8Array(data), () => {
+        this.#unshown -= data.byteLength
+      })
+      if (this.#unshown > MOST_UNSHOWN) socket.close()
+    }
+    socket.onclose = () => {
+      this.#ready = false
+      const again = () => {
+        if (!this.#closed) this.#socket = this.#connect()
+      }
+      setTimeout(() => this.#terminal.write('', again), RETRY_MS)
+    }
+    return socket
   }
 
   #send(text: string): void {
@@ -182,6 +204,7 @@ export async function runOnHost(text: string): Promise<void> {
   const id = (hosts.find((one) => one.id === now().terminal) ?? hosts[0])?.id ?? (await openTerminal('host'))
   if (id === undefined) return
   update({ terminal: id, tab: 'terminals' })
+  viewOf(id).element.scrollIntoView({ block: 'nearest' })
   say(`Typing into the terminal ${hosts.find((one) => one.id === id)?.title ?? 'host'}`)
   await viewOf(id).run(text)
 }

@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { ChangeView } from './change-view.tsx'
 import { act } from './connection.ts'
 import type { State } from './store.ts'
@@ -12,6 +12,8 @@ export function Terminals({ state }: { state: State }) {
   const shown = list.find(({ id }) => id === state.terminal) ?? list[0]
   const place = useRef<HTMLDivElement>(null)
   const asked = useRef(false)
+  /** A terminal that gets the focus once it is shown. */
+  const chosen = useRef<string>()
   const [aloud, setAloud] = useState(isReadAloud)
   useEffect(() => {
     if (!terminals || terminals.trouble || list.length > 0 || asked.current) return
@@ -19,8 +21,10 @@ export function Terminals({ state }: { state: State }) {
     void openTerminal('host')
   }, [terminals])
   useEffect(() => keepViews(list.map(({ id }) => id)), [terminals])
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (shown && place.current) viewOf(shown.id).showIn(place.current)
+    if (shown && chosen.current === shown.id) viewOf(shown.id).focus()
+    chosen.current = undefined
   }, [shown?.id])
   if (terminals?.trouble) return <p class="empty">{terminals.trouble}</p>
   return (
@@ -33,8 +37,9 @@ export function Terminals({ state }: { state: State }) {
                 type="button"
                 aria-pressed={id === shown?.id}
                 onClick={() => {
+                  if (id === shown?.id) return viewOf(id).focus()
+                  chosen.current = id
                   update({ terminal: id })
-                  viewOf(id).focus()
                 }}
               >
                 {title}

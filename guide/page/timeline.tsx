@@ -1,7 +1,7 @@
 import { useEffect, useState } from 'preact/hooks'
-import { type Change, changesBetween } from '../../dataplane/view/changes.ts'
+import { changesBetween } from '../../dataplane/view/changes.ts'
 import type { TimelinePush } from '../protocol.ts'
-import { ChangeView } from './change-view.tsx'
+import { Changes } from './change-view.tsx'
 import { act } from './connection.ts'
 import { type State, update } from './store.ts'
 
@@ -19,30 +19,29 @@ export function TimelineView({ state }: { state: State }) {
     <div class="timeline">
       <label class="slider">
         <span>
-          Moment {index + 1} of {timeline.length}: <strong>{timeOf(shown)}</strong>
-          {shown.label && <> after {shown.label}</>}
+          Moment {index + 1} of {timeline.length}: <strong>{timeOf(shown)}</strong> {shown.label}
         </span>
         <input
           type="range"
           min={0}
           max={timeline.length - 1}
           value={index}
-          aria-valuetext={`${timeOf(shown)} ${shown.label ?? ''}`}
+          aria-valuetext={`${timeOf(shown)} ${shown.label}`}
           onInput={({ currentTarget }) => void show(timeline[Number(currentTarget.value)], last)}
         />
       </label>
       <div class="bar">
-        <button type="button" disabled={index <= 0} onClick={() => void show(timeline[index - 1], last)}>
+        <button type="button" aria-disabled={index <= 0} onClick={() => void show(timeline[index - 1], last)}>
           ← Before
         </button>
         <button
           type="button"
-          disabled={index >= timeline.length - 1}
+          aria-disabled={index >= timeline.length - 1}
           onClick={() => void show(timeline[index + 1], last)}
         >
           After →
         </button>
-        <button type="button" disabled={!past} onClick={() => update({ past: undefined })}>
+        <button type="button" aria-disabled={!past} onClick={() => update({ past: undefined })}>
           Now
         </button>
         <button type="button" onClick={() => update({ tab: 'dataplane' })}>
@@ -55,13 +54,11 @@ export function TimelineView({ state }: { state: State }) {
             onChange={({ currentTarget: { value } }) => setSince(value === '' ? undefined : Number(value))}
           >
             <option value="">the moment before</option>
-            {timeline
-              .filter(({ label }, at) => label !== undefined || at === 0)
-              .map((moment) => (
-                <option key={moment.moment} value={moment.moment}>
-                  {timeOf(moment)} {moment.label ?? 'the beginning'}
-                </option>
-              ))}
+            {timeline.map((moment) => (
+              <option key={moment.moment} value={moment.moment}>
+                {timeOf(moment)} {moment.label}
+              </option>
+            ))}
           </select>
         </label>
       </div>
@@ -95,30 +92,3 @@ function ChangesSince({ since, nodes }: { since: number; nodes: NonNullable<Stat
   })
   return <Changes changes={changes} />
 }
-
-/** Changes that are listed for each node; a switch of modes makes hundreds. */
-const LISTED = 200
-
-function Changes({ changes }: { changes: readonly Change[] }) {
-  if (changes.length === 0) return <p class="soft">Nothing changed.</p>
-  return (
-    <>
-      {[...Map.groupBy(changes, ({ node }) => node)].map(([node, list]) => (
-        <section key={node} aria-label={`Changes on ${node}`}>
-          <h3>
-            {node} <span class="soft">{summary(list)}</span>
-          </h3>
-          <ul class="changes">
-            {list.slice(0, LISTED).map((change) => (
-              <ChangeView key={`${change.id} ${change.change}`} change={change} />
-            ))}
-          </ul>
-          {list.length > LISTED && <p class="soft">and {list.length - LISTED} more</p>}
-        </section>
-      ))}
-    </>
-  )
-}
-
-const summary = (changes: readonly Change[]) =>
-  [...Map.groupBy(changes, ({ change }) => change)].map(([change, list]) => `${list.length} ${change}`).join(', ')

@@ -2,6 +2,7 @@ import type { RefObject } from 'preact'
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import type { Change } from '../../dataplane/view/changes.ts'
 import type { Entry, NodeHoldings } from '../../dataplane/view/holdings.ts'
+import { isFocusLost } from './focus.ts'
 import type { Moved } from './store.ts'
 import { SIGNS } from './words.ts'
 
@@ -160,13 +161,13 @@ function EntryText({ entry, change, moved, follow }: EntryTextProps) {
   )
 }
 
-/** Brings the selected row into view, and the focus with it if the focus was in the tree. */
+/** Brings the selected row into view, and the focus with it if it was in the tree or is nowhere else. */
 function useScroll(list: RefObject<HTMLDivElement | null>, selected: string | undefined): void {
   useEffect(() => {
     const row = list.current?.querySelector<HTMLElement>('[aria-selected="true"]')
     if (selected === undefined || !row) return
     row.scrollIntoView({ block: 'nearest' })
-    if (list.current?.contains(document.activeElement)) row.focus()
+    if (list.current?.contains(document.activeElement) || isFocusLost()) row.focus()
   }, [selected])
 }
 

@@ -13,7 +13,7 @@ export const SIGNS: Readonly<Record<Change['change'], string>> = {
 export const VERDICTS: Readonly<Record<Verdict | 'looking', { sign: string; word: string; tone: string }>> = {
   passed: { sign: '✓', word: 'Passed', tone: 'good' },
   failed: { sign: '○', word: 'Not yet done', tone: 'open' },
-  'not yet': { sign: '…', word: 'Not yet: still changing', tone: 'open' },
+  'not yet': { sign: '…', word: 'Not yet', tone: 'open' },
   'not applicable': { sign: '–', word: 'Not applicable', tone: 'calm' },
   'could not check': { sign: '!', word: 'Could not check', tone: 'bad' },
   looking: { sign: '…', word: 'Reading the nodes', tone: 'calm' },

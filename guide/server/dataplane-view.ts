@@ -5,7 +5,7 @@ import { PATH } from '../../cluster/node-report.ts'
 import { runOnNode } from '../../cluster/node-script.ts'
 import { type LiveConnections, parseIpvsadmList } from '../../dataplane/ipvsadm-save.ts'
 import type { ClusterObjects } from '../../dataplane/objects.ts'
-import { type Cause, causesOf } from '../../dataplane/view/causes.ts'
+import { type Cause, type Causes, causesOf } from '../../dataplane/view/causes.ts'
 import { addMoment, EMPTY_TIMELINE, findMoment, type Moment, type Timeline } from '../../dataplane/view/changes.ts'
 import { entriesOf, holdingsOf, type NodeHoldings } from '../../dataplane/view/holdings.ts'
 import { predictOptions } from '../../grading/evaluate.ts'
@@ -17,17 +17,25 @@ import type { CountersPush, DataplanePush, TimelinePush } from '../protocol.ts'
 /** The maximum number of entries of a node that is sent: a browser cannot render more. */
 const MOST_ENTRIES = 20_000
 
+/** The time in which a command has its first effect on the nodes; what changes later has another reason. */
+const COMMAND_MS = 60_000
+
+/** The characters of a change that name a moment. */
+const LABEL = 70
+
 type Counters = CountersPush['nodes'][string]
 
 export class DataplaneView {
   readonly #cluster: Cluster
   readonly #connectionsOf = new Map<string, LiveConnections>()
   #timeline: Timeline = EMPTY_TIMELINE
+  /** By moment. */
   readonly #labels = new Map<number, string>()
+  #command: { text: string; at: number } | undefined
   #counters = new Map<string, ReadonlyMap<string, string>>()
   #snapshot: Snapshot | undefined
-  #causes: DataplanePush['causes'] = {}
-  #causedBy = ''
+  #causes = new Map<string, Causes>()
+  #decisive = ''
 
   constructor(cluster: Cluster) {
     this.#cluster = cluster
@@ -59,8 +67,9 @@ export class DataplaneView {
     this.#timeline = addMoment(this.#timeline, Date.now(), this.read(snapshot))
     const isNew = this.#latestNumber() !== before
     const decisive = decisiveIn(snapshot)
-    if (isNew || decisive !== this.#causedBy) this.#causes = causesIn(snapshot, this.#latest().nodes)
-    this.#causedBy = decisive
+    if (isNew || decisive !== this.#decisive) this.#causes = causesIn(snapshot, this.#latest().nodes)
+    this.#decisive = decisive
+    if (isNew) this.#label()
     const moved = this.#moved()
     const latest = this.#push(snapshot)
     return {
@@ -75,21 +84,36 @@ export class DataplaneView {
     return nodes.map((node) => this.#holdings(node))
   }
 
-  /** Names the latest moment. */
-  label(text: string): TimelinePush {
-    this.#labels.set(this.#latestNumber(), text)
+  /** A command was typed: it names the next moment. */
+  typed(text: string): void {
+    this.#command = { text, at: Date.now() }
+  }
+
+  /** Steps have passed with the latest moment. */
+  passed(steps: readonly string[]): TimelinePush {
+    const latest = this.#latestNumber()
+    this.#labels.set(latest, [this.#labels.get(latest), `passed: ${steps.join(', ')}`].filter(Boolean).join('; '))
     return this.timeline()
   }
 
   timeline(): TimelinePush {
     const { dropped, moments } = this.#timeline
-    return {
-      type: 'timeline',
-      moments: moments.map(({ at, changes }, index) => {
-        const label = this.#labels.get(dropped + index)
-        return { moment: dropped + index, at, changes: changes.length, ...(label === undefined ? {} : { label }) }
-      }),
-    }
+    const labelled = moments.map(({ at }, index) => {
+      const moment = dropped + index
+      return { moment, at, label: this.#labels.get(moment) ?? '' }
+    })
+    return { type: 'timeline', moments: labelled }
+  }
+
+  /** Labels the latest moment: `make ipvs: TCP 10.96.0.1:443 rr added, and 35 more`. */
+  #label(): void {
+    const { at, changes } = this.#latest()
+    const [first, ...more] = changes
+    const text = first && (first.text.length > LABEL ? `${first.text.slice(0, LABEL)}…` : first.text)
+    const changed = first && `${text} ${first.change}${more.length === 0 ? '' : `, and ${more.length} more`}`
+    const command = this.#command && at - this.#command.at < COMMAND_MS ? this.#command.text : undefined
+    this.#labels.set(this.#latestNumber(), [command, changed ?? 'the first read'].filter(Boolean).join(': '))
+    this.#command = undefined
   }
 
   /** The nodes at a moment. Throws Error with a sentence when it is no longer kept. */
@@ -149,7 +173,7 @@ export class DataplaneView {
       moment: this.#latestNumber(),
       nodes,
       changes,
-      causes: this.#causes,
+      ...tableOf(this.#causes, nodes),
       ...endsIn(snapshot, hasOutside(this.#cluster)),
     }
   }
@@ -166,21 +190,45 @@ async function readConnections(cluster: Cluster, node: string): Promise<LiveConn
 const decisiveIn = ({ items }: Snapshot): string =>
   JSON.stringify(items.filter(({ kind }) => kind === 'Service' || kind === 'EndpointSlice'))
 
-/** Node → entry → causes. A node whose causes can't be predicted has none. */
-function causesIn(snapshot: Snapshot, holdings: readonly NodeHoldings[]): DataplanePush['causes'] {
-  const causes: DataplanePush['causes'] = {}
+/** Why the entries of each node exist; equal causes are the same object. A node whose causes can't be predicted has none. */
+function causesIn(snapshot: Snapshot, holdings: readonly NodeHoldings[]): Map<string, Causes> {
+  const known = new Map<string, Cause>()
+  const shared = (cause: Cause): Cause => {
+    const key = JSON.stringify(cause)
+    const first = known.get(key) ?? cause
+    known.set(key, first)
+    return first
+  }
+  const byNode = new Map<string, Causes>()
   for (const held of holdings) {
     const node = snapshot.node(held.node)
     const mode = held.mode
     if (held.trouble !== undefined || (mode !== 'iptables' && mode !== 'ipvs' && mode !== 'nftables')) continue
     try {
       const found = causesOf(stateOf(node), objectsOf(snapshot), predictOptions(node, mode), held)
-      causes[held.node] = Object.fromEntries([...found].map(([id, list]): [string, Cause[]] => [id, [...list]]))
+      byNode.set(held.node, new Map([...found].map(([id, causes]) => [id, causes.map(shared)])))
     } catch {
       // A version or a configuration that can't be predicted: the steps report it.
     }
   }
-  return causes
+  return byNode
+}
+
+/** The causes as a table, and for each entry of each node, in the order of entriesOf, its lines: ids would be most of the push. */
+function tableOf(
+  byNode: Map<string, Causes>,
+  nodes: readonly NodeHoldings[],
+): Pick<DataplanePush, 'causes' | 'causedBy'> {
+  const lines = new Map<Cause, number>()
+  const lineOf = (cause: Cause): number => {
+    if (!lines.has(cause)) lines.set(cause, lines.size)
+    return lines.get(cause) as number
+  }
+  const causedBy = nodes.map((held): [string, number[][]] => {
+    const causes = byNode.get(held.node)
+    return [held.node, causes ? [...entriesOf(held)].map(({ id }) => (causes.get(id) ?? []).map(lineOf)) : []]
+  })
+  return { causedBy: Object.fromEntries(causedBy), causes: [...lines.keys()] }
 }
 
 /** The Services, and the possible origins and destinations of a packet. */

@@ -8,7 +8,6 @@ import {
   applyCheck,
   applyObservation,
   idOf,
-  isDone,
   type LabProgress,
   showStep,
   startProgress,
@@ -39,8 +38,24 @@ import { type Observed, Watch } from './watch.ts'
 type Reply<Name extends ActionName> = Name extends keyof ActionReplies ? ActionReplies[Name] : object
 type Actions = { [Name in ActionName]: (words: ActionArguments<Name>) => Promise<Reply<Name>> | Reply<Name> }
 
-/** The position in the lab: before the first step, at a step, or after the last. */
-type Place = 'intro' | 'step' | 'end'
+/** The lab that all pages show. */
+interface OpenLab {
+  session: LabSession
+  progress: LabProgress
+  /** Before the first step, at a step, or after the last. */
+  place: 'intro' | 'step' | 'end'
+  /** The places of terminals. */
+  places: string[]
+  summary?: Block[]
+}
+
+/** Opens a lab at the step where the learner left it, or in its starting state. */
+async function openLab(cluster: Cluster, definition: LabDefinition, shown: Progress): Promise<OpenLab> {
+  const session = await LabSession.open(definition, cluster, shown)
+  const { place, ...progress } = startProgress(session.lab, session.note, session.hints)
+  const places = [HOST, ...(await cluster.nodes()), ...(hasOutside(cluster) ? [OUTSIDE] : [])]
+  return { session, progress, place, places }
+}
 
 export class PageGuide implements Guide {
   readonly #cluster: Cluster
@@ -50,18 +65,13 @@ export class PageGuide implements Guide {
   readonly #dataplane: DataplaneView
   readonly #incidents = new IncidentView()
   readonly #printed: Progress
-  #definition: LabDefinition
-  #session: LabSession | undefined
-  #progress: LabProgress | undefined
-  #places: string[] = [HOST]
-  #place: Place = 'intro'
-  #summary: Block[] | undefined
+  #lab: OpenLab
   #busy: string | undefined
   #trouble: string | undefined
 
-  private constructor(cluster: Cluster, definition: LabDefinition, printed: Progress, kubectlFolder: string) {
+  private constructor(cluster: Cluster, lab: OpenLab, printed: Progress, kubectlFolder: string) {
     this.#cluster = cluster
-    this.#definition = definition
+    this.#lab = lab
     this.#printed = printed
     this.#dataplane = new DataplaneView(cluster)
     this.#watch = new Watch(cluster, () => this.#look())
@@ -69,7 +79,10 @@ export class PageGuide implements Guide {
     this.#terminals = new Terminals(
       (place) => shellAt(cluster, place, kubectlFolder),
       (push) => this.#hub.push(push),
-      () => this.#watch.sign(),
+      (command) => {
+        if (command !== undefined) this.#dataplane.typed(command)
+        this.#watch.sign()
+      },
     )
   }
 
@@ -80,16 +93,15 @@ export class PageGuide implements Guide {
     printed: Progress,
     kubectlFolder: string,
   ): Promise<PageGuide> {
-    const guide = new PageGuide(cluster, definition, printed, kubectlFolder)
-    await guide.#openLab(definition)
+    const guide = new PageGuide(cluster, await openLab(cluster, definition, printed), printed, kubectlFolder)
+    guide.#tell()
     await guide.#terminals.announce()
     void guide.#watch.run()
     return guide
   }
 
   lab(): LabContent {
-    if (!this.#session) throw new Error(this.#trouble ?? notUp(this.#cluster).message)
-    return labContent(this.#session.lab, this.#places)
+    return labContent(this.#lab.session.lab, this.#lab.places)
   }
 
   async act(name: ActionName, words: unknown): Promise<object> {
@@ -111,43 +123,46 @@ export class PageGuide implements Guide {
     this.#watch.end()
     this.#hub.end()
     this.#save()
-    await Promise.all([this.#terminals.end(), this.#session?.saved()])
+    await Promise.all([this.#terminals.end(), this.#lab.session.saved()])
   }
 
   readonly #actions: Actions = {
     go: ({ to }) => this.#go(to),
-    check: async ({ step }) => ({ verdict: await this.#check(step) }),
+    check: ({ step }) => {
+      findStep(this.#definition, step)
+      return this.#doing('Checking', async () => ({ verdict: await this.#check(step) }))
+    },
     answer: ({ step, text }) =>
-      this.#doing('Checking the answer', async (session) => {
-        await session.answer(step, text)
-        return { verdict: await this.#judge(session, step) }
+      this.#doing('Checking the answer', async (lab) => {
+        await lab.session.answer(step, text)
+        return { verdict: await this.#check(step) }
       }),
     hint: ({ step }) => this.#hint(step),
     solve: ({ step }) =>
-      this.#doing(`Solving step "${step}"`, async (session) => {
-        for (const outcome of await session.play(step)) this.#progress = applyCheck(this.#known().progress, outcome)
+      this.#doing(`Solving step "${step}"`, async (lab) => {
+        for (const outcome of await lab.session.play(step)) lab.progress = applyCheck(lab.progress, outcome)
         return {}
       }),
     pause: ({ paused }) => {
-      this.#known().session.pause(paused)
+      this.#lab.session.pause(paused)
       this.#save()
       this.#tell()
       return {}
     },
     reset: () =>
-      this.#doing(`Resetting lab ${this.#definition.number}`, async ({ bench }) => {
-        await resetLab(this.#definition, bench)
-        await this.#openLab(this.#definition)
+      this.#doing(`Resetting lab ${this.#definition.number}`, async ({ session }) => {
+        await resetLab(this.#definition, session.bench)
+        await this.#open(this.#definition)
         return {}
       }),
     lab: ({ number }) => {
       labFolder(number)
       const definition = readLab(number)
-      return this.#doing(`Opening lab ${number}`, async (session) => {
+      return this.#doing(`Opening lab ${number}`, async ({ session }) => {
         await mustRunHere(this.#cluster, definition)
         this.#save()
         await session.saved()
-        await this.#openLab(definition)
+        await this.#open(definition)
         return {}
       })
     },
@@ -162,49 +177,48 @@ export class PageGuide implements Guide {
     },
     incident: ({ action, seed }) => this.#incident(action, seed),
     'open-terminal': async ({ place }) => {
-      if (!this.#places.includes(place))
-        throw new Error(`There is no place "${place}" for a terminal: there are ${this.#places.join(', ')}.`)
+      const { places } = this.#lab
+      if (!places.includes(place))
+        throw new Error(`There is no place "${place}" for a terminal: there are ${places.join(', ')}.`)
       return { id: await this.#terminals.open(place) }
     },
     'close-terminal': ({ id }) => {
       this.#terminals.close(id)
       return {}
     },
-    path: (asked) => this.#path(asked),
+    path: (asked) => {
+      const { live } = this.#lab.session.source
+      const { snapshot } = this.#dataplane
+      if (!snapshot) throw new Error('The nodes are still being read: ask again in a moment.')
+      const find = () => findPaths(live, snapshot, asked)
+      return asked.send ? this.#doing('Sending packets', find) : find()
+    },
   }
 
-  /** Opens a lab at the step where the learner left it, or in its starting state. */
-  async #openLab(definition: LabDefinition): Promise<void> {
-    const session = await LabSession.open(definition, this.#cluster, this.#busyProgress())
-    const { place, ...progress } = startProgress(session.lab, session.note, session.hints)
-    const nodes = await this.#cluster.nodes()
-    this.#places = [HOST, ...nodes, ...(hasOutside(this.#cluster) ? [OUTSIDE] : [])]
-    this.#definition = definition
-    this.#session = session
-    this.#progress = progress
-    this.#place = place
-    this.#summary = undefined
+  get #definition(): LabDefinition {
+    return this.#lab.session.lab.definition
+  }
+
+  async #open(definition: LabDefinition): Promise<void> {
+    this.#lab = await openLab(this.#cluster, definition, this.#busyProgress())
     this.#trouble = undefined
     this.#tell()
     this.#watch.sign()
   }
 
   async #go(to: string): Promise<object> {
-    const { progress, session } = this.#known()
     if (to === 'end')
-      return this.#doing('Grading every step', async () => {
-        this.#summary = blocksOf(await session.finish(this.#known().progress))
-        this.#place = 'end'
+      return this.#doing('Grading every step', async (lab) => {
+        lab.summary = blocksOf(await lab.session.finish(lab.progress))
+        lab.place = 'end'
         return {}
       })
-    if (to === 'intro') this.#place = 'intro'
+    const lab = this.#lab
+    if (to === 'intro') lab.place = 'intro'
     else {
-      findStep(this.#definition, to)
-      this.#place = 'step'
-      this.#progress = showStep(
-        progress,
-        progress.lab.steps.findIndex(({ definition }) => definition.id === to),
-      )
+      const step = findStep(this.#definition, to)
+      lab.place = 'step'
+      lab.progress = showStep(lab.progress, this.#definition.steps.indexOf(step))
     }
     this.#save()
     this.#tell()
@@ -212,20 +226,12 @@ export class PageGuide implements Guide {
     return {}
   }
 
-  async #path(asked: ActionArguments<'path'>): Promise<ActionReplies['path']> {
-    const { live } = this.#known().session.source
-    const { snapshot } = this.#dataplane
-    if (!snapshot) throw new Error('The nodes are still being read: ask again in a moment.')
-    if (!asked.send) return findPaths(live, snapshot, asked)
-    return this.#doing('Sending packets', () => findPaths(live, snapshot, asked))
-  }
-
   /** Starts an incident of lab 8, which is opened for it; gives the next hint; or has the reference solution end it. */
   async #incident(action: ActionArguments<'incident'>['action'], seed: string | undefined): Promise<object> {
     const busy = { open: 'Starting an incident', hint: 'Taking a hint', 'give up': 'Solving the incident' }[action]
     return this.#doing(busy, async () => {
-      if (this.#definition.number !== INCIDENT_LAB) await this.#openLab(readLab(INCIDENT_LAB))
-      const { session } = this.#known()
+      if (this.#definition.number !== INCIDENT_LAB) await this.#open(readLab(INCIDENT_LAB))
+      const { session } = this.#lab
       if (action === 'hint') await takeHint(session.bench)
       if (action === 'give up')
         for (const { definition } of session.lab.steps.slice(0, 2)) await session.play(definition.id)
@@ -233,34 +239,29 @@ export class PageGuide implements Guide {
         const onHealthy = (healthy: Snapshot) => this.#incidents.healthy(this.#dataplane.read(healthy))
         await openNext(session.bench, { seed, onHealthy })
         // The answers and verdicts of the previous incident were deleted with its notes.
-        this.#forget(session)
+        this.#lab.progress = startProgress(session.lab, undefined, new Map())
+        this.#save()
         await this.#show(await session.source.snapshot(), [])
       }
       return {}
     })
   }
 
-  #check(step: string) {
-    findStep(this.#definition, step)
-    return this.#doing('Checking', (session) => this.#judge(session, step))
-  }
-
-  async #judge(session: LabSession, step: string) {
-    const outcome = await session.check(step)
-    const { progress } = this.#known()
-    const after = applyCheck(progress, outcome)
-    this.#progress = isDone(outcome) ? { ...after, arrived: true } : after
+  async #check(step: string) {
+    const lab = this.#lab
+    const outcome = await lab.session.check(step)
+    lab.progress = applyCheck(lab.progress, outcome)
     this.#save()
     return outcome.verdict
   }
 
   #hint(step: string): object {
-    const { session, progress } = this.#known()
+    const { session, progress } = this.#lab
     const { hints } = findStep(this.#definition, step)
     const tier = (progress.hints.get(step) ?? 0) + 1
     if (tier > hints.length) throw new Error(`Step "${step}" has no more hints: the solution is next.`)
     session.rememberHint(step, tier)
-    this.#progress = { ...progress, hints: new Map(progress.hints).set(step, tier) }
+    this.#lab.progress = { ...progress, hints: new Map(progress.hints).set(step, tier) }
     this.#tell()
     return {}
   }
@@ -271,12 +272,12 @@ export class PageGuide implements Guide {
     try {
       if (this.#busy !== undefined) return 'unchanged'
       if (this.#trouble !== undefined) await this.#reopen()
-      const { session } = this.#known()
-      const { outcomes, snapshot } = await session.observe()
+      const lab = this.#lab
+      const { outcomes, snapshot } = await lab.session.observe()
       // State that was read during a solution or a reset is outdated.
-      if (this.#busy !== undefined || session !== this.#session) return 'unchanged'
-      const { progress, fresh } = applyObservation(this.#known().progress, outcomes, this.#place === 'step')
-      this.#progress = progress
+      if (this.#busy !== undefined || lab !== this.#lab) return 'unchanged'
+      const { progress, fresh } = applyObservation(lab.progress, outcomes, lab.place === 'step')
+      lab.progress = progress
       this.#trouble = undefined
       if (fresh.length > 0) this.#save()
       this.#tell()
@@ -297,7 +298,7 @@ export class PageGuide implements Guide {
     if (counters) this.#hub.pass(counters)
     if (moment) for (const push of moment) this.#hub.push(push)
     else this.#hub.keep(latest)
-    if (passed.length > 0) this.#hub.push(this.#dataplane.label(`passed: ${passed.join(', ')}`))
+    if (passed.length > 0) this.#hub.push(this.#dataplane.passed(passed))
     this.#hub.push(await this.#incidents.see(snapshot, latest.nodes))
     return moment || passed.length > 0 ? 'changed' : 'unchanged'
   }
@@ -305,16 +306,15 @@ export class PageGuide implements Guide {
   /** Opens the lab again after a failure, because a cluster that was restarted may be a new one. */
   async #reopen(): Promise<void> {
     if (!(await this.#cluster.running())) throw notUp(this.#cluster)
-    await this.#openLab(this.#definition)
+    await this.#open(this.#definition)
   }
 
   /** Runs long work, one at a time; its name is shown on all pages. */
-  async #doing<T>(busy: string, work: (session: LabSession) => Promise<T>): Promise<T> {
-    const { session } = this.#known()
+  async #doing<T>(busy: string, work: (lab: OpenLab) => Promise<T>): Promise<T> {
     if (this.#busy !== undefined) throw new Error(`Wait until this is done: ${this.#busy}.`)
     this.#setBusy(busy)
     try {
-      return await work(session)
+      return await work(this.#lab)
     } catch (error) {
       throw new Error(sentenceOf(error))
     } finally {
@@ -347,33 +347,21 @@ export class PageGuide implements Guide {
     }
   }
 
-  /** Begins the lab's steps again, without resetting the cluster. */
-  #forget({ lab }: LabSession): void {
-    const { place: _, ...progress } = startProgress(lab, undefined, new Map())
-    this.#progress = progress
-    this.#save()
-  }
-
-  #known(): { session: LabSession; progress: LabProgress } {
-    if (this.#session && this.#progress) return { session: this.#session, progress: this.#progress }
-    throw new Error(this.#trouble ?? notUp(this.#cluster).message)
-  }
-
   #save(): void {
-    if (this.#session && this.#progress) this.#session.save(this.#progress, this.#place !== 'intro')
+    const { session, progress, place } = this.#lab
+    session.save(progress, place !== 'intro')
   }
 
   #tell(): void {
-    const { progress, session } = this.#known()
-    const at = this.#place === 'step' ? idOf(progress) : this.#place
+    const { session, progress, place, summary } = this.#lab
     this.#hub.push(
       progressPush(progress, {
-        at,
+        at: place === 'step' ? idOf(progress) : place,
         workedMs: session.workedMs(),
         paused: session.paused,
-        ...(this.#busy === undefined ? {} : { busy: this.#busy }),
-        ...(this.#trouble === undefined ? {} : { trouble: this.#trouble }),
-        ...(this.#summary === undefined || this.#place !== 'end' ? {} : { summary: this.#summary }),
+        busy: this.#busy,
+        trouble: this.#trouble,
+        summary: place === 'end' ? summary : undefined,
       }),
     )
   }

@@ -2,15 +2,15 @@ import type { WebSocket } from 'ws'
 import type { Push } from '../protocol.ts'
 
 /** Maximum number of unsent bytes for a page that does not read; its connection is then closed, and it reconnects. */
-const MOST_WAITING = 16 * 2 ** 20
+export const MOST_WAITING = 16 * 2 ** 20
 /** Pings detect pages that were lost without closing the connection. */
 const PING_MS = 30_000
 
 /** The connected pages. Each push goes to all of them, and the latest push of each type to a new one. */
 export class Hub {
   readonly #pages = new Set<WebSocket>()
-  /** The last push of each type as text, and the part that is compared to detect a change. */
-  readonly #last = new Map<Push['type'], { text: string; news: string }>()
+  /** The last push of each type, and the part of its text that is compared to detect a change. */
+  readonly #last = new Map<Push['type'], { push: Push; news?: string }>()
   readonly #onPages: (count: number) => void
   readonly #pings: NodeJS.Timeout
 
@@ -28,7 +28,7 @@ export class Hub {
     // The page runs the clock itself, so time alone is not a change.
     const news = push.type === 'progress' ? JSON.stringify({ ...push, workedMs: 0 }) : text
     if (this.#last.get(push.type)?.news === news) return
-    this.#last.set(push.type, { text, news })
+    this.#last.set(push.type, { push, news })
     this.#send(text)
   }
 
@@ -39,8 +39,7 @@ export class Hub {
 
   /** Keeps a push for pages that connect later; those that are connected do not get it. */
   keep(push: Push): void {
-    const text = JSON.stringify(push)
-    this.#last.set(push.type, { text, news: text })
+    this.#last.set(push.type, { push })
   }
 
   #send(text: string): void {
@@ -51,7 +50,7 @@ export class Hub {
   }
 
   join(page: WebSocket): void {
-    for (const { text } of this.#last.values()) page.send(text)
+    for (const { push } of this.#last.values()) page.send(JSON.stringify(push))
     this.#pages.add(page)
     page.on('close', () => {
       this.#pages.delete(page)

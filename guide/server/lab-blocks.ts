@@ -31,7 +31,7 @@ export function blocksOf(text: string): Block[] {
 }
 
 /** The constant content of a lab, in the learner's names. `places` are those of terminals. */
-export function labContent({ definition, intro, outro, steps }: GuideLab, places: string[]): LabContent {
+export function labContent({ definition, intro, steps }: GuideLab, places: string[]): LabContent {
   return {
     number: definition.number,
     title: definition.title,
@@ -43,9 +43,8 @@ export function labContent({ definition, intro, outro, steps }: GuideLab, places
       task: blocksOf(task),
       seen: blocksOf(seen),
       hints: hints.length,
-      ...(question === undefined ? {} : { question }),
+      question,
     })),
-    outro: blocksOf(outro),
     labs: listLabs().map(({ number }) => ({ number, title: readLab(number).title })),
     places,
   }

@@ -6,6 +6,7 @@ import { resolveRoute } from '../../course/live-node.ts'
 import { readCapturedNode } from '../../dataplane/capture.ts'
 import { familyOf } from '../../dataplane/ip-address.ts'
 import { parseIpvsadmStats } from '../../dataplane/ipvsadm-save.ts'
+import type { NodeState } from '../../dataplane/node-state.ts'
 import { type Packet, parsePacket } from '../../dataplane/trace.ts'
 import { holdingsOf } from '../../dataplane/view/holdings.ts'
 import { countedOn, type PacketPath, pathsInAllModes } from '../../dataplane/view/packet-path.ts'
@@ -36,13 +37,7 @@ export async function findPaths(
   const packet = parsePacket(route.from, route.to)
   const before = await readCounting(cluster, route.node, packet)
   const sent = send ? await sendPackets(live, from, route.node, packet) : undefined
-  const view = snapshot.node(route.node)
-  const [own, ...others] = pathsInAllModes(before.state, objectsOf(snapshot), packet, {
-    ...predictOptions(view, 'iptables'),
-    family: familyOf(packet.destination) ?? 'ipv4',
-    mode: modeOf(view) ?? 'unknown',
-    isService: isOfService(snapshot, packet, route.node),
-  })
+  const [own, ...others] = pathsOn(snapshot, route.node, before.state, packet)
   if (!own) return { paths: [] }
   let first = own
   const until = Date.now() + ESTIMATED_MS * timeoutScale()
@@ -53,6 +48,17 @@ export async function findPaths(
   } while (isBehind(first, sent) && Date.now() < until)
   const paths = [first, ...others].map((path) => ({ ...path, drawing: drawPath(path) }))
   return { paths, ...(sent && { sent: { count: sent.length, output: summaryOf(sent) } }) }
+}
+
+/** The paths of a packet through a node of a snapshot with this state, in the node's own mode first. */
+export function pathsOn(snapshot: Snapshot, node: string, state: NodeState, packet: Packet): PacketPath[] {
+  const view = snapshot.node(node)
+  return pathsInAllModes(state, objectsOf(snapshot), packet, {
+    ...predictOptions(view, 'iptables'),
+    family: familyOf(packet.destination) ?? 'ipv4',
+    mode: modeOf(view) ?? 'unknown',
+    isService: isOfService(snapshot, packet, node),
+  })
 }
 
 /** The kernel adds up the statistics of IPVS every 2 s (net/netfilter/ipvs/ip_vs_est.c). */

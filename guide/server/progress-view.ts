@@ -2,7 +2,7 @@ import { isDone, type LabProgress, outcomeOf, pointsOf } from '../../course/lab-
 import type { StepOutcome } from '../../grading/failure.ts'
 import type { StepDefinition } from '../../grading/lab-definition.ts'
 import { differencesOf } from '../../grading/learner-report.ts'
-import { findingOf } from '../../grading/report.ts'
+import { findingOf, pointsWith } from '../../grading/report.ts'
 import type { Finding, ProgressPush, StepProgress } from '../protocol.ts'
 
 /** The parts of the push that are not in the progress. */
@@ -29,28 +29,24 @@ function stepProgress(progress: LabProgress, step: StepDefinition): StepProgress
   const { verdict, reason, waitsFor, measured, failure } = outcome ?? {}
   return {
     id: step.id,
+    points: outcome?.verdict === 'passed' ? pointsWith(step.points, outcome) : 0,
     held: held.has(step.id),
     unsent: outcome?.unsent === true && !isDone(outcome),
     hints: texts.slice(0, hints.get(step.id) ?? 0),
-    ...(verdict && { verdict }),
-    ...(failure && { finding: findingFor(lab.definition.number, step, failure) }),
-    ...(reason !== undefined && { reason }),
-    ...(waitsFor && { waitsFor }),
-    ...(measured && { measured }),
+    verdict,
+    finding: failure && findingFor(lab.definition.number, step, failure),
+    reason,
+    waitsFor,
+    measured,
   }
 }
 
 /** A finding as `make check` prints it. */
 function findingFor(lab: number, step: StepDefinition, failure: NonNullable<StepOutcome['failure']>): Finding {
-  const { node, look, expected, actual, why, hint, next, ...rest } = findingOf(step, failure)
+  const finding = findingOf(step, failure)
   return {
-    inspect: look,
-    expected,
-    actual,
-    why,
-    hint,
-    differences: differencesOf({ look, expected, actual, why, hint, ...rest }),
-    next: next ?? `make hint LAB=${lab} STEP=${step.id}`,
-    ...(node === undefined ? {} : { node }),
+    ...finding,
+    differences: differencesOf(finding),
+    next: finding.next ?? `make hint LAB=${lab} STEP=${step.id}`,
   }
 }

@@ -50,13 +50,22 @@ export async function watchPrograms(cluster: Cluster, onSign: () => void, signal
 /** Calls `onSign` on every API event about objects that steps check, until `signal` aborts. */
 export async function watchObjects(cluster: Cluster, onSign: () => void, signal: AbortSignal): Promise<void> {
   const { Watch } = await import('../../cluster/kubernetes.ts')
+  // One listener for all watches: each of them ends and begins again as often as the cluster goes down.
+  const open = new Map<string, AbortController>()
+  signal.addEventListener('abort', () => {
+    for (const request of open.values()) request.abort()
+  })
   const follow = async (path: string) => {
     while (!signal.aborted) {
       try {
         const watch = new Watch((await kubeClient(cluster)).config)
-        await new Promise<void>((resolve) => {
-          const opened = watch.watch(path, {}, onSign, () => resolve())
-          signal.addEventListener('abort', () => void opened.then((request) => request.abort()), { once: true })
+        await new Promise<void>((resolve, reject) => {
+          void watch
+            .watch(path, {}, onSign, () => resolve())
+            .then((request) => {
+              open.set(path, request)
+              if (signal.aborted) request.abort()
+            }, reject)
         })
       } catch {
         // The cluster is not up: its nodes are read until it is.

@@ -3,13 +3,18 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { IPty } from '@lydell/node-pty'
+import serialize from '@xterm/addon-serialize'
+import headless from '@xterm/headless'
 import type { WebSocket } from 'ws'
-import { TERMINAL_REQUEST, type TerminalNews, type TerminalsPush } from '../protocol.ts'
+import { TERMINAL_REQUEST, type TerminalsPush } from '../protocol.ts'
+import { MOST_WAITING } from './hub.ts'
 
 /** The place of the user's own shell. */
 export const HOST = 'host'
-/** The amount of output that is stored for pages that connect later. */
-const KEPT_CHARACTERS = 200_000
+/** The lines above the screen that are kept for pages that connect later. */
+const SCROLLBACK = 2000
+/** Output that is not yet on the screen: beyond it the shell waits. */
+const MOST_UNREAD = 2 ** 18
 /** Maximum number of terminals. */
 const MOST = 12
 /** The time for a shell to pass on a hang-up, and for killed processes to end. */
@@ -28,34 +33,40 @@ interface Terminal {
   id: string
   place: string
   title: string
+  start: () => IPty
   pty: IPty
-  output: string
+  /** What the terminal shows, so that a page that connects later is sent the screen and none of the sequences that led to it. */
+  screen: InstanceType<typeof headless.Terminal>
+  snapshot: InstanceType<typeof serialize.SerializeAddon>
   pages: Set<WebSocket>
-  ended?: string
+  /** The line that is being typed; undefined where it was edited in a way that only the shell understands. */
+  line: string | undefined
+  hasEnded: boolean
 }
 
 export class Terminals {
   readonly #commandFor: (place: string) => ShellCommand
   readonly #onChange: (push: TerminalsPush) => void
-  readonly #onCommand: () => void
+  readonly #onCommand: (command: string | undefined) => void
   readonly #terminals = new Map<string, Terminal>()
-  // However the process ends, no shell outlives it.
-  readonly #killAtExit = () => this.#killAll('SIGKILL')
+  readonly #onExit = () => void this.#killAll('SIGKILL')
   #count = 0
   #trouble: string | undefined
 
   /**
-   * `commandFor` returns what runs at a place, `onChange` is told which terminals there are, `onCommand` that a command was typed.
+   * `commandFor` returns what runs at a place, `onChange` is told which terminals there are, `onCommand` that a command was typed,
+   * and which, if the shell edits lines itself and the line was typed from its beginning to its end.
    */
   constructor(
     commandFor: (place: string) => ShellCommand,
     onChange: (push: TerminalsPush) => void,
-    onCommand: () => void,
+    onCommand: (command: string | undefined) => void,
   ) {
     this.#commandFor = commandFor
     this.#onChange = onChange
     this.#onCommand = onCommand
-    process.once('exit', this.#killAtExit)
+    // However the process ends, no shell outlives it.
+    process.once('exit', this.#onExit)
   }
 
   /** Opens a terminal and returns its id. Throws Error with a sentence if there can be none. */
@@ -64,35 +75,68 @@ export class Terminals {
       throw new Error(`There are ${MOST} terminals already: close one of them before you open another.`)
     const { file, words, env, cwd } = this.#commandFor(place)
     const { spawn } = await this.#library()
-    const pty = spawn(file, words, { ...SIZE, name: 'xterm-256color', cwd, env })
     const id = `t${++this.#count}`
     const same = [...this.#terminals.values()].filter((other) => other.place === place).length
     const title = same === 0 ? place : `${place} (${same + 1})`
-    const terminal: Terminal = { id, place, title, pty, output: '', pages: new Set() }
+    const screen = new headless.Terminal({ ...SIZE, scrollback: SCROLLBACK, allowProposedApi: true })
+    const snapshot = new serialize.SerializeAddon()
+    screen.loadAddon(snapshot)
+    const pages = new Set<WebSocket>()
+    const start = () => {
+      const pty = spawn(file, words, { cols: screen.cols, rows: screen.rows, name: 'xterm-256color', cwd, env })
+      let unread = 0
+      const show = (text: string) => {
+        unread += text.length
+        if (unread > MOST_UNREAD) pty.pause()
+        screen.write(text, () => {
+          unread -= text.length
+          if (unread <= MOST_UNREAD) pty.resume()
+          for (const page of pages) {
+            // It connects again and is sent the screen as it is then.
+            if (page.bufferedAmount > MOST_WAITING) page.terminate()
+            else page.send(Buffer.from(text))
+          }
+        })
+      }
+      pty.onData(show)
+      pty.onExit(({ exitCode }) => {
+        terminal.hasEnded = true
+        show(
+          `\r\n\x1b[33mThe shell at "${title}" has ended with exit code ${exitCode}. Press Enter to start it again.\x1b[0m\r\n`,
+        )
+      })
+      return pty
+    }
+    const terminal: Terminal = {
+      id,
+      place,
+      title,
+      start,
+      pty: start(),
+      screen,
+      snapshot,
+      pages,
+      line: '',
+      hasEnded: false,
+    }
     this.#terminals.set(id, terminal)
-    pty.onData((text) => {
-      terminal.output = tail(terminal.output + text)
-      for (const page of terminal.pages) page.send(Buffer.from(text))
-    })
-    pty.onExit(({ exitCode }) => {
-      terminal.ended = `The shell at "${title}" has ended with exit code ${exitCode}.`
-      for (const page of terminal.pages) sendNews(page, terminal.ended)
-    })
     this.#tell()
     return id
   }
 
-  /** Shows a terminal to a page: what it printed, then what it prints. False if there is no terminal of that id. */
+  /** Shows a terminal to a page: its screen, then what it prints. False if there is no terminal of that id. */
   attach(id: string, page: WebSocket): boolean {
     const terminal = this.#terminals.get(id)
     if (!terminal) return false
-    page.send(Buffer.from(terminal.output))
-    if (terminal.ended !== undefined) sendNews(page, terminal.ended)
-    terminal.pages.add(page)
-    page.on('close', () => terminal.pages.delete(page))
+    const { screen, snapshot, pages } = terminal
+    // Behind the output that is not yet on the screen.
+    screen.write('', () => {
+      page.send(Buffer.from(snapshot.serialize()))
+      if (page.readyState === page.OPEN) pages.add(page)
+    })
+    page.on('close', () => pages.delete(page))
     page.on('message', (data: Buffer, isBinary) => {
-      if (terminal.ended !== undefined) return
-      if (isBinary) this.#type(terminal, data)
+      if (isBinary) this.#type(terminal, data.toString())
       else resize(terminal, data)
     })
     return true
@@ -104,7 +148,7 @@ export class Terminals {
     if (!terminal) throw new Error(`There is no terminal "${id}".`)
     this.#terminals.delete(id)
     for (const page of terminal.pages) page.close()
-    if (terminal.ended === undefined) endSession(terminal.pty.pid, 'SIGHUP')
+    if (!terminal.hasEnded) endSession(terminal.pty.pid, 'SIGHUP')
     this.#tell()
   }
 
@@ -123,7 +167,7 @@ export class Terminals {
       for (let waited = 0; waited < END_MS && left.some((pid) => membersOf(pid).length > 0); waited += 50)
         await pause(50)
     }
-    process.off('exit', this.#killAtExit)
+    process.off('exit', this.#onExit)
   }
 
   #killAll(signal: NodeJS.Signals): number[] {
@@ -132,14 +176,28 @@ export class Terminals {
     return pids
   }
 
-  #type({ pty }: Terminal, data: Buffer): void {
-    pty.write(data.toString())
-    if (data.includes('\r')) this.#onCommand()
+  #type(terminal: Terminal, text: string): void {
+    if (terminal.hasEnded) {
+      if (!text.includes('\r')) return
+      terminal.hasEnded = false
+      terminal.pty = terminal.start()
+      return
+    }
+    terminal.pty.write(text)
+    if (!text.includes('\r')) {
+      terminal.line = lineAfter(terminal.line, text)
+      return
+    }
+    const [rest = ''] = text.split('\r')
+    const line = lineAfter(terminal.line, rest)
+    terminal.line = ''
+    // A shell with bracketed paste switches it on while it waits for a command; what a program reads may be a password.
+    this.#onCommand(terminal.screen.modes.bracketedPasteMode ? line?.trim() || undefined : undefined)
   }
 
   #tell(): void {
     const terminals = [...this.#terminals.values()].map(({ id, place, title }) => ({ id, place, title }))
-    this.#onChange({ type: 'terminals', terminals, ...(this.#trouble === undefined ? {} : { trouble: this.#trouble }) })
+    this.#onChange({ type: 'terminals', terminals, trouble: this.#trouble })
   }
 
   async #library(): Promise<typeof import('@lydell/node-pty')> {
@@ -152,16 +210,19 @@ export class Terminals {
   }
 }
 
-/** The end of an output, from the beginning of a line, so that no escape sequence is cut. */
-function tail(output: string): string {
-  if (output.length <= KEPT_CHARACTERS * 1.25) return output
-  const from = output.indexOf('\n', output.length - KEPT_CHARACTERS)
-  return output.slice(from === -1 ? output.length - KEPT_CHARACTERS : from + 1)
+/** A line after further keys: undefined as soon as one of them is more than a letter, Backspace, Ctrl-C or Ctrl-U. */
+function lineAfter(line: string | undefined, keys: string): string | undefined {
+  let after = line
+  for (const key of keys) {
+    if (key === '\x03' || key === '\x15') after = ''
+    else if (key === '\x7f') after = after?.slice(0, -1)
+    else if (key < ' ') after = undefined
+    else if (after !== undefined) after += key
+  }
+  return after
 }
 
-const sendNews = (page: WebSocket, ended: string) => page.send(JSON.stringify({ ended } satisfies TerminalNews))
-
-function resize({ pty }: Terminal, data: Buffer): void {
+function resize({ pty, screen }: Terminal, data: Buffer): void {
   let asked: unknown
   try {
     asked = JSON.parse(data.toString())
@@ -170,10 +231,12 @@ function resize({ pty }: Terminal, data: Buffer): void {
   }
   const size = TERMINAL_REQUEST.safeParse(asked)
   if (!size.success) return
+  const { columns, rows } = size.data
+  screen.resize(columns, rows)
   try {
-    pty.resize(size.data.columns, size.data.rows)
+    pty.resize(columns, rows)
   } catch {
-    // A shell's terminal is closed (EBADF) before its end is reported, or without it.
+    // The shell has ended.
   }
 }
 

@@ -11,9 +11,15 @@ const BUSY_PAUSE_MS = 350
 const BUSY_MS = 1500
 /** The time in which a program on a node has its effect. */
 const PROGRAM_MS = 700
-/** The longest pause between two reads without activity: on clusters that report started programs, and on others. */
+/**
+ * The longest pause between two reads without activity: where started programs are reported, and where they are not. There (kind,
+ * a context) one read is an exec on each node through the container engine or the API server, so an idle page that read every
+ * second would keep a part of a core busy; a command of a terminal and an event of the API still are signs.
+ */
 const IDLE_PAUSE_MS = 20_000
-const BLIND_PAUSE_MS = 1000
+const BLIND_PAUSE_MS = 5000
+/** The pause before nodes are read again that could not be read. */
+const UNREAD_PAUSE_MS = 1000
 
 /** What one read of the nodes found: a change, none, or that they could not be read. */
 export type Observed = 'changed' | 'unchanged' | 'unread'
@@ -64,8 +70,8 @@ export class Watch {
       const now = Date.now()
       const isBusy = now - this.#signAt < BUSY_MS || now - this.#programAt < PROGRAM_MS
       if (isBusy) await pause(BUSY_PAUSE_MS)
-      else if (observed === 'unread' || !reportsPrograms(this.#cluster)) await this.#until(BLIND_PAUSE_MS)
-      else await this.#untilProgram()
+      else if (observed === 'unread') await this.#until(UNREAD_PAUSE_MS)
+      else await this.#untilProgram(quietPauseMs(now - this.#signAt, reportsPrograms(this.#cluster)))
     }
   }
 
@@ -74,8 +80,8 @@ export class Watch {
     await pause(ms, undefined, { signal: this.#waiting.signal }).catch(() => {})
   }
 
-  /** Waits until a sign, or until a program is started on a node. */
-  async #untilProgram(): Promise<void> {
+  /** Waits until a sign, until a program is started on a node that reports it, or for `ms`. */
+  async #untilProgram(ms: number): Promise<void> {
     const waiting = this.#waiting
     // kube-proxy starts programs every 30 s: unless one changes something, it is no sign of activity.
     const onProgram = () => {
@@ -83,10 +89,13 @@ export class Watch {
       this.#programAt = Date.now()
       waiting.abort()
     }
-    void watchPrograms(this.#cluster, onProgram, waiting.signal).catch(() => this.sign())
-    // A program that was started during the last read is not detected, so the pause grows slowly after activity.
-    const quietMs = Date.now() - this.#signAt
-    await this.#until(Math.min(IDLE_PAUSE_MS, Math.max(BUSY_PAUSE_MS, quietMs / 4)))
+    if (reportsPrograms(this.#cluster))
+      void watchPrograms(this.#cluster, onProgram, waiting.signal).catch(() => this.sign())
+    await this.#until(ms)
     waiting.abort()
   }
 }
+
+/** The pause after so long without a sign. It grows slowly: what a program does after it was started is no further sign. */
+export const quietPauseMs = (quietMs: number, reportsPrograms: boolean): number =>
+  Math.min(reportsPrograms ? IDLE_PAUSE_MS : BLIND_PAUSE_MS, Math.max(BUSY_PAUSE_MS, quietMs / 4))

@@ -70,7 +70,7 @@ const unpacked = join(cacheFolder, 'packages/chromium')
 const starter = join(unpacked, 'run/chromium')
 
 /** The Chromium of this machine: `CHROMIUM`, the first on PATH under a usual name, or the one that ensureChromium unpacked. */
-export async function findChromium(): Promise<string | undefined> {
+async function findChromium(): Promise<string | undefined> {
   for (const name of process.env.CHROMIUM ? [process.env.CHROMIUM] : NAMES) {
     const path = await which(name, { nothrow: true })
     if (path) return path

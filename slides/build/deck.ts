@@ -118,7 +118,7 @@ function readDirective(text: string, line: number): Directive | undefined {
 }
 
 /** The words of inline tokens, without marks. */
-export function plainText(tokens: readonly Token[]): string {
+function plainText(tokens: readonly Token[]): string {
   return tokens
     .map((token) => (token.children ? plainText(token.children) : token.type === 'softbreak' ? ' ' : token.content))
     .join('')

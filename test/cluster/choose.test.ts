@@ -44,14 +44,14 @@ const kindThere: ExistingClusters = { ...nothing, kindExists: true, kindWasMade:
 const ipvsLab = { number: 2, kernel: ['ipvs', 'ipset'] as const }
 const plainLab = { number: 1, kernel: [] }
 
-describe('which cluster is taken', () => {
-  test('the one that is there, for whatever can run on it', () => {
+describe('the chosen cluster', () => {
+  test('is the existing one, for every lab that can run on it', () => {
     expect(chooseCluster(kindThere, facts)).toEqual({ driver: 'kind' })
     expect(chooseCluster(kindThere, facts, ipvsLab)).toEqual({ driver: 'kind' })
     expect(chooseCluster(kindThere, noIpvs, plainLab)).toEqual({ driver: 'kind' })
   })
 
-  test('a lab whose kernel is not there begins on embedded, said in one line', () => {
+  test('a lab whose kernel kind does not have starts on embedded, with a one-line note', () => {
     expect(chooseCluster(kindThere, noIpvs, ipvsLab)).toEqual({
       driver: 'embedded',
       note: `Lab 2 can't run on the kind cluster "ka": its kernel has no IPVS and no ipset; it starts on an embedded one.`,
@@ -62,7 +62,7 @@ describe('which cluster is taken', () => {
     })
   })
 
-  test('a lab that no cluster can run is refused with every reason', () => {
+  test('a lab that no cluster can run is refused with all reasons', () => {
     const choice = chooseCluster(
       kindThere,
       { ...noIpvs, embedded: { trouble: 'it needs Linux', cached: false, confinement: undefined, kernel: undefined } },
@@ -73,7 +73,7 @@ describe('which cluster is taken', () => {
     })
   })
 
-  test('embedded, said in one line, where kind or its image cannot be had', () => {
+  test('is embedded, with a one-line note, where kind or its image is not available', () => {
     for (const change of [
       { binary: undefined, binaryTrouble: 'no such host' },
       { image: { reference: 'kindest/node:v1.34.11', held: false, registry: false } },
@@ -86,7 +86,7 @@ describe('which cluster is taken', () => {
       })
   })
 
-  test('none while the engine of a kind cluster is down: what starts it is said', () => {
+  test('is none while the engine of a kind cluster is down: the message tells how to start it', () => {
     const down = { ...kindThere, engine: undefined, kindExists: false }
     expect(chooseCluster(down, kindOf({ engine: undefined }), plainLab)).toEqual({
       refusal: expect.stringMatching(
@@ -154,7 +154,7 @@ describe('CLUSTER=auto on this machine', () => {
   })
 })
 
-test('a cluster without a kubeconfig is not up, and no file is spoken of', async () => {
+test('a cluster without a kubeconfig is not up, and the message names no file', async () => {
   await expect(kubeClient({ driver: 'kind', name: 'ka', kubeconfig: '/nonexistent/kubeconfig' })).rejects.toThrow(
     'The cluster "ka" is not up: run `make up`.',
   )

@@ -31,7 +31,7 @@ afterEach(() => {
 const path = () => join(folder, 'bin', 'tool')
 const whole = (_request: IncomingMessage, response: ServerResponse) => response.end(content)
 
-test('a file with the right sum is kept, executable, and not fetched again', async () => {
+test('a file with the right checksum is executable, and not fetched again', async () => {
   let requests = 0
   answer = (request, response) => {
     requests++
@@ -43,13 +43,13 @@ test('a file with the right sum is kept, executable, and not fetched again', asy
   expect(requests).toBe(1)
 })
 
-test('a wrong sum is refused and nothing stays', async () => {
+test('a file with a wrong checksum is refused and removed', async () => {
   answer = (_request, response) => response.end('something else')
   await expect(fetchVerified(url, sum, path())).rejects.toThrow(/has the SHA-256 .* instead of/)
   expect(existsSync(path()) || existsSync(`${path()}.part`)).toBe(false)
 })
 
-test('a download that was cut off is resumed where it stopped', async () => {
+test('an interrupted download is resumed where it stopped', async () => {
   answer = (_request, response) => {
     response.writeHead(200, { 'content-length': content.length })
     response.write(content.subarray(0, 100_000))
@@ -67,7 +67,7 @@ test('a download that was cut off is resumed where it stopped', async () => {
   expect(readFileSync(path())).toEqual(content)
 })
 
-test('a server that ignores the range starts over', async () => {
+test('a server that ignores the range sends the whole file', async () => {
   answer = whole
   await fetchVerified(url, sum, path())
   rmSync(path())

@@ -49,7 +49,7 @@ test('a kind of the pinned release on PATH is used, and nothing is fetched', asy
   expect(asked).toEqual([])
 })
 
-test('another release on PATH gives way to the pinned one from the mirror, fetched once', async () => {
+test('instead of another release on PATH the pinned one is fetched once, from the mirror', async () => {
   withKind('v0.20.0')
   expect(await kindPath(progress, { cache, sum })).toBe(cachedKind(cache))
   expect(await kindPath(progress, { cache, sum })).toBe(cachedKind(cache))
@@ -57,14 +57,14 @@ test('another release on PATH gives way to the pinned one from the mirror, fetch
   expect(asked[0]).toMatch(new RegExp(`^/mirror/${kindRelease}/kind-\\w+-\\w+$`))
 })
 
-test('without a network another release on PATH goes on, with a word', async () => {
+test('without a network another release on PATH is used, with a note', async () => {
   server.close()
   withKind('v0.20.0')
   expect(await kindPath(progress, { cache, sum })).toBe(join(engine.folder, 'bin', 'kind'))
   expect(notes.join()).toMatch(/could not be reached.*Continuing with kind v0\.20\.0 from PATH/)
 })
 
-test('without a network and without a kind: one sentence with the ways out', async () => {
+test('without a network and without kind, one sentence names the alternatives', async () => {
   server.close()
   withKind()
   await expect(kindPath(progress, { cache, sum })).rejects.toThrow(
@@ -72,13 +72,13 @@ test('without a network and without a kind: one sentence with the ways out', asy
   )
 })
 
-test('a file with another sum is never kept', async () => {
+test('a file with another checksum is removed', async () => {
   withKind()
   await expect(kindPath(progress, { cache, sum: sum.replace(/^./, 'x') })).rejects.toThrow(/has the SHA-256/)
   expect(existsSync(cachedKind(cache))).toBe(false)
 })
 
-test('the release is read from what kind prints', () => {
+test('the release is read from the output of kind version', () => {
   expect(kindVersion('kind v0.33.0 go1.27.2 linux/amd64')).toBe('v0.33.0')
   expect(kindVersion('kind v0.34.0-alpha+1f2e3d go1.27.2 linux/amd64')).toBe('v0.34.0-alpha+1f2e3d')
   expect(kindVersion('command not found')).toBeUndefined()

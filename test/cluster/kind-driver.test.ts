@@ -83,7 +83,7 @@ describe('make up on kind', () => {
     expect(engine.deeds()).toEqual(['kind export', 'kind delete', 'kind create'])
   })
 
-  test('replaces a cluster of which a node never joined', async () => {
+  test('replaces a cluster with a node that never joined', async () => {
     engine.write('initialised')
     engine.writeContainers(name, whole)
     engine.apiNodes = [true]
@@ -116,7 +116,7 @@ describe('make up on kind', () => {
         engine.writeContainers(name, { ...whole, worker: 'exited' })
       },
     ],
-  ])('never removes a cluster that was whole once unasked: %s', async (_what, damage) => {
+  ])('does not remove a cluster that was complete once without consent: %s', async (_what, damage) => {
     await cluster.up(silent)
     engine.write('initialised')
     engine.write('log')
@@ -134,7 +134,7 @@ describe('make up on kind', () => {
     expect(engine.deeds().slice(-2)).toEqual(['kind delete', 'kind create'])
   })
 
-  test('waits for an API server that takes its time after a restart of the engine, and reports it', async () => {
+  test('waits for an API server that is slow after a restart of the engine, and reports it', async () => {
     await cluster.up(silent)
     engine.write('initialised')
     engine.write('log')
@@ -148,7 +148,7 @@ describe('make up on kind', () => {
     expect(engine.deeds()).toEqual(['kind export'])
   })
 
-  test('a restart that exchanged the addresses of nodes is followed by one in the order of their addresses', async () => {
+  test('restarts nodes in the order of their addresses if a restart has exchanged them', async () => {
     const nodes = ['worker', 'control-plane', 'worker2'].map((node) => `${name}-${node}`)
     engine.write('addresses', nodes.map((node, index) => `/${node} 172.18.0.${index + 9}\n`).join(''))
     await cluster.up(silent)
@@ -170,7 +170,7 @@ describe('make up on kind', () => {
     expect(engine.deeds()).toEqual(['docker start', 'kind export'])
   })
 
-  test('a paused node goes on', async () => {
+  test('unpauses a paused node', async () => {
     await cluster.up(silent)
     engine.write('initialised')
     engine.write('log')
@@ -183,7 +183,7 @@ describe('make up on kind', () => {
     expect(await cluster.running()).toBe(true)
   })
 
-  test('is up only when the kubelets answer, and spoke since their nodes were started', async () => {
+  test('is up only when the kubelets respond, and have reported since their nodes were started', async () => {
     await cluster.up(silent)
     expect(await cluster.running()).toBe(true)
     engine.write('kubelet-silent')
@@ -210,7 +210,7 @@ describe('make up on kind', () => {
     )
   })
 
-  test('reports what kind said when it cannot create one', async () => {
+  test('reports the reason of kind when it cannot create a cluster', async () => {
     engine.write('refuse')
     await expect(cluster.up(silent)).rejects.toThrow(/ERROR: failed to create cluster: no space left.*make doctor/)
   })
@@ -228,14 +228,14 @@ describe('make up on kind', () => {
     expect(await nodeImage('docker')).toBe('my/node:1')
   })
 
-  test('an image that cannot be baked is one sentence with the reason, also where that has no word such as "error"', async () => {
+  test('an image that cannot be built is one sentence with the reason, also if that has no word such as "error"', async () => {
     engine.write('broken-build', 'E: Unable to locate package ipset\n')
     await expect(bakeNodeImage('docker', pinnedImage(), silent)).rejects.toThrow(/Unable to locate package ipset/)
     engine.write('broken-build', 'Get "https://registry.test/v2/": dial tcp: lookup registry.test: no such host\n')
     await expect(bakeNodeImage('docker', pinnedImage(), silent)).rejects.toThrow(/\(Get .* no such host\)/)
   })
 
-  test('an image that lost its digest in `docker load` is seen, used and baked from', async () => {
+  test('an image that lost its digest in `docker load` is found, used and extended', async () => {
     const [tag = ''] = pinnedImage().split('@')
     engine.write('images', `${tag}\n`)
     expect(await hasImage('docker', pinnedImage())).toBe(true)
@@ -251,7 +251,7 @@ describe('make up on kind', () => {
 describe('the images of the labs', () => {
   const agent = 'busybox:1.37'
 
-  test('are those of every manifest, and no Pod asks a registry for a newer one', () => {
+  test('are those of every manifest, and no Pod pulls a newer one', () => {
     const files = readdirSync(join(projectRoot, 'labs'), { recursive: true, encoding: 'utf8' })
       .filter((file) => /manifests\/[^/]+\.yaml$/.test(file))
       .map((file) => join(projectRoot, 'labs', file))
@@ -266,7 +266,7 @@ describe('the images of the labs', () => {
       }
   })
 
-  test('come into the nodes with `make up`: from the engine, which fetches what it lacks', async () => {
+  test('are loaded into the nodes by `make up`, from the engine, which fetches missing ones', async () => {
     engine.write('images', 'nginx:latest\nnginx:1.27\n')
     engine.write('node-images', 'docker.io/library/nginx:1.27\n')
     engine.write('registry')
@@ -280,7 +280,7 @@ describe('the images of the labs', () => {
     )
   })
 
-  test('are pinned by their digest, but for one that AGENT_IMAGE names', async () => {
+  test('are pinned by their digest, except one that AGENT_IMAGE names', async () => {
     engine.write('images', '')
     engine.write('registry')
     engine.write('node-images', '')
@@ -291,7 +291,7 @@ describe('the images of the labs', () => {
     expect(pulled).toHaveLength(podImages.length + 1)
   })
 
-  test('that cannot be had are reported, and the cluster is up all the same; nothing is asked where all are there', async () => {
+  test('that cannot be fetched are reported, and the cluster is up; if none is missing, nothing is fetched', async () => {
     engine.write('images', 'nginx:latest\n')
     engine.write('node-images', '')
     const notes: string[] = []
@@ -322,7 +322,7 @@ case "$1" in
 esac
 `
 
-test('with Podman, too, the images of an archive that Docker wrote come into the nodes under the names of the Pods', async () => {
+test("from an archive of Docker's get the names that the Pods use, with Podman too", async () => {
   writeFileSync(join(engine.folder, 'bin/podman'), podman)
   engine.write(
     'images',
@@ -352,7 +352,7 @@ describe('the reason of an engine', () => {
     ["docker: invalid reference format.\nSee 'docker run --help'.\n", 'invalid reference format'],
     ['Error: failed to start containers: a\n', 'Error: failed to start containers: a'],
     ['', 'no reason was given'],
-  ])('is what it says of itself, not where its help is: %j', (stderr, reason) => {
+  ])('is its error, not the reference to its help: %j', (stderr, reason) => {
     expect(engineReason(stderr)).toBe(reason)
   })
 })
@@ -386,7 +386,7 @@ describe('make up, interrupted', () => {
     expect(processStartTime(creator())).toBeUndefined()
   })
 
-  test('after kill -9 the next one ends the creation that went on alone, and makes the cluster', async () => {
+  test('after kill -9 the next one ends the creation that continued, and creates the cluster', async () => {
     engine.write('hang')
     const { script, exit } = up()
     await creating()
@@ -403,7 +403,7 @@ describe('make up, interrupted', () => {
 })
 
 describe('make down on kind', () => {
-  test('deletes the cluster and what was kept about it; a second time there is nothing to do', async () => {
+  test('deletes the cluster and its files; a second time it does nothing', async () => {
     await cluster.up(silent)
     await cluster.down(silent)
     await cluster.down(silent)
@@ -424,7 +424,7 @@ describe('CLUSTER=auto', () => {
     }
   }
 
-  test('is kind where the engine has the node image, or its registry answers', async () => {
+  test('is kind if the engine has the node image, or its registry responds', async () => {
     engine.write('images', `${pinnedImage()}\n`)
     expect(await chosen()).toEqual({ driver: 'kind', words: '' })
     engine.write('images')
@@ -432,7 +432,7 @@ describe('CLUSTER=auto', () => {
     expect(await chosen()).toEqual({ driver: 'kind', words: '' })
   })
 
-  test('is embedded, said in one line, where an engine answers without image or registry', async () => {
+  test('is embedded, with a one-line note, if an engine has neither image nor registry', async () => {
     const { driver, words } = await chosen()
     expect(driver).toBe('embedded')
     expect(words).toMatch(/^ • docker answers, but .*\n$/)
@@ -444,12 +444,12 @@ describe('CLUSTER=auto', () => {
     expect(await chosen()).toEqual({ driver: 'embedded', words: '' })
   })
 
-  test('is the kind cluster that is there, also a half-made one, so that `make down` finds it', async () => {
+  test('is the existing kind cluster, also an incomplete one, so that `make down` finds it', async () => {
     engine.writeContainers(name, { worker: 'exited' })
     expect((await chosen()).driver).toBe('kind')
   })
 
-  test('other wishes are taken as they are, and unknown ones refused with the known', async () => {
+  test('other values select their cluster, and unknown ones are refused with the known ones', async () => {
     expect(await selectCluster('embedded', name)).toBeInstanceOf(EmbeddedCluster)
     expect(await selectCluster('kind', name)).toBeInstanceOf(KindCluster)
     await expect(selectCluster('minikube', name)).rejects.toThrow(/CLUSTER="minikube" is not known: use "auto"/)

@@ -70,7 +70,7 @@ async function client(driver: DriverName = 'context') {
 }
 
 describe('a cluster that is not ours', () => {
-  test('is not written to unasked, whichever API is used; it is read at once', async () => {
+  test('is not changed without consent, whichever API is used; it is read without', async () => {
     const { core, apps, config } = await client()
     const generic = KubernetesObjectApi.makeApiClient(config)
     const body = { metadata: { name: 'x', namespace } }
@@ -86,7 +86,7 @@ describe('a cluster that is not ours', () => {
     expect((await core.listNamespacedPod({ namespace })).items).toEqual([])
   })
 
-  test('keeps every object without our label; kube-proxy and nodes are what the labs are about', async () => {
+  test('keeps every object without our label, except kube-proxy and nodes, which the labs change', async () => {
     vi.stubEnv('YES', '1')
     const { core, apps } = await client()
     objects['/apis/apps/v1/namespaces/default/deployments/web'] = { metadata: { name: 'web' } }
@@ -112,7 +112,7 @@ describe('a cluster that is not ours', () => {
     expect(writes).toHaveLength(2)
   })
 
-  test('gets objects with our label, and Pods with it', async () => {
+  test('gets objects with our label, also on the Pods of their templates', async () => {
     vi.stubEnv('YES', '1')
     const { apps } = await client()
     const template = { metadata: { labels: { app: 'web' } } }
@@ -127,7 +127,7 @@ describe('a cluster that is not ours', () => {
     expect(writes.at(-1)?.request).toBe('DELETE /apis/apps/v1/namespaces/default/deployments/web')
   })
 
-  test('keeps its clients and its Pods apart from ours', async () => {
+  test('never has Services of others that select our Pods, nor ours that select theirs', async () => {
     vi.stubEnv('YES', '1')
     const { core } = await client()
     objects['/api/v1/namespaces/default/pods/theirs'] = { metadata: { name: 'theirs', labels: { app: 'web' } } }
@@ -142,7 +142,7 @@ describe('a cluster that is not ours', () => {
     expect(writes).toEqual([])
   })
 
-  test('a cluster of our own is written to as it is asked', async () => {
+  test('a cluster of our own is changed without consent', async () => {
     const { core } = await client('kind')
     await core.createNamespacedConfigMap({ namespace, body: { metadata: { name: 'lab-1' } } })
     expect(writes).toEqual([
@@ -160,7 +160,7 @@ describe('a server that sends nothing', () => {
         response.write('{"items":')
       },
     ],
-  ])('%s is not waited for without end, whatever is asked', async (_when, silence) => {
+  ])('%s ends every request at a deadline', async (_when, silence) => {
     vi.stubEnv('LAB_TIMEOUT_SCALE', '0.01')
     answer = silence
     const { core } = await client('kind')

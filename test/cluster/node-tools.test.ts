@@ -87,7 +87,7 @@ beforeEach(() => {
 })
 afterEach(() => rmSync(folder, { recursive: true }))
 
-test('a node that has the tools is left alone', async () => {
+test('a node that has the tools is not changed', async () => {
   program('tools', 'ipset', '')
   program('tools', 'ipvsadm', '')
   program('bin', 'apt-get', `touch ${at('apt-was-run')}`)
@@ -96,7 +96,7 @@ test('a node that has the tools is left alone', async () => {
   expect(existsSync(at('apt-was-run'))).toBe(false)
 })
 
-test('a node with a network takes what it lacks from its own apt, and nothing else', async () => {
+test('a node with a network gets the missing tools from its own apt, and nothing else', async () => {
   program('tools', 'ipset', '')
   program('bin', 'apt-get', `case $* in *install*) echo "$@" >${at('asked')}; ${bringsTools()} ;; esac`)
   const report = await installNodeTools(nodeCluster(), 'n', at('cache'))
@@ -105,7 +105,7 @@ test('a node with a network takes what it lacks from its own apt, and nothing el
   expect(readFileSync(at('asked'), 'utf8')).not.toMatch(/ ipset/)
 })
 
-test('a node without one gets what the apt of this machine fetches for it, dependencies too, once', async () => {
+test("a node without a network gets packages and dependencies from this machine's apt, fetched once", async () => {
   const cluster = nodeCluster()
   const archives = await fetchForNode(cluster, 'n', ['ipset', 'ipvsadm'], at('cache'))
   expect(archives.map((path) => basename(path).replace(/_.*/, '')).sort()).toEqual(['ipset', 'ipvsadm', 'libfake'])
@@ -114,7 +114,7 @@ test('a node without one gets what the apt of this machine fetches for it, depen
   await expect(fetchForNode(cluster, 'n', ['ipvsadm'], at('cache'))).rejects.toThrow(HostPackagesError)
 })
 
-test('a package of the cache that was damaged is fetched again', async () => {
+test('a damaged package of the cache is fetched again', async () => {
   const fetch = () => fetchForNode(nodeCluster(), 'n', ['ipset'], at('cache'))
   const [archive = ''] = await fetch()
   const whole = readFileSync(archive)
@@ -123,7 +123,7 @@ test('a package of the cache that was damaged is fetched again', async () => {
   expect(readFileSync(archive)).toEqual(whole)
 })
 
-test('an apt of this machine that stands still is ended, with all that it started', async () => {
+test("this machine's apt is ended with its children when it makes no progress", async () => {
   program('host', 'apt-get', `echo $$ >${at('apt-pid')}; sleep 77`)
   vi.stubEnv('PATH', `${at('host')}:${process.env.PATH}`)
   vi.stubEnv('LAB_TIMEOUT_SCALE', '0.02')
@@ -137,7 +137,7 @@ test('an apt of this machine that stands still is ended, with all that it starte
   expect(processStartTime(Number(readFileSync(at('apt-pid'), 'utf8')))).toBeUndefined()
 })
 
-test('what the node has already is not fetched for it', async () => {
+test('packages that the node has are not fetched', async () => {
   const installed = [
     'Package: libfake',
     'Status: install ok installed',
@@ -149,7 +149,7 @@ test('what the node has already is not fetched for it', async () => {
   expect(archives.map((path) => basename(path))).toEqual([expect.stringMatching(/^ipset_/)])
 })
 
-test('where neither way works, one sentence names both and the image that is left', async () => {
+test('where both fail, one sentence names both and the image as the alternative', async () => {
   program('bin', 'apt-get', offline)
   program('bin', 'dpkg', 'exit 127')
   const failed = installNodeTools(nodeCluster(), 'n', at('cache'))
@@ -159,7 +159,7 @@ test('where neither way works, one sentence names both and the image that is lef
   )
 })
 
-test('keys are looked for below the copy, wherever the sources name them', () => {
+test('keys are read below the copied root, wherever the sources name them', () => {
   const deb822 = 'Types: deb\nSigned-By: /usr/share/keyrings/archive.gpg\n'
   expect(withOwnKeys(deb822, '/copy')).toContain('Signed-By: /copy/usr/share/keyrings/archive.gpg')
   expect(withOwnKeys('deb [arch=amd64 signed-by=/etc/apt/keyrings/k.asc] http://x y z', '/copy')).toContain(

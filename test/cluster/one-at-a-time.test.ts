@@ -16,7 +16,7 @@ beforeEach(() => {
 })
 afterEach(() => rmSync(folder, { recursive: true }))
 
-test('many come, one works, and all get their results', async () => {
+test('of many callers one works at a time, and each gets its result', async () => {
   let working = 0
   let most = 0
   let waited = 0
@@ -39,12 +39,12 @@ test('many come, one works, and all get their results', async () => {
   expect(readdirSync(join(folder, 'deep'))).toEqual([])
 })
 
-test('work that fails lets the next one in', async () => {
+test('after work that failed the next caller works', async () => {
   await expect(oneAtATime(lock(), () => Promise.reject(new Error('no network')), quiet)).rejects.toThrow('no network')
   expect(await oneAtATime(lock(), async () => 'done', quiet)).toBe('done')
 })
 
-test('a lock whose process has ended keeps nobody out, and its file goes', async () => {
+test('the lock of a process that has ended is ignored, and its file is removed', async () => {
   mkdirSync(dirname(lock()))
   const left = [`999999999-1-x.1`, `${process.pid}-1-x.choosing`, `${process.pid}-1-y.2`]
   for (const ticket of left) writeFileSync(`${lock()}.${ticket}`, 'worked')
@@ -52,7 +52,7 @@ test('a lock whose process has ended keeps nobody out, and its file goes', async
   expect(readdirSync(dirname(lock()))).toEqual([])
 })
 
-test('work of which there must be only one is refused to the second, with what the first does', async () => {
+test('onlyOne refuses a second process and tells it what the first one does', async () => {
   const refusal = ({ pid, doing }: { pid: number; doing: string }) => new Error(`${pid} ${doing}`)
   const alone = (work: () => Promise<string>) => onlyOne(lock(), work, { doing: 'guides', refusal })
   const second = () => alone(async () => 'second')
@@ -79,7 +79,7 @@ async function worker(): Promise<{ child: ChildProcess; began: Promise<unknown> 
   return { child, began: once(child.stdout, 'data') }
 }
 
-test('of four processes one works; each time it is killed, exactly one of those that wait goes on', async () => {
+test('of four processes one works; each time it is killed, exactly one of those that wait continues', async () => {
   const workers = await Promise.all([worker(), worker(), worker(), worker()])
   const working = new Set<ChildProcess>()
   for (const { child, began } of workers) began.then(() => working.add(child))

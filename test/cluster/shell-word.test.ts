@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { shellWord } from '../../host/shell-word.ts'
 
-test('sh takes each text for one word, as it is', () => {
+test('sh reads each text as one word, unchanged', () => {
   // No argument holds a NUL byte; the other separates the answers.
   const text = fc.string({ unit: 'grapheme' }).filter((drawn) => !drawn.includes('\0') && !drawn.includes('\x1e'))
   const texts = [...fc.sample(text, 200), "'", "''\\'", '$(id) `id` $HOME "', 'a\nb', '', '-n', '*']

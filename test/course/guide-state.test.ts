@@ -184,6 +184,15 @@ test('an answer can be typed, corrected and submitted; q is an ordinary letter',
   expect(play(begun(), 'a').state.note).toBe('This step has no question.')
 })
 
+test('a step that was done here is not called already passed when it is shown again, nor is one after a restart', () => {
+  const done = play(begun(), observed(failed(first)), observed(passed(first))).state
+  const shownAgain = play(done, 'n', 'b', observed(passed(first))).state
+  expect(statusOf(shownAgain).text).toMatch(/^passed, \d+ points/)
+  const note = { at: first, workedMs: 5, shown: [first], held: [], passed: [] }
+  const resumed = play(startGuide(lab, note, new Map()), observed(passed(first))).state
+  expect(statusOf(resumed).text).toMatch(/^passed, \d+ points/)
+})
+
 test('it resumes at the saved step, with the steps that had passed', () => {
   const note = { at: second, workedMs: 5, shown: [first], held: [first], passed: [first] }
   const state = startGuide(lab, note, new Map())

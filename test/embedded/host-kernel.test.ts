@@ -15,6 +15,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { chooseKernel } from '../../cluster/doctor/choose-kernel.ts'
 import type { KernelFacts } from '../../cluster/doctor/facts.ts'
+import { kernelForNew } from '../../cluster/doctor/host-kernel.ts'
 import { EmbeddedCluster } from '../../cluster/embedded.ts'
 import { kubeClient } from '../../cluster/kube-client.ts'
 import { flushNat } from '../../cluster/kube-proxy/flush-nat.ts'
@@ -423,7 +424,13 @@ describe('KERNEL', () => {
   })
   const without = { ...all, ipvs: false }
   test.each([
-    ['the faster one where it can do all', undefined, { kernel: all }, lab(2, ['ipvs']), 'host'],
+    [
+      'the one whose modules can be loaded, even where both can do all',
+      undefined,
+      { kernel: all },
+      lab(2, ['ipvs']),
+      'uml',
+    ],
     ['User-Mode Linux for IPVS where the other has none', 'auto', { kernel: without }, lab(2, ['ipvs']), 'uml'],
     ['User-Mode Linux where no dummy device can be made', 'auto', { kernel: { ...all, dummy: false } }, lab(1), 'uml'],
     [
@@ -462,6 +469,19 @@ describe('KERNEL', () => {
     expect(chooseKernel('auto', { hostKernel, uml })).toEqual({
       refusal: `${uml}, and KERNEL=host can't be used, AppArmor forbids it: run \`sudo sysctl x=0\` first, or start Docker or Podman and run \`CLUSTER=kind make up\`.`,
     })
+  })
+
+  test('is chosen before its packages are fetched, unless the choice depends on them', async () => {
+    const fetchPackages = vi.fn(() => Promise.reject(new Error('no network')))
+    try {
+      vi.stubEnv('KERNEL', 'nonsense')
+      await expect(kernelForNew(fetchPackages, lab(7, [], ['nft']))).rejects.toThrow('KERNEL="nonsense" is not known')
+      vi.stubEnv('KERNEL', 'uml')
+      await kernelForNew(fetchPackages, lab(7, [], ['nft']))
+      expect(fetchPackages).not.toHaveBeenCalled()
+    } finally {
+      vi.unstubAllEnvs()
+    }
   })
 
   test('with an unavailable or unknown value is reported with the next step', () => {

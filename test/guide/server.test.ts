@@ -217,6 +217,20 @@ describe('a WebSocket', () => {
     expect(await connect(path, headers())).toMatch(/^refused 40[34]$/)
   })
 
+  test.each(['/events', '/terminal/t1'])(
+    'that sends a giant message on %s is closed, and nothing else is',
+    async (path) => {
+      const other = new WebSocket(`ws://${host}/events`, { headers: origin() })
+      await once(other, 'open')
+      const socket = new WebSocket(`ws://${host}${path}`, { headers: origin() })
+      await once(socket, 'open')
+      socket.send(Buffer.alloc(300_000))
+      expect((await once(socket, 'close'))[0]).toBe(1009)
+      expect(other.readyState).toBe(WebSocket.OPEN)
+      other.close()
+    },
+  )
+
   test('many refused ones that are reset do not end the server', async () => {
     const upgrade = `GET /events HTTP/1.1\r\nHost: ${host}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n`
     await Promise.all(
@@ -236,9 +250,16 @@ test('it listens on 127.0.0.1 only, and every start has another token', async ()
   const { hostname, pathname, port: taken } = new URL(other.url)
   expect(hostname).toBe('127.0.0.1')
   expect(pathname).not.toBe(new URL(server.url).pathname)
+  const opened = await fetch(other.url, { redirect: 'manual' })
+  const earlier = String(opened.headers.get('set-cookie')).split(';')[0] ?? ''
   await expect(fetch(`http://[::1]:${taken}/`)).rejects.toThrow()
   await expect(fetch(`http://127.0.0.2:${taken}/`)).rejects.toThrow()
   await expect(serveGuide(guide, files, Number(taken))).rejects.toThrow(/Port \d+ can't be used/)
   await other.close()
   await expect(fetch(other.url)).rejects.toThrow()
+  // Neither the token nor the cookie of an earlier start opens anything at the same port.
+  const next = await serveGuide(guide, files, Number(taken))
+  expect((await fetch(other.url, { redirect: 'manual' })).status).toBe(403)
+  expect((await fetch(`http://127.0.0.1:${taken}/`, { headers: { cookie: earlier } })).status).toBe(403)
+  await next.close()
 })

@@ -1,5 +1,6 @@
 import { EventEmitter } from 'node:events'
 import { setTimeout as pause } from 'node:timers/promises'
+import headless from '@xterm/headless'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { WebSocket } from 'ws'
 import type { TerminalsPush } from '../../guide/protocol.ts'
@@ -10,13 +11,19 @@ import { waitFor } from '../../host/wait.ts'
 /** A page that looks at a terminal. */
 class Page extends EventEmitter {
   output = ''
-  news: { ended: string }[] = []
-  send(data: string | Buffer): void {
-    if (typeof data === 'string') this.news.push(JSON.parse(data))
-    else this.output += data.toString()
+  readonly OPEN = 1
+  readonly readyState = 1
+  bufferedAmount = 0
+  terminated = false
+  send(data: Buffer): void {
+    this.output += data.toString()
   }
   close(): void {
     this.emit('close')
+  }
+  terminate(): void {
+    this.terminated = true
+    this.close()
   }
   type(text: string): void {
     this.emit('message', Buffer.from(text), true)
@@ -29,19 +36,26 @@ class Page extends EventEmitter {
     await waitFor(`${what}`, 10_000, async () => pattern.test(this.output))
     return pattern.exec(this.output)
   }
+  /** The lines that a terminal shows which is given all that was sent. */
+  async screen(): Promise<string[]> {
+    const terminal = new headless.Terminal({ cols: 100, rows: 30, allowProposedApi: true })
+    await new Promise<void>((resolve) => terminal.write(this.output, resolve))
+    const { active } = terminal.buffer
+    return Array.from({ length: active.length }, (_, row) => active.getLine(row)?.translateToString(true) ?? '')
+  }
 }
 
 let pushes: TerminalsPush[]
-let commands: number
+let commands: (string | undefined)[]
 let terminals: Terminals
 
 beforeEach(() => {
   pushes = []
-  commands = 0
+  commands = []
   terminals = new Terminals(
     () => ({ file: '/bin/sh', words: [], env: { ...process.env, PS1: '$ ' }, cwd: '/' }),
     (push) => pushes.push(push),
-    () => commands++,
+    (command) => commands.push(command),
   )
 })
 afterEach(() => terminals.end())
@@ -57,9 +71,10 @@ test('what one page types, all see, and one that comes later is told what was pr
   const [one, other] = [look(id), look(id)]
   one.type('echo a$((1 + 1))z\r')
   for (const page of [one, other]) await page.shows('a2z')
-  expect(commands).toBe(1)
+  expect(commands).toHaveLength(1)
   const late = look(id)
-  expect(late.output).toBe(one.output)
+  await late.shows('a2z')
+  expect(await late.screen()).toEqual(await one.screen())
   late.type('echo b$((2 + 2))z\r')
   await one.shows('b4z')
 })
@@ -80,30 +95,48 @@ test('it has the size that a page shows, and no other words of a page change any
   await page.shows('11 77')
 })
 
-test('only the end of what was printed is kept, from the beginning of a line', async () => {
+test('a page that comes later is sent the screen, and none of the sequences that led to it', async () => {
   const id = await terminals.open('host')
   const page = look(id)
-  page.type('seq 100000; echo do$((0))ne\r')
-  await page.shows('do0ne')
+  const link = '\\033]8;;http://evil.example\\007text\\033]8;;\\007'
+  page.type(`printf '\\033]52;c;aGk=\\007\\033]0;evil\\007${link}\\033[c\\033[?1049h\\033[5;10Hd%se' on; cat\r`)
+  await page.shows('done')
   const late = look(id)
-  expect(late.output.length).toBeLessThan(300_000)
-  expect(late.output).toMatch(/^\d+\r\n/)
-  expect(late.output).toContain('do0ne')
+  await late.shows('done')
+  expect(await late.screen()).toEqual(await page.screen())
+  expect((await late.screen())[4]).toBe('         done')
+  for (const part of ['\x1b]', '\x1b[c']) expect(late.output).not.toContain(part)
 })
 
-test('a shell that has ended says so, also to a page that comes later; a closed terminal is gone', async () => {
+test('huge output: its end is kept, and a page that does not read it is let go', async () => {
+  const id = await terminals.open('host')
+  const [page, stuck] = [look(id), look(id)]
+  page.type('seq 300000; echo do$((0))ne\r')
+  await page.shows('300\r\n')
+  stuck.bufferedAmount = 2 ** 30
+  await page.shows('do0ne')
+  expect(stuck.terminated).toBe(true)
+  const late = look(id)
+  await late.shows('do0ne')
+  expect(late.output.length).toBeLessThan(50_000)
+  expect(await late.screen()).toContain('300000')
+})
+
+test('a command is known that was typed where the shell edits lines, unless only the shell knows it', async () => {
   const id = await terminals.open('host')
   const page = look(id)
-  page.type('exit 3\r')
-  await waitFor('the news', 10_000, async () => page.news.length > 0)
-  const ended = { ended: 'The shell at "host" has ended with exit code 3.' }
-  expect(page.news).toEqual([ended])
-  expect(look(id).news).toEqual([ended])
-  page.type('echo x\r')
-  terminals.close(id)
-  expect(pushes.at(-1)?.terminals).toEqual([])
-  expect(terminals.attach(id, new Page() as unknown as WebSocket)).toBe(false)
-  expect(() => terminals.close(id)).toThrow(/no terminal/)
+  page.type('unknown\r')
+  page.type("exec bash --norc; PS1='> '\r")
+  await page.shows(/\x1b\[\?2004h/)
+  page.type('echo one')
+  page.type('x\x7f; read -rs secret\r')
+  await page.shows('one')
+  page.type('secret\r')
+  page.type('echo t\x1b[D\x1b[Cwo\r')
+  await page.shows('two')
+  page.type('wrong\x15echo three\r')
+  await page.shows('three')
+  expect(commands).toEqual([undefined, undefined, 'echo one; read -rs secret', undefined, undefined, 'echo three'])
 })
 
 test('a page may resize a terminal that is closed, although its process is still running', async () => {
@@ -115,6 +148,28 @@ test('a page may resize a terminal that is closed, although its process is still
     page.tell('{"columns":77,"rows":11}')
     await pause(10)
   }
+})
+
+test('a shell that has ended says so, also to a page that comes later; Enter starts it again', async () => {
+  const id = await terminals.open('host')
+  const page = look(id)
+  page.type('exit 3\r')
+  await page.shows('The shell at "host" has ended with exit code 3')
+  const late = look(id)
+  await late.shows('has ended with exit code 3')
+  late.type('x')
+  late.tell('{"columns":81,"rows":12}')
+  late.type('\r')
+  page.type('stty size; echo a$((1 + 1))z\r')
+  for (const one of [page, late]) await one.shows(/12 81[\s\S]*a2z/)
+})
+
+test('a closed terminal is gone', async () => {
+  const id = await terminals.open('host')
+  terminals.close(id)
+  expect(pushes.at(-1)?.terminals).toEqual([])
+  expect(terminals.attach(id, new Page() as unknown as WebSocket)).toBe(false)
+  expect(() => terminals.close(id)).toThrow(/no terminal/)
 })
 
 test('terminals of one place have titles of their own, and there is a limit', async () => {
@@ -136,6 +191,8 @@ test.each([
   page.type('echo "<$!>" "[$$]"\r')
   const [, job = '', shell = ''] = (await page.shows(/<(\d+)> \[(\d+)\]/)) ?? []
   expect(processStartTime(Number(job))).toBeDefined()
+  const listeners = process.listenerCount('exit')
   await terminals.end()
+  expect(process.listenerCount('exit')).toBe(listeners - 1)
   for (const pid of [job, shell]) expect(processStartTime(Number(pid))).toBeUndefined()
 })

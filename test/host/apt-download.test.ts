@@ -63,7 +63,7 @@ const allEnded = () => waitFor('every child to end', 5000 / 0.04, async () => !p
 /** A child of apt's, as its methods are, that would outlive it. */
 const CHILD = `sh -c 'echo $$ >>"${'$'}{0}/pids"; exec sleep 600' "$FOLDER" &`
 
-test('what hangs is ended with its children, and the sentence names what to check', async () => {
+test('an apt that hangs is ended with its children, and the sentence names what to check', async () => {
   vi.stubEnv('FOLDER', folder)
   apt(`${CHILD}\ncase "$*" in *update*) exit 0;; esac; exec sleep 600`)
   await expect(download()).rejects.toThrow(
@@ -72,14 +72,14 @@ test('what hangs is ended with its children, and the sentence names what to chec
   await allEnded()
 })
 
-test('what comes too slowly to be of use ends as what hangs does', async () => {
+test('a download that is too slow is ended like one that hangs', async () => {
   apt('while :; do printf x >>kernel.deb; sleep 0.1; done')
   await expect(download()).rejects.toThrow(/nothing was received for/)
   expect(notes.join()).toMatch(/package lists could not be refreshed/)
   await allEnded()
 })
 
-test('what comes on may take longer than that, and shows how far it is', async () => {
+test('a download that makes progress may take longer, and shows its size', async () => {
   apt(
     'case "$*" in *update*) exit 0;; esac; for i in 1 2 3 4 5 6 7; do head -c 400000 /dev/zero >>kernel.deb; sleep 0.8; done',
   )
@@ -100,7 +100,7 @@ test.each(['update', 'download'])(
   },
 )
 
-test('what fails says so in the last words of apt', async () => {
+test('a failure is reported with the last error of apt', async () => {
   apt(`case "$*" in *update*) exit 0;; esac; echo 'E: Failed to fetch kernel.deb  404  Not Found' >&2; exit 100`)
   await expect(download()).rejects.toThrow('could not be fetched (Failed to fetch kernel.deb  404  Not Found); run')
 })
@@ -138,7 +138,7 @@ function makeSource(packages: Record<string, string>): string {
   return sources
 }
 
-test('what a package depends on comes with it, however that is named in this release', async () => {
+test('dependencies are fetched too, whatever their name in this release', async () => {
   vi.stubEnv('LAB_TIMEOUT_SCALE', '1')
   const sources = makeSource({ tool: 'libtool-t64', 'libtool-t64': 'libbase', libbase: '', other: '' })
   const wanted = { cache: folder, name: 'made', packages: ['tool', 'unknown'], sources }

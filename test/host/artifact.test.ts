@@ -65,7 +65,7 @@ const linkAt = (path: string) => {
 }
 const kernel = (path: string) => join(path, 'bin', 'kernel')
 
-test('what is whole is made once; other parts, or fewer, decide', async () => {
+test('an intact artifact is made once; it is made again if a part is missing', async () => {
   await ensureArtifact(tree(['a', 'b']), progress)
   await ensureArtifact(tree(['b']), progress)
   expect(made).toBe(1)
@@ -75,7 +75,7 @@ test('what is whole is made once; other parts, or fewer, decide', async () => {
   expect(readdirSync(join(folder, 'cache')).sort()).toEqual(['tree', 'tree.manifest'])
 })
 
-describe('what is damaged is named and made again, once', () => {
+describe('a damaged artifact is reported and made again, once', () => {
   test.each<[string, (path: string) => void, RegExp]>([
     ['truncated', (path) => truncateSync(kernel(path), 3), /"bin\/kernel" has 3 bytes instead of 8/],
     ['empty', (path) => truncateSync(kernel(path), 0), /has 0 bytes instead of 8/],
@@ -142,7 +142,7 @@ test('contents that changed on the disk alone are found by reading every byte', 
   expect(made).toBe(2)
 })
 
-test('an attempt that fails leaves nothing, and what an attempt that was killed left goes', async () => {
+test('an attempt that fails leaves nothing, and removes what a killed one left', async () => {
   const { path } = tree()
   const failing = async (fresh: string) => {
     mkdirSync(fresh)
@@ -157,7 +157,7 @@ test('an attempt that fails leaves nothing, and what an attempt that was killed 
   expect(existsSync(join(path, 'half'))).toBe(false)
 })
 
-test('of several that ask at once, one makes it', async () => {
+test('of several processes that need it at once, one makes it', async () => {
   const paths = await Promise.all(Array.from({ length: 5 }, () => ensureArtifact(tree(), progress)))
   expect(new Set(paths).size).toBe(1)
   expect(made).toBe(1)

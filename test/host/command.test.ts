@@ -8,7 +8,7 @@ import { which } from 'zx'
 import { projectRoot } from '../../host/layout.ts'
 import { processStartTime } from '../../host/live-process.ts'
 
-test('a command that is ended ends with all that it started, silently and without ps', async () => {
+test('a command is ended with its children, silently and without ps', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'command-'))
   for (const name of ['bash', 'sleep']) symlinkSync(await which(name), join(folder, name))
   const pids = join(folder, 'pids')

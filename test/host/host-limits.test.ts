@@ -10,7 +10,7 @@ const limits = (changes: Record<string, string>) =>
     readFileSync('/proc/self/limits', 'utf8').replaceAll(/^(Max [a-z ]+?) {2,}\S+/gm, '$1  unlimited'),
   )
 
-test('limits that are high enough, or none, are no trouble', () => {
+test('limits that are high enough, or none, are accepted', () => {
   expect(() => requireLimits(1024, limits({}))).not.toThrow()
   expect(() => requireLimits(1024, limits({ 'Max file size': '2000000000', 'Max open files': '1024' }))).not.toThrow()
 })
@@ -29,7 +29,7 @@ test('all limits that are too low are reported at once', () => {
   expect(() => requireLimits(1024, both)).toThrow(/ulimit -f unlimited.*ulimit -n 1024/)
 })
 
-test("the guest's memory goes where there is room, else it is said how much there is", () => {
+test("the guest's memory is placed where there is space, else the message tells how much there is", () => {
   expect(memoryFolder(1, ['/nowhere', tmpdir()])).toBe(tmpdir())
   const tooMuch = freeMegabytes(tmpdir()) * 10
   expect(() => memoryFolder(tooMuch, [tmpdir()])).toThrow(
@@ -52,7 +52,7 @@ test.each([
   expect(explainSystemError(error)).toMatch(told)
 })
 
-test('other errors are left as they are', () => {
+test('other errors are not changed', () => {
   expect(explainSystemError(new Error('no network'))).toBeUndefined()
   expect(
     explainSystemError(Object.assign(new Error('x'), { code: 'ECONNREFUSED', syscall: 'connect' })),

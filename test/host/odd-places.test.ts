@@ -58,7 +58,7 @@ async function expectSentence(script: string, words: string[]): Promise<void> {
   expect(said).toMatch(/^( ✗|!) "?\S/m)
 }
 
-describe('a file that is none', () => {
+describe('a path that is not an ordinary file', () => {
   test.each([
     ['nowhere', 'does not exist'],
     ['file/x', 'is not a folder, or a part of its path is not'],
@@ -89,7 +89,7 @@ describe('a file that is none', () => {
   })
 })
 
-describe('odd places are one sentence, and no command waits', () => {
+describe('an unusable path is one sentence, and no command waits', () => {
   const node = ['--node', 'n', '--mode', 'iptables', '--kube-proxy', 'v1.30']
   const packet = ['--from', 'host', '--to', '10.96.0.1:80']
   const recorded = join(projectRoot, 'data/recordings/kind-v1.20.2/web-clusterip')
@@ -119,7 +119,7 @@ describe('odd places are one sentence, and no command waits', () => {
   })
 })
 
-test('a checkout from which Node.js runs nothing says so before anything begins', () => {
+test('a checkout from which Node.js can run nothing is refused before anything else', () => {
   const checkout = at('a\\b')
   mkdirSync(checkout)
   cpSync(join(projectRoot, 'Makefile'), join(checkout, 'Makefile'))

@@ -16,7 +16,7 @@ const UNSEEN = /[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060
 const attack = `evil${ATTACKS.join('')}end`
 
 describe('visible text', () => {
-  test('shows every character that is none, and keeps all others', () => {
+  test('escapes every invisible character, and keeps all others', () => {
     for (const one of ATTACKS)
       for (const show of [visibleText, plainText, xmlText]) expect(show(one)).not.toMatch(UNSEEN)
     expect(visibleText('\x1b[31m\u202e\u{e0041}')).toBe('\\x1b[31m\\u202e\\u{e0041}')
@@ -73,7 +73,7 @@ await main(async () => {
     for (const text of [stdout, stderr]) expect(text.replace(/\x1b\[\d+m/g, '')).not.toMatch(UNSEEN)
   })
 
-  test('but what a command on a node printed goes into a pipe as it is', () => {
+  test('the output of a command on a node is written to a pipe unchanged', () => {
     expect(run(['--import', 'tsx', at('program.mts'), 'result']).stdout.endsWith(attack)).toBe(true)
   })
 

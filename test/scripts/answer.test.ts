@@ -32,7 +32,7 @@ test.concurrent.each([
   expect(stderr).not.toMatch(/^\s+at /m)
 })
 
-test('what is typed is text, neither make nor the shell runs it', async () => {
+test('an answer is text that neither make nor the shell expands', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'answer-'))
   const file = join(folder, 'made')
   await answer('Q=chain-name', `A=$(shell touch ${file}) $$(touch ${file}) \`touch ${file}\`; touch ${file} '"`)

@@ -23,7 +23,7 @@ function install(npm: string, seconds = 20) {
   return { status, lines: stderr.trimEnd().split('\n') }
 }
 
-test('the Makefile installs by it', () => {
+test('the Makefile installs with it', () => {
   const { stdout } = spawnSync('make', ['--dry-run', '--always-make', 'help', 'up'], {
     cwd: projectRoot,
     encoding: 'utf8',
@@ -31,7 +31,7 @@ test('the Makefile installs by it', () => {
   expect(stdout).toContain('sh scripts/install.sh && touch node_modules/.package-lock.json')
 })
 
-test('npm that succeeds', () => {
+test('npm succeeds', () => {
   expect(install('[ "$1" = ci ]')).toEqual({ status: 0, lines: [' • Installing the Node packages …'] })
 })
 
@@ -43,7 +43,7 @@ test('a full disk is a sentence that names the folder', () => {
   expect(lines.at(-1)).toMatch(/^ ✗ No space is left for "\/srv\/labs\/node_modules\/a": .* run the command again\.$/)
 })
 
-test('npm that never ends is ended at its deadline', async () => {
+test('an npm that does not end is killed at its deadline', async () => {
   const { status, lines } = install(`echo $$ >${folder}/pid; exec sleep 77`, 2)
   expect(status).toBe(2)
   expect(lines.at(-1)).toMatch(/^ ✗ "npm ci" has not ended in 2 s: .* run the command again\.$/)
@@ -51,13 +51,13 @@ test('npm that never ends is ended at its deadline', async () => {
   await waitFor('npm to be gone', 10_000, async () => !existsSync(`/proc/${pid}`))
 })
 
-test('an npm that is silent is spoken for each 15 s', { timeout: 60_000 }, () => {
+test('a silent npm is reported every 15 s', { timeout: 60_000 }, () => {
   const { status, lines } = install('exec sleep 16', 30)
   expect(status).toBe(0)
   expect(lines).toContain(' • Still installing the Node packages, 15 s …')
 })
 
-test('another failure shows what npm said and the next command', () => {
+test('another failure shows the output of npm and the next command', () => {
   const { status, lines } = install("echo 'npm error code E403' >&2; exit 1")
   expect(status).toBe(2)
   expect(lines).toContain('npm error code E403')

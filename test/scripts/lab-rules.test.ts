@@ -34,7 +34,7 @@ describe.each(['legacy', 'nft'])('rules written through iptables-%s', (backend) 
   const foreign = `iptables-${backend} -A FORWARD -m comment --comment lab-50 -j ACCEPT`
   const can = inNamespace(`${probe('ip6tables')} && ${reject}`).status === 0
 
-  test.skipIf(!can)('go in both families, and no other rule does', async () => {
+  test.skipIf(!can)('are removed in both families, and no other rule', async () => {
     const left = await leftAfter([probe('iptables'), probe('ip6tables'), reject, foreign], ['probe', 'lab-5'])
     expect(left.split('\n')).toEqual([expect.stringContaining('--comment lab-50')])
   })

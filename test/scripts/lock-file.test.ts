@@ -25,7 +25,7 @@ function isLocked(asking: string, name: string): boolean {
 }
 
 describe('package-lock.json', () => {
-  test('has every package that another one asks for, those of other platforms too', () => {
+  test('has every package that another one depends on, also for other platforms', () => {
     const missing = Object.entries(packages).flatMap(([place, { dependencies, optionalDependencies }]) =>
       Object.keys({ ...dependencies, ...optionalDependencies }).filter((name) => !isLocked(place, name)),
     )

@@ -22,7 +22,7 @@ const failing = (error: unknown) =>
     throw error
   })
 
-test('what an API server refused with is one sentence, without headers', async () => {
+test('the refusal of an API server is one sentence, without headers', async () => {
   const body = JSON.stringify({ kind: 'Status', message: 'container "nginx" in pod "web-1" is terminated', code: 400 })
   await failing(new ApiException(400, 'Unknown API Status Code!', body, { 'content-type': 'application/json' }))
   expect(said).toContain('The API server answered 400: container "nginx" in pod "web-1" is terminated.\n')
@@ -30,7 +30,7 @@ test('what an API server refused with is one sentence, without headers', async (
   expect(process.exitCode).toBe(ExitCode.trouble)
 })
 
-test('what is no Status stays what the client says', async () => {
+test("an answer that is no Status is reported in the client's words", async () => {
   await failing(new ApiException(502, 'Bad Gateway', '<html>', {}))
   expect(said).toContain('502')
 })

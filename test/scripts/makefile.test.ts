@@ -63,29 +63,32 @@ function make(words: string[], env: Record<string, string> = {}): Call[] {
   }))
 }
 
-describe('what is typed after make is text', () => {
-  test.each(['after the target', 'before make'])('every target hands on every variable as it is, given %s', (where) => {
-    const text = `a;touch ${canary} $(touch ${canary}) $(shell touch ${canary}) \`touch ${canary}\` $HOME $$ "'\\ # |\ntouch ${canary}& `
-    const given = variables()
-    expect(given).toEqual(expect.arrayContaining(['NAME', 'CLUSTER', 'DIR', 'IMAGE', 'NODE', 'CMD', 'STEP', 'YES']))
-    const goals = targets.filter((target) => target !== 'help').map((target) => target.replace('%', '2'))
-    const calls =
-      where === 'before make'
-        ? make(goals, Object.fromEntries(given.map((name) => [name, text])))
-        : make([...goals, ...given.map((name) => `${name}=${text}`)])
-    expect(existsSync(canary)).toBe(false)
-    // `make bench` runs two programs.
-    expect(calls).toHaveLength(goals.length + 1)
-    for (const { words, env } of calls) {
-      // The Makefile's own, for which it takes nobody's word.
-      const own = ['STEM', 'RUN']
-      expect(given.filter((name) => env.get(name) !== text && !own.includes(name))).toEqual([])
-      const strange = words.filter((word) => /touch/.test(word) && !word.endsWith(text))
-      expect(strange).toEqual([])
-    }
-  })
+describe('values typed after make are text', () => {
+  test.each(['after the target', 'before make'])(
+    'every target passes on every variable unchanged, given %s',
+    (where) => {
+      const text = `a;touch ${canary} $(touch ${canary}) $(shell touch ${canary}) \`touch ${canary}\` $HOME $$ "'\\ # |\ntouch ${canary}& `
+      const given = variables()
+      expect(given).toEqual(expect.arrayContaining(['NAME', 'CLUSTER', 'DIR', 'IMAGE', 'NODE', 'CMD', 'STEP', 'YES']))
+      const goals = targets.filter((target) => target !== 'help').map((target) => target.replace('%', '2'))
+      const calls =
+        where === 'before make'
+          ? make(goals, Object.fromEntries(given.map((name) => [name, text])))
+          : make([...goals, ...given.map((name) => `${name}=${text}`)])
+      expect(existsSync(canary)).toBe(false)
+      // `make bench` runs two programs.
+      expect(calls).toHaveLength(goals.length + 1)
+      for (const { words, env } of calls) {
+        // The Makefile's own, for which it takes nobody's word.
+        const own = ['STEM', 'RUN']
+        expect(given.filter((name) => env.get(name) !== text && !own.includes(name))).toEqual([])
+        const strange = words.filter((word) => /touch/.test(word) && !word.endsWith(text))
+        expect(strange).toEqual([])
+      }
+    },
+  )
 
-  test.each(patterns)('the number in %s reaches the script as it is, whatever it is', (target) => {
+  test.each(patterns)('the number in %s reaches the script unchanged', (target) => {
     const stems = [
       ';touch canary',
       '$(touch canary)',
@@ -99,7 +102,7 @@ describe('what is typed after make is text', () => {
     expect(calls.map(({ words }) => words[2])).toEqual(stems)
   })
 
-  test('a script gets the options that were asked for, and no others', () => {
+  test('a script gets the options that were given, and no others', () => {
     const words = (typed: string[], env = {}) => make(typed, env)[0]?.words.slice(1)
     expect(words(['check-2'])).toEqual(['scripts/grade.ts', '2'])
     expect(words(['check-2', 'STEP=web'])).toEqual(['scripts/grade.ts', '2', '--step=web'])

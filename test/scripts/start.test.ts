@@ -69,13 +69,13 @@ test('a script that loads the sources of the course finds them, too', () => {
   expect(status).toBe(0)
 })
 
-test('what Node.js deprecates in packages is not reported to learners', () => {
+test('deprecation warnings of Node.js are not shown', () => {
   write('scripts/deprecated.ts', "process.emitWarning('old', 'DeprecationWarning', 'DEP0040')\nconsole.log('done')\n")
   const { stdout, stderr } = run('scripts/deprecated.ts')
   expect({ stdout, stderr }).toEqual({ stdout: 'done\n', stderr: '' })
 })
 
-test('a source with a fault spoils only the scripts that need it', () => {
+test('a source with a syntax error affects only the scripts that import it', () => {
   write('labs/fault.ts', 'export const fault: = 1\n')
   expect(start('scripts/greet.ts')).toEqual(said('good evening', ''))
   expect(start('scripts/other.ts').status).toBe(1)
@@ -102,7 +102,7 @@ describe('the Node.js that package.json asks for', () => {
     `>=${major + 1}.0`,
     `^${major - 1}.0 || >=${major + 1}.0`,
     `^${major + 1}.0`,
-  ])('%s is another one, told in one sentence before anything is loaded', (range) => {
+  ])('%s is another one, refused in one sentence before anything is loaded', (range) => {
     needNode(range)
     const { status, stdout, stderr } = run('scripts/greet.ts')
     expect({ status, stdout }).toEqual({ status: 2, stdout: '' })
@@ -125,7 +125,7 @@ describe('the Node.js that package.json asks for', () => {
   })
 })
 
-describe('a bundle that is damaged is made again', () => {
+describe('a damaged bundle is made again', () => {
   /** The file of the bundle that the script runs from. */
   const program = () => {
     rmSync(programs, { recursive: true })

@@ -42,7 +42,7 @@ describe('scripts/trace.ts', () => {
     expect(hops.map(({ chain }) => chain)).toEqual(expect.arrayContaining(['KUBE-SERVICES', 'KUBE-POSTROUTING']))
   })
 
-  it('explains a walk through the files of one node', () => {
+  it('explains the path through the files of one node', () => {
     const { status, stdout } = run(
       '--capture',
       join(recordings, 'v1.30.3/ipvs/web-no-endpoints'),
@@ -58,7 +58,7 @@ describe('scripts/trace.ts', () => {
     expect(stdout).toMatch(/^[ -~\n]*$/)
   })
 
-  it('begins outside, and shows every rule with -v or VERBOSE=1', () => {
+  it('starts outside, and shows every rule with -v or VERBOSE=1', () => {
     const flow = [
       '--capture',
       join(recordings, 'v1.30.3/iptables/web-nodeport'),
@@ -77,7 +77,7 @@ describe('scripts/trace.ts', () => {
     delete process.env.VERBOSE
   })
 
-  it('reports where a packet got to that nothing translates', () => {
+  it('reports where an untranslated packet stops', () => {
     const { status, stdout } = run(
       ...['--capture', join(recordings, 'v1.30.3/iptables/web-clusterip'), '--from', 'pod:10.244.1.99'],
       ...['--to', '10.96.200.200:80'],

@@ -17,13 +17,15 @@ interface Plan extends PortRules {
   usesFirewall: boolean
 }
 
-function plan(rules: PortRules): Plan {
-  const { proxier, port } = rules
+function plan({ nat, filter, proxier, port }: PortRules): Plan {
   const categories = categorizeEndpoints(port, proxier)
   // In 1.24, which marks packets to drop in nat, traffic for an empty local chain is sent to that chain to be marked.
   const hasLocal = categories.local.length > 0 || proxier.features.dropsIn === 'nat'
   return {
-    ...rules,
+    nat,
+    filter,
+    proxier,
+    port,
     categories,
     cluster: `KUBE-SVC-${port.hash}`,
     local: `KUBE-SVL-${port.hash}`,
@@ -138,8 +140,8 @@ function writePolicyChains(plan: Plan): void {
   const endpoints = chained(port, categories.reachable)
   const head = `-m comment --comment "${port.name} -> `
   const write = (chain: string, wanted: EndpointCategories['cluster']) => {
-    const chosen = new Set(wanted)
-    const those = wanted === categories.reachable ? endpoints : endpoints.filter(({ endpoint }) => chosen.has(endpoint))
+    const chosen = wanted === categories.reachable ? undefined : new Set(wanted)
+    const those = chosen ? endpoints.filter(({ endpoint }) => chosen.has(endpoint)) : endpoints
     writeBalancing(plan, chain, those, ({ text }) => (proxier.isLarge ? '' : `${head}${text}" `))
   }
   if (usesCluster && cluster.length > 0) write(plan.cluster, cluster)

@@ -3,19 +3,9 @@ import type { EndpointSlice, Service } from '../../controllers/resources.ts'
 import type { GuestProcess } from '../../machine/machine.ts'
 import type { BuiltinContainer, BuiltinContext, BuiltinImage } from './registry.ts'
 
-const settings = [
-  ...[
-    '--keep-in-foreground',
-    '--port=53',
-    '--user=root',
-    '--group=root',
-    '--pid-file',
-    '--log-facility=-',
-    '--no-resolv',
-    '--no-hosts',
-  ],
-  ...['--local=/cluster.local/', '--local=/in-addr.arpa/', '--local-ttl=30', '--cache-size=0', '--bind-dynamic'],
-]
+const settings =
+  `--keep-in-foreground --port=53 --user=root --group=root --pid-file --log-facility=- --no-resolv --no-hosts
+--local=/cluster.local/ --local=/in-addr.arpa/ --local-ttl=30 --cache-size=0 --bind-dynamic`.split(/\s/)
 
 // Changes of Endpoints occur in bursts, and each needs a signal or a new process.
 const settleMs = 50

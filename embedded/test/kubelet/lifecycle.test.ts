@@ -33,6 +33,9 @@ describe('starting', () => {
       data: { COLOUR: 'green', 'app.conf': 'x=1\n' },
     })
     api.create('secrets', 'default', { metadata: { name: 'token' }, stringData: { word: 'hush' } })
+    // A Pod without its volume must not keep the files of others from being updated.
+    const volumes = [{ name: 'absent', configMap: { name: 'absent' } }]
+    cluster.create('unmounted', worker, { image: 'tools' }, { volumes })
     cluster.create(
       'configured',
       worker,

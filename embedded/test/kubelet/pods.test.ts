@@ -137,7 +137,6 @@ test('a file of the host cannot be changed from a node, a Pod or the guest itsel
 })
 
 test('the kernel has IPVS and ipset', async () => {
-  await cluster.network.modulesLoaded
   const service = 'ipvsadm -A -t 10.96.9.9:80 -s wlc && ipvsadm -Sn; ipset create x hash:ip,port && ipset list -n'
   expect((await cluster.onNode(worker, service)).stdout).toBe('-A -t 10.96.9.9:80 -s wlc\nx\n')
   expect((await cluster.onNode(worker2, 'ipvsadm -Sn; ipset list -n')).stdout).toBe('')

@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest'
 import { readRoutes, routeScript } from '../../../cluster/kind/load-balancer/appliance.ts'
-import { metalLbConfiguration } from '../../../cluster/kind/load-balancer/balancer.ts'
 import { assignments } from '../../../cluster/kind/load-balancer/controller.ts'
 import { poolOf } from '../../../host/address-pool.ts'
 import type { Service } from '../../controllers/resources.ts'
@@ -88,8 +87,4 @@ test('what the kernel prints is read back', () => {
     { address: '172.18.255.201', nodes: ['172.18.0.3'] },
     { address: '172.18.255.202', nodes: [] },
   ])
-})
-
-test('MetalLB is told the same pool', () => {
-  expect(JSON.stringify(metalLbConfiguration(pool))).toContain('"addresses":["172.18.255.200-172.18.255.202"]')
 })

@@ -1,6 +1,5 @@
 import { afterEach, describe, expect, test, vi } from 'vitest'
-import { sourcesOfRelease } from '../../machine/apt-sources.ts'
-import { kernelProgram, withLoaderHere } from '../../machine/kernel-package.ts'
+import { kernelProgram, sourcesOfRelease, withLoaderHere } from '../../machine/kernel-package.ts'
 
 test('the sources of another release have the same servers, keys and options, without disabled entries', () => {
   const files = [

@@ -18,19 +18,9 @@ afterEach(() => {
   rmSync(folder, { recursive: true, force: true })
 })
 
-function run(script: string): Promise<{ stdout: string; stderr: string; code: number; alive: boolean }> {
-  let [stdout, stderr] = ['', '']
-  return new Promise((resolve) =>
-    shell.run(script, {
-      stdout: (bytes) => {
-        stdout += bytes
-      },
-      stderr: (bytes) => {
-        stderr += bytes
-      },
-      exit: (code) => resolve({ stdout, stderr, code, alive: shell.alive }),
-    }),
-  )
+async function run(script: string) {
+  const { code, stdout, stderr } = await shell.run(script)
+  return { stdout: stdout.toString(), stderr: stderr.toString(), code, alive: shell.alive }
 }
 
 test.each([
@@ -55,4 +45,10 @@ test('the shell goes on after a script that exits', async () => {
 
 test('a script has nothing to read', async () => {
   expect(await run('cat')).toEqual({ stdout: '', stderr: '', code: 0, alive: true })
+})
+
+test('large outputs are complete, and a script that ends its shell returns its output and exit code', async () => {
+  const { stdout, stderr } = await run('seq 100000; seq 50000 >&2')
+  expect([stdout.length, stderr.length]).toEqual([588_895, 288_894])
+  expect(await run('echo before; kill -9 $$')).toMatchObject({ stdout: 'before\n', code: 137, alive: false })
 })

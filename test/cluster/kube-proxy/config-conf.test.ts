@@ -16,7 +16,7 @@ mode: ""  # which proxier
 nodePortAddresses: null
 `
 
-test('mode and scheduler are replaced in place, all other bytes stay', () => {
+test('mode and scheduler are replaced in place, all other bytes are unchanged', () => {
   const changed = writeMode(kubeadm, { mode: 'ipvs', scheduler: 'wrr' })
   expect(changed).toBe(kubeadm.replace('mode: ""', 'mode: ipvs').replace('scheduler: ""', 'scheduler: wrr'))
   expect(readMode(changed)).toEqual({ mode: 'ipvs', scheduler: 'wrr' })

@@ -70,7 +70,7 @@ describe.each(switched)('%s, where %s runs', (folder, mode) => {
   const plan = planFlush(mode, before.state, before.ipv6)
   const after = flushed(before, plan)
 
-  test('something is removed, and a second look finds nothing more', () => {
+  test('something is removed, and a second plan is empty', () => {
     expect(isEmptyFlush(plan)).toBe(false)
     expect(plan.kept).toEqual([])
     expect(describeFlush(plan).length).toBeGreaterThan(0)
@@ -87,7 +87,7 @@ describe.each(switched)('%s, where %s runs', (folder, mode) => {
     expect(left.includes('filter KUBE-SERVICES')).toBe(mode !== 'ipvs')
   })
 
-  test('foreign rules, and the rules of the running mode, stand as before', () => {
+  test('foreign rules, and the rules of the running mode, are unchanged', () => {
     expect(foreign(after.state.iptables)).toEqual(foreign(before.state.iptables))
     for (const [table, all] of after.state.iptables)
       for (const { name, rules, policy } of all.values())
@@ -98,7 +98,7 @@ describe.each(switched)('%s, where %s runs', (folder, mode) => {
     expect(nat?.has('KIND-MASQ-AGENT')).toBe(true)
   })
 
-  test('sets, virtual servers and kube-ipvs0 go only when IPVS does not run', () => {
+  test('sets, virtual servers and kube-ipvs0 are removed only when IPVS does not run', () => {
     if (mode === 'ipvs') {
       expect(after.state.virtualServers).toEqual(before.state.virtualServers)
       expect(after.state.ipsets).toEqual(before.state.ipsets)
@@ -117,7 +117,7 @@ test.each(['ipvs', 'iptables'] as const)('a node on which only %s ever ran has n
 })
 
 // Recorded while the IPVS proxier was in its first sync: its virtual servers stood, KUBE-SERVICES was still the old one.
-test('what a chain that kube-proxy has not rewritten yet leads to is kept, and said so', () => {
+test('what a chain that kube-proxy has not rewritten yet jumps to is kept, with the reason', () => {
   const { state } = recorded('transitions/v1.30.3/2-iptables-then-ipvs')
   const plan = planFlush('ipvs', state)
   expect(plan.kept.some((line) => /KUBE-SVC-.* stays: KUBE-SERVICES still leads to it/.test(line))).toBe(true)
@@ -135,7 +135,7 @@ test('a foreign rule keeps the set and the chain that it uses', () => {
   applyRestore(state.iptables, plan.ipv4.restore)
 })
 
-test('a virtual server made by hand, and a set of another name, stay', () => {
+test('a virtual server made by hand, and a set of another name, are kept', () => {
   const { state } = recorded('transitions/v1.30.3/3-ipvs-then-iptables')
   const own = {
     protocol: 'TCP' as const,
@@ -161,25 +161,28 @@ test('deletions are printed as ipvsadm reads them', () => {
   expect(printVirtualServerDeletions(servers)).toBe('-D -t 10.96.0.1:443\n-D -u [fd00::a]:53\n')
 })
 
-test.each(['iptables', 'ipvs'] as const)('what userspace mode left goes in %s mode, and it alone', (mode) => {
-  const objects = oneService({ type: 'NodePort', ports: [{ port: 80, nodePort: 30080 }] }, [{ ip: '10.244.1.5' }])
-  const wanted = predictOn(objects, '1.20', { mode })
-  const before = predictOn(objects, '1.20', { mode: 'userspace' })
-  const node = applySwitch(before, wanted, { mode })
-  expect(node.iptables.get('nat')?.get('PREROUTING')?.rules).toHaveLength(3)
-  const after = applyRestore(node.iptables, planFlush(mode, node).ipv4.restore)
-  expect([...(after.get('nat')?.keys() ?? [])].filter((chain) => /PORTALS|NODEPORT-/.test(chain))).toEqual([])
-  const { iptables } = applySwitch({ ...before, iptables: new Map() }, wanted, { mode })
-  for (const table of ['nat', 'filter'])
-    for (const [chain, { rules }] of iptables.get(table) ?? [])
-      expect(after.get(table)?.get(chain)?.rules).toEqual(rules)
-})
+test.each(['iptables', 'ipvs'] as const)(
+  'in %s mode the leftovers of userspace mode are removed, and nothing else',
+  (mode) => {
+    const objects = oneService({ type: 'NodePort', ports: [{ port: 80, nodePort: 30080 }] }, [{ ip: '10.244.1.5' }])
+    const wanted = predictOn(objects, '1.20', { mode })
+    const before = predictOn(objects, '1.20', { mode: 'userspace' })
+    const node = applySwitch(before, wanted, { mode })
+    expect(node.iptables.get('nat')?.get('PREROUTING')?.rules).toHaveLength(3)
+    const after = applyRestore(node.iptables, planFlush(mode, node).ipv4.restore)
+    expect([...(after.get('nat')?.keys() ?? [])].filter((chain) => /PORTALS|NODEPORT-/.test(chain))).toEqual([])
+    const { iptables } = applySwitch({ ...before, iptables: new Map() }, wanted, { mode })
+    for (const table of ['nat', 'filter'])
+      for (const [chain, { rules }] of iptables.get(table) ?? [])
+        expect(after.get(table)?.get(chain)?.rules).toEqual(rules)
+  },
+)
 
 describe('beside nftables', () => {
   const tablesOf = (names: [family: 'ip' | 'ip6', name: string][]) =>
     names.map(([family, name]) => ({ family, name, chains: new Map(), sets: new Map(), maps: new Map() }))
 
-  test.each(kindNodes)('nothing of the other modes stays in %s, and nothing of others goes', (folder) => {
+  test.each(kindNodes)('in %s everything of the other modes is removed, and nothing foreign', (folder) => {
     const before = recorded(folder)
     const plan = planFlush('nftables', before.state, before.ipv6)
     expect(isEmptyFlush(plan)).toBe(false)
@@ -192,17 +195,20 @@ describe('beside nftables', () => {
     expect(isEmptyFlush(planFlush('nftables', after.state, after.ipv6))).toBe(true)
   })
 
-  test.each(['iptables', 'ipvs'] as const)('in %s mode its own tables go, and no table of the same kind', (mode) => {
-    const state = predictOn(oneService({}, [{ ip: '10.244.1.5' }]), '1.34', { mode })
-    const nftables = tablesOf([
-      ['ip', 'kube-proxy'],
-      ['ip6', 'kube-proxy'],
-      ['ip', 'kindnet-network-policies'],
-    ])
-    const plan = planFlush(mode, { ...state, nftables })
-    expect(plan.nftables).toEqual(['ip kube-proxy', 'ip6 kube-proxy'])
-    expect(describeFlush(plan)).toEqual(['nft table ip kube-proxy', 'nft table ip6 kube-proxy'])
-    expect(isEmptyFlush(planFlush(mode, state))).toBe(true)
-    expect(planFlush('nftables', { ...state, nftables }).nftables).toEqual([])
-  })
+  test.each(['iptables', 'ipvs'] as const)(
+    "in %s mode kube-proxy's nftables tables are removed, and no other table",
+    (mode) => {
+      const state = predictOn(oneService({}, [{ ip: '10.244.1.5' }]), '1.34', { mode })
+      const nftables = tablesOf([
+        ['ip', 'kube-proxy'],
+        ['ip6', 'kube-proxy'],
+        ['ip', 'kindnet-network-policies'],
+      ])
+      const plan = planFlush(mode, { ...state, nftables })
+      expect(plan.nftables).toEqual(['ip kube-proxy', 'ip6 kube-proxy'])
+      expect(describeFlush(plan)).toEqual(['nft table ip kube-proxy', 'nft table ip6 kube-proxy'])
+      expect(isEmptyFlush(planFlush(mode, state))).toBe(true)
+      expect(planFlush('nftables', { ...state, nftables }).nftables).toEqual([])
+    },
+  )
 })

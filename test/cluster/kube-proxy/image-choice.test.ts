@@ -52,7 +52,7 @@ test.each<[string, V1DaemonSet, string, ImageChoice | undefined]>([
   expect(chooseImage(embedded, current, version)).toEqual(choice)
 })
 
-test('a DaemonSet says whether its version is a foreign one', () => {
+test("a DaemonSet shows whether it runs another version than the cluster's own", () => {
   expect([isForeignImage(daemonSet(OWN)), isForeignImage(away)]).toEqual([false, true])
 })
 

@@ -21,18 +21,19 @@ type Cookies = Awaited<ReturnType<BrowserContext['cookies']>>
 /** `make guide` on a cluster of its own, and a browser that looks at it. */
 export class GuideBrowser {
   readonly cluster: Cluster
+  /** The process of `make guide`. */
+  readonly process: ChildProcess
+  readonly url: string
   readonly #browser: Browser
-  readonly #guide: ChildProcess
   readonly #cookies: Cookies
-  readonly #url: string
   /** What the pages complained about in the browser's console. */
   readonly complaints: string[] = []
 
   private constructor(cluster: Cluster, browser: Browser, guide: ChildProcess, url: string, cookies: Cookies) {
     this.cluster = cluster
     this.#browser = browser
-    this.#guide = guide
-    this.#url = url
+    this.process = guide
+    this.url = url
     this.#cookies = cookies
   }
 
@@ -61,8 +62,8 @@ export class GuideBrowser {
     return opened
   }
 
-  /** A window with the page. */
-  async page(options: ContextOptions = {}): Promise<Page> {
+  /** A window with the page; `prepare` is called before it is loaded. */
+  async page(options: ContextOptions = {}, prepare = async (_page: Page): Promise<void> => {}): Promise<Page> {
     const context = await this.#browser.newContext({ viewport: WIDE, reducedMotion: 'reduce', ...options })
     await context.addCookies(this.#cookies)
     const page = await context.newPage()
@@ -71,7 +72,9 @@ export class GuideBrowser {
     page.on('console', (message) => {
       if (message.type() === 'error') this.complaints.push(message.text())
     })
-    await page.goto(this.#url)
+    page.on('dialog', (dialog) => this.complaints.push(dialog.message()))
+    await prepare(page)
+    await page.goto(this.url)
     return page
   }
 
@@ -82,12 +85,18 @@ export class GuideBrowser {
     return stdout
   }
 
+  /** Ends the guide as Ctrl-C does. Returns its exit code. */
+  async stop(): Promise<number | null> {
+    if (this.process.exitCode === null) {
+      this.process.kill('SIGINT')
+      await once(this.process, 'exit')
+    }
+    return this.process.exitCode
+  }
+
   async end(): Promise<void> {
     await this.#browser.close()
-    if (this.#guide.exitCode === null) {
-      this.#guide.kill('SIGINT')
-      await once(this.#guide, 'exit')
-    }
+    await this.stop()
     await this.cluster.down(silent)
   }
 }

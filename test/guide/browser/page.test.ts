@@ -1,16 +1,28 @@
 // The guide's page in a real browser, on a real cluster: one of each for all tests, which go on from one another.
 
+import { spawnSync } from 'node:child_process'
+import { readdirSync, readFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
 import type { Page } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
+import { learnerEnvironment } from '../../../course/lint/run-lab.ts'
+import { daemonOf } from '../../../embedded/index.ts'
 import { readLab } from '../../../grading/lab-definition.ts'
+import { projectRoot, START } from '../../../host/layout.ts'
+import { isLive, processStartTime } from '../../../host/live-process.ts'
 import { silent } from '../../../host/progress.ts'
 import { timeoutScale } from '../../../host/wait.ts'
 import { findViolations, GuideBrowser, hasFocus, runAll, tabTo } from './guide-browser.ts'
 
 const lab = readLab(2)
 const NODE = 'guide-page-test-worker'
+/** So long after the last change, reads have become seldom. */
+const SETTLE_MS = 25_000
+const IDLE_MS = 20_000
+/** Clock ticks of /proc/PID/stat in a second (sysconf _SC_CLK_TCK). */
+const TICKS = 100
 let guide: GuideBrowser
 let page: Page
 
@@ -43,20 +55,40 @@ const goTo = async (id: string) => {
   await state(id).waitFor()
 }
 
-const showNode = async () => {
+const showNode = async (mode = 'ipvs') => {
   await page.getByRole('tab', { name: 'Dataplane' }).click()
   await page
     .locator('.dataplane')
-    .getByRole('button', { name: `${NODE} ipvs` })
+    .getByRole('button', { name: `${NODE} ${mode}` })
     .click()
   await page.getByLabel('Because of').selectOption('')
 }
 
-test('the first paint is there within a second', async () => {
-  const [paint] = await page.evaluate<number[]>(
-    "performance.getEntriesByName('first-contentful-paint').map((e) => e.startTime)",
+/** Shows a terminal, which is opened if there is none, and waits until it has the focus. */
+const showTerminal = async (name: string) => {
+  await page.getByRole('tab', { name: 'Terminals' }).click()
+  const chip = page.getByRole('button', { name, exact: true })
+  if ((await chip.count()) === 0) await page.getByLabel('Open a terminal').selectOption(name)
+  await chip.click()
+  await page.getByRole('button', { name, exact: true, pressed: true }).waitFor()
+  await expect.poll(() => hasFocus(page, page.locator('.xterm-helper-textarea'))).toBe(true)
+}
+
+test('the page is painted before any data has arrived, from its own files alone', async () => {
+  const paint = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
+  const looked = await guide.page({}, async (one) => {
+    // Neither the lab nor a push is ever answered.
+    await one.route('**/api/**', () => undefined)
+    await one.routeWebSocket(/./, () => undefined)
+  })
+  await looked.getByText('Reading the lab').waitFor()
+  await expect.poll(() => looked.evaluate<number>(paint)).toBeGreaterThan(0)
+  const files = await looked.evaluate<string[]>(
+    "performance.getEntriesByType('resource').filter(({ responseEnd }) => responseEnd > 0).map(({ name }) => new URL(name).pathname)",
   )
-  expect(paint).toBeLessThan(1000 * timeoutScale())
+  expect(files.sort()).toEqual(['/main.css', '/main.js'])
+  await looked.context().close()
+  console.log(`The first paint came after ${Math.round(await page.evaluate<number>(paint))} ms.`)
 })
 
 /** Runs the commands of the step that is shown, has it checked if it asks for that, and runs those that come after. */
@@ -117,30 +149,36 @@ test('two pages show the same', async () => {
   await other.context().close()
 })
 
-test('a step turns green soon after the nodes hold what solves it', async () => {
+test('a step turns green by itself after a program that the guide knows nothing of, and tells it once', async () => {
   const member = (await guide.onNode(NODE, 'ipset list KUBE-CLUSTER-IP | grep -m1 ,tcp:')).split(' ')[0] ?? ''
+  const heard = await announcements()
   const times: number[] = []
-  for (let round = 0; round < 5; round++) {
+  const rounds = 6
+  for (let round = 0; round < rounds; round++) {
     await guide.onNode(NODE, `ipset del KUBE-CLUSTER-IP ${member}`)
     await passed('sets').waitFor({ state: 'hidden' })
+    await pause(Math.random() * 2000)
     await guide.onNode(NODE, `ipset add KUBE-CLUSTER-IP ${member}`)
     const began = performance.now()
     await passed('sets').waitFor()
     times.push(performance.now() - began)
   }
-  const [slowest = 0] = times.sort((a, b) => b - a)
-  console.log(`green after ${times.map((time) => Math.round(time)).join(', ')} ms`)
-  expect(slowest).toBeLessThan(1500 * timeoutScale())
+  times.sort((one, other) => one - other)
+  const p95 = times[Math.ceil(rounds * 0.95) - 1] ?? 0
+  console.log(
+    `A step turns green after ${Math.round(times[rounds / 2] ?? 0)} ms (median), ${Math.round(p95)} ms (p95).`,
+  )
+  const verdicts = await heard()
+  expect(verdicts.filter((text) => text.includes('Passed'))).toHaveLength(rounds)
+  expect(verdicts).toHaveLength(2 * rounds)
 })
 
 test('a chain that is flushed in a terminal of the page turns its step', async () => {
   const table = await guide.onNode(NODE, 'iptables-save -t nat')
   await goTo('prerouting')
   await passed('prerouting').waitFor()
-  await page.getByLabel('Open a terminal').selectOption(NODE)
-  await page.getByRole('button', { name: NODE, exact: true }).waitFor()
+  await showTerminal(NODE)
   await page.locator('.xterm-rows', { hasText: '#' }).waitFor()
-  await page.locator('.xterm-helper-textarea').focus()
   await page.keyboard.type('iptables -t nat -F KUBE-SERVICES\n')
   await passed('prerouting').waitFor({ state: 'hidden' })
   await page.locator('.finding', { hasText: NODE }).waitFor()
@@ -205,6 +243,22 @@ test('what nodes hold is text, whatever it contains', async () => {
   await guide.onNode(NODE, `iptables -D FORWARD 1; ipset destroy '<b>set</b>'`)
 })
 
+test('the name of a Service is text, whatever it contains', async () => {
+  const hostile = 'default/<img src=x onerror=alert(1)>'
+  const looked = await guide.page({}, (one) =>
+    one.routeWebSocket('**/events', (socket) => {
+      const server = socket.connectToServer()
+      server.onMessage((message) => socket.send(String(message).replaceAll('default/web', hostile)))
+    }),
+  )
+  await looked.getByRole('tab', { name: 'Dataplane' }).click()
+  await looked.getByLabel('Because of').selectOption(hostile)
+  await looked.getByRole('treeitem', { name: /TCP 10\.96\.[\d.]+:80 / }).click()
+  await looked.getByLabel('Selected entry').getByText(`Everything because of ${hostile}`).first().waitFor()
+  expect(await looked.locator('img').count()).toBe(0)
+  await looked.context().close()
+})
+
 test('axe-core finds nothing: in no tab, light, dark and narrow', async () => {
   await goTo('sets')
   const found: string[] = []
@@ -227,8 +281,115 @@ test('axe-core finds nothing: in no tab, light, dark and narrow', async () => {
   expect(found).toEqual([])
 })
 
-test('a page says when the cluster is down, and what to do', async () => {
-  await guide.cluster.down(silent)
-  await page.getByRole('alert').filter({ hasText: 'make up' }).waitFor()
-  expect(guide.complaints).toEqual([])
+test('what a node prints into a terminal is text: no link, no title, nothing in the clipboard', async () => {
+  await showTerminal(NODE)
+  const title = await page.title()
+  const link = '\\033]8;;http://127.0.0.1:1/evil\\007c%sk\\033]8;;\\007'
+  await page.keyboard.type(`clear; printf '\\033]0;evil\\007\\033]52;c;ZXZpbA==\\007${link}\\n' lic\n`)
+  const text = page.locator('.xterm-rows span', { hasText: 'click' }).first()
+  await text.waitFor()
+  await text.click({ modifiers: ['ControlOrMeta'], force: true })
+  expect(await page.title()).toBe(title)
+  expect(page.context().pages()).toHaveLength(1)
+  await page.context().grantPermissions(['clipboard-read'])
+  expect(await page.evaluate('navigator.clipboard.readText()')).not.toContain('evil')
 })
+
+test(
+  'the cluster goes down in the middle of a lab and comes back: the page tells it, and goes on by itself',
+  async () => {
+    await goTo('ipvs')
+    await guide.cluster.down(silent)
+    const trouble = page.getByRole('alert').filter({ hasText: 'make up' })
+    await trouble.waitFor()
+    await page.getByRole('button', { name: 'Run make up' }).click()
+    await trouble.waitFor({ state: 'hidden', timeout: 120_000 * timeoutScale() })
+    // A new cluster has no notes: the lab begins again.
+    await page.getByRole('button', { name: 'Start' }).click()
+    await state('web').waitFor()
+    await workThrough('web')
+    await showNode('iptables')
+    await page.getByLabel('Because of').selectOption('default/web')
+    await page
+      .getByRole('tree')
+      .getByRole('treeitem', { name: /KUBE-SVC-/ })
+      .first()
+      .waitFor()
+    // The shell of a node ended with its node; it is one key away.
+    await showTerminal(NODE)
+    await page.locator('.xterm-rows', { hasText: 'Press Enter to start it again' }).waitFor()
+    await page.keyboard.press('Enter')
+    await page.keyboard.type('echo on $((6 * 7)) $(hostname)\n')
+    await page.locator('.xterm-rows', { hasText: `on 42 ${NODE}` }).waitFor()
+    expect(guide.complaints).toEqual([])
+  },
+  300_000 * timeoutScale(),
+)
+
+test('watching costs little while nothing happens', async () => {
+  const root = guide.process.pid ?? 0
+  const cluster = daemonOf(guide.cluster.name) ?? 0
+  let looks = 0
+  page.on('websocket', (socket) => socket.on('framereceived', () => looks++))
+  await page.reload()
+  await pause(SETTLE_MS)
+  const before = { looks, server: cpuMs(root), cluster: cpuMs(cluster) }
+  await pause(IDLE_MS)
+  const share = (ms: number) => `${((ms / IDLE_MS) * 100).toFixed(1)} %`
+  console.log(
+    `While nothing happens, the guide takes ${share(cpuMs(root) - before.server)} of a core, the cluster with its kernel ${share(cpuMs(cluster) - before.cluster)}.`,
+  )
+  // A look counts a packet of its own, and kube-proxy's syncs start programs: at most one push a second comes of them.
+  expect(looks - before.looks).toBeLessThan(IDLE_MS / 1000)
+})
+
+test('only one guide works on a cluster, and its end leaves nothing', async () => {
+  for (const [script, ...words] of [['scripts/guide.ts'], ['scripts/lab.ts', '2']] as const) {
+    const env = { ...learnerEnvironment(guide.cluster.name), LAB: '2', CI: '1' }
+    const second = spawnSync(process.execPath, [START, script, ...words], { cwd: projectRoot, env, encoding: 'utf8' })
+    expect(second.status).toBe(2)
+    expect(second.stdout + second.stderr).toContain(`Process ${guide.process.pid} already serves the guide's page`)
+  }
+  await showTerminal('host')
+  await page.keyboard.type('clear; sleep 1000 & echo "<$!>" $KUBECONFIG "$NAME-$LAB-$MAKEFLAGS"\n')
+  const rows = page.locator('.xterm-rows')
+  await expect.poll(() => rows.textContent()).toMatch(/<\d+> /)
+  const shown = (await rows.textContent()) ?? ''
+  expect(shown.replaceAll(/\s+/g, '')).toContain(`${guide.cluster.kubeconfig}${guide.cluster.name}--`)
+  const pid = Number(/<(\d+)> /.exec(shown)?.[1])
+  const job = { pid, startTime: processStartTime(pid) ?? '' }
+  expect(isLive(job)).toBe(true)
+  expect(await guide.stop()).toBe(0)
+  expect(isLive(job)).toBe(false)
+  await expect(fetch(guide.url)).rejects.toThrow()
+  await page.getByRole('alert').filter({ hasText: 'No connection to the guide' }).waitFor()
+})
+
+/** Collects what the live region says from now on. */
+async function announcements(): Promise<() => Promise<string[]>> {
+  await page.evaluate(`
+    heard = []
+    said = document.querySelector('body > #page > [role=status]')
+    new MutationObserver(() => heard.push(said.textContent)).observe(said, { childList: true, characterData: true, subtree: true })
+  `)
+  return async () => (await page.evaluate<string[]>('heard')).filter((text) => text.startsWith('Step '))
+}
+
+/** CPU time of a process and all that it started, in milliseconds. */
+function cpuMs(root: number): number {
+  const stats = readdirSync('/proc').flatMap((name) => {
+    try {
+      const text = readFileSync(`/proc/${Number(name)}/stat`, 'utf8')
+      const fields = text.slice(text.lastIndexOf(') ') + 2).split(' ')
+      const [utime, stime, cutime, cstime] = fields.slice(11, 15).map(Number)
+      const ticks = (utime ?? 0) + (stime ?? 0) + (cutime ?? 0) + (cstime ?? 0)
+      return [{ pid: Number(name), parent: Number(fields[1]), ms: (ticks / TICKS) * 1000 }]
+    } catch {
+      // It is no process, or has ended.
+      return []
+    }
+  })
+  const sum = (pid: number): number =>
+    stats.reduce((ms, one) => ms + (one.pid === pid ? one.ms : 0) + (one.parent === pid ? sum(one.pid) : 0), 0)
+  return sum(root)
+}

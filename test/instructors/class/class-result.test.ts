@@ -18,7 +18,7 @@ describe('copies', () => {
     expect(result.graded[0]?.flags[0]?.text).toContain('bob')
   })
 
-  test('UIDs of another’s Pods in a cluster that calls itself otherwise', () => {
+  test('the UIDs of another learner’s Pods under another cluster identity are reported', () => {
     const result = classResult(
       [
         judgedEntry('alice', { prints: { objects: ['a', 'b'] } }),
@@ -29,7 +29,7 @@ describe('copies', () => {
     expect(kinds(result)).toEqual({ alice: ['same objects'], bob: ['same objects'] })
   })
 
-  test('the same files to the last counter; a single one may be chance', () => {
+  test('two identical files are reported, one is not', () => {
     const two = classResult(
       [judgedEntry('alice', { prints: { files: ['x', 'y'] } }), judgedEntry('bob', { prints: { files: ['x', 'y'] } })],
       1,
@@ -42,7 +42,7 @@ describe('copies', () => {
     expect(kinds(one)).toEqual({ alice: [], bob: [] })
   })
 
-  test('someone else’s seed is named', () => {
+  test('the seed of another learner is reported with its owner', () => {
     const result = classResult(
       [
         judgedEntry('alice'),
@@ -62,7 +62,7 @@ describe('copies', () => {
     ])
   })
 
-  test('many copies are named in part', () => {
+  test('of many copies only the first are named', () => {
     const names = Array.from({ length: 9 }, (_, index) => `learner${index}`)
     const result = classResult(
       names.map((name) => judgedEntry(name, { prints: { clusters: ['c1'] } })),
@@ -71,7 +71,7 @@ describe('copies', () => {
     expect(result.graded[0]?.flags[0]?.text).toMatch(/learner1, learner2, learner3 and 5 more/)
   })
 
-  test('a learner’s own labs and attempts share a cluster by right', () => {
+  test('one learner’s labs and attempts may share a cluster', () => {
     const early = { submittedAt: '2026-11-20T09:00:00.000Z', file: 'early.labgrade' }
     const result = classResult([judgedEntry('alice', early), judgedEntry('alice')], 1)
     expect(result.graded.map(({ counts, flags }) => [counts, flags.length])).toEqual([
@@ -116,7 +116,7 @@ describe('real submissions', () => {
     })
   })
 
-  test('verdicts inside are not believed', async () => {
+  test('the verdicts in a file are not used', async () => {
     const file = await changedFile('alice', {
       // Every node kept the chains of iptables mode, in every capture.
       text: (text, path) =>
@@ -131,7 +131,7 @@ describe('real submissions', () => {
     expect(judged.graded.flags).toEqual([{ kind: 'claims', text: expect.stringContaining('flush') }])
   })
 
-  test('steps without a capture of their moment did not pass, whatever is claimed', async () => {
+  test('a step without a capture of its moment is not passed, even if the file claims it', async () => {
     const file = await changedFile('alice', {
       manifest: (manifest) => {
         for (const step of manifest.steps) delete step.capture

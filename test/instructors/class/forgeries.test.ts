@@ -63,7 +63,7 @@ describe('what this repository publishes', () => {
     expect((await flagsOf(file)).map(({ kind }) => kind)).toContain('reused')
   })
 
-  test.each(KINDS.filter((kind) => kind !== 'boot'))('left over of it: %s alone suffices', async (kept) => {
+  test.each(KINDS.filter((kind) => kind !== 'boot'))('if only its %s remain, it is still reported', async (kept) => {
     const file = await repack(LAB_2, 'mallory', {
       rewritten: EVERYTHING.filter((kind) => kind !== kept),
       laterMs: 40 * 60_000,
@@ -72,7 +72,7 @@ describe('what this repository publishes', () => {
     expect(reused?.text).toMatch(new RegExp(`lab 2: \\d+ ${DRAWN_KINDS[kept]} are the same`))
   })
 
-  test(`one value may be chance, ${LEAST_SHARED} are none`, () => {
+  test(`one shared value is not reported, ${LEAST_SHARED} are`, () => {
     const [source = '', kinds = {}] = Object.entries(readPublishedValues())[0] ?? []
     const [a = '', b = ''] = kinds.uid?.split(' ') ?? []
     expect(reuseOfPublished(new Map([['uid', new Set([a, 'x'])]]))).toBeUndefined()
@@ -97,7 +97,7 @@ describe('two learners', () => {
     expect(carol).toBe('')
   })
 
-  test('clusters of their own share nothing, though they solved the same lab', async () => {
+  test('two separate clusters share no value, although they solved the same lab', async () => {
     const files = await Promise.all(
       ['alice', 'bob'].map((name) => repack(LAB_2, name, { rewritten: EVERYTHING, laterMs: 60_000 })),
     )
@@ -194,7 +194,7 @@ describe('captures that contradict each other', () => {
     expect(texts.join('\n')).toMatch(says)
   })
 
-  test.each(solved)('%s, as it was recorded, contradicts nothing', async (name) => {
+  test.each(solved)('%s, as recorded, has no contradictions', async (name) => {
     expect((await flagsOf(join(SOLVED, name))).map(({ kind }) => kind)).toEqual(['reused'])
   })
 
@@ -247,12 +247,12 @@ describe('the word of a class', () => {
     return flags.filter(({ kind }) => kind === 'class').map(({ text }) => text)
   }
 
-  test('is nobody’s concern where the class has none', async () => {
+  test('is not checked if the class has none', async () => {
     expect(await wordFlags({}, {})).toEqual([])
     expect(await wordFlags({ edit: holding('spring') }, {})).toEqual([])
   })
 
-  test('has to show in every capture', async () => {
+  test('must be in every capture', async () => {
     expect(await wordFlags({ edit: holding('spring') }, { word: 'spring' })).toEqual([])
     expect(await wordFlags({}, { word: 'spring' })).toEqual(['All its captures lack the word of this class.'])
     const late: Forgery = { edit: (capture, _id, index) => index > 1 && holding('spring')(capture) }
@@ -261,14 +261,14 @@ describe('the word of a class', () => {
     ])
   })
 
-  test('of another class, or on nodes of another boot, is another', async () => {
+  test('of another class, or of another boot, is reported as another word', async () => {
     const other = ['All its captures have another word than that of this class.']
     expect(await wordFlags({ edit: holding('autumn') }, { word: 'spring' })).toEqual(other)
     const moved = holding('spring', classMark('spring', '99999999-1111-4222-8333-444444444444'))
     expect(await wordFlags({ edit: moved }, { word: 'spring' })).toEqual(other)
   })
 
-  test('comes from the key of the class, for each learner another', async () => {
+  test('is derived from the key of the class, a different one for each learner', async () => {
     expect(await wordFlags({ edit: holding(wordOf(key, 'alice')), key }, { key })).toEqual([])
     expect(await wordFlags({ edit: holding(wordOf(key, 'bob')), key }, { key })).toHaveLength(1)
     expect(await wordFlags({ key }, { key })).toEqual(['All its captures lack the word of this class.'])
@@ -281,12 +281,12 @@ describe('variants', () => {
     classResult(entries, 1, new Date(), { variants }).graded.map(({ flags }) => flags.map(({ kind }) => kind))
   const own = (learner: string) => judgedEntry(learner, { prints: { learners: [learner] } })
 
-  test('where the class was dealt some, a submission without one is reported', () => {
+  test('a submission without a variant is reported if the class uses variants', () => {
     expect(texts([own('alice'), judgedEntry('bob')])).toEqual([[], ['variant']])
     expect(texts([own('alice'), own('bob'), judgedEntry('carol')])).toEqual([[], [], ['variant']])
   })
 
-  test('one learner who tries it out makes no rule for the others, unless the instructor says so', () => {
+  test('a single learner with a variant causes no reports about the others, unless the instructor requires variants', () => {
     const entries = [own('alice'), judgedEntry('bob'), judgedEntry('carol'), judgedEntry('dave')]
     expect(texts(entries)).toEqual([[], [], [], []])
     expect(texts(entries, true)).toEqual([[], ['variant'], ['variant'], ['variant']])

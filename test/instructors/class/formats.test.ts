@@ -85,7 +85,7 @@ function cellsOf(csv: string): string[][] {
     )
 }
 
-test('no text at all makes a spreadsheet compute, or breaks a row', () => {
+test('no text becomes a formula in a spreadsheet or breaks a row', () => {
   fc.assert(
     fc.property(fc.string({ unit: 'binary' }), (text) => {
       const cell = csvCell(text)
@@ -99,7 +99,7 @@ test('no text at all makes a spreadsheet compute, or breaks a row', () => {
 describe("other systems' formats", () => {
   const graded = gradedEntry('alice')
 
-  test('are what their schemas say', () => {
+  test('get results that match their schemas', () => {
     gradescopeSchema.parse(gradescopeOf(graded))
     check50Schema.parse(check50Of(graded))
     classroom50Schema.parse(classroom50Of(graded, { CLASSROOM: 'k8s', SUBMISSION_TAG: 'v1' }))
@@ -129,13 +129,13 @@ describe("other systems' formats", () => {
     expect(JSON.stringify([seen, check50Of(flagged), classroom50Of(flagged, {})])).not.toContain('Odd.')
   })
 
-  test('a format that does not exist is answered with those that do', () => {
+  test('an unknown format is refused with the list of formats', () => {
     for (const format of FORMATS) expect(formatNamed(format)).toBe(format)
     expect(() => formatNamed('xlsx')).toThrow(/"xlsx" is not a format: use one of csv, html/)
   })
 })
 
-test('the page reports how each step went, and what it cannot know', () => {
+test('the page reports the result of each step, and what grades cannot prove', () => {
   const html = htmlOf(classResult([judgedEntry('alice'), judgedEntry('bob'), judgedEntry('carol')], 1))
   expect(html).toContain('step 2 failed for 3 of 3')
   expect(html).toContain('passed by all 3')

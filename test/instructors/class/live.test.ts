@@ -33,7 +33,7 @@ contexts:
 describe('a stranger’s kubeconfig', () => {
   const plain = kubeconfig('https://10.0.0.1:6443')
 
-  test('that stands alone is taken, field by field', () => {
+  test('without references to files is accepted, field by field', () => {
     expect(clusterAccess(plain)).toEqual({ server: 'https://10.0.0.1:6443', skipTLSVerify: true, token: 'abc' })
     const certificates = 'client-certificate-data: Y2VydA==, client-key-data: a2V5'
     const whole = kubeconfig('https://h/k8s/clusters/c-1/', `{${certificates}}`, 'certificate-authority-data: Y2E=')
@@ -122,7 +122,7 @@ describe('a stranger’s kubeconfig', () => {
     expect(() => clusterAccess(text)).toThrow(says)
   })
 
-  test('whose name is no learner’s is refused', async () => {
+  test('whose file name is not a valid learner name is refused', async () => {
     expect(await judgeLive({ kubeconfig: fileOf(Buffer.from('x'), '=cmd.yaml'), lab: 2 })).toMatchObject({
       refused: expect.stringContaining('letters, digits'),
     })
@@ -250,7 +250,7 @@ describe('dead clusters', () => {
   })
   afterAll(() => silent.close())
 
-  test('one that refuses and one that never answers cost themselves alone', async () => {
+  test('one that refuses and one that never answers do not affect the others', async () => {
     const tasks = [
       { kubeconfig: fileOf(Buffer.from(kubeconfig('https://127.0.0.1:1')), 'alice.yaml'), lab: 2 },
       { kubeconfig: fileOf(Buffer.from(kubeconfig(`https://127.0.0.1:${port}`)), 'bob.yaml'), lab: 2 },

@@ -8,8 +8,8 @@ import { fileOf } from '../submission/tar-bytes.ts'
 const stubborn = 'test/instructors/class/stubborn-worker.ts'
 const said = (judged: Judged | undefined) => (judged && 'refused' in judged ? judged.refused : 'graded')
 
-describe('one that never comes to an end delays no other', () => {
-  test('it is given up after its deadline, and its thread replaced', async () => {
+describe('a task that never ends', () => {
+  test('is given up after its deadline, its thread is replaced, and no other task waits for it', async () => {
     const files = ['a', 'loop', 'b', 'loop', 'c'].map((file) => ({ file }))
     const began = performance.now()
     const order: string[] = []
@@ -31,7 +31,7 @@ describe('one that never comes to an end delays no other', () => {
     expect(performance.now() - began).toBeLessThan(20_000 * timeoutScale())
   })
 
-  test('one that eats memory, one that breaks its thread', async () => {
+  test('too much memory, or an error of the thread, is reported for that task only', async () => {
     const judged = await judgeAll([{ file: 'eat' }, { file: 'throw' }, { file: 'b' }], {
       worker: stubborn,
       jobs: 1,

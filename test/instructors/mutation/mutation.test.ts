@@ -45,7 +45,7 @@ test('single mutations are caught by a step that names the place, or no claim de
   expect(figuresOf(trials).caught).toBeGreaterThan(80)
 })
 
-test('no good capture fails, whatever counters, orders, versions and rules of others it has', async () => {
+test('no good capture fails because of other counters, another order, another version or foreign rules', async () => {
   const { tried, alarms } = await seekFalseAlarms(goods, { seed: 42, every: ALARMS_EVERY, first: seed })
   expect(alarms.map(({ good, what, step, said }) => [good.name, what, step, said])).toEqual([])
   expect(tried).toBeGreaterThan(50)
@@ -66,7 +66,7 @@ test('links, addresses and virtual servers of others fail no step of a lab in IP
   }
 })
 
-describe('the trial itself has teeth', () => {
+describe('the test of the grader finds a check that is too lenient', () => {
   /** The lab with one check that lets everything pass. */
   const blunted = (spec: LabSpec, step: string): LabSpec => {
     const entry = spec.checks.get(step)
@@ -86,7 +86,7 @@ describe('the trial itself has teeth', () => {
     [6, 'entries', 'alter count'],
     [7, 'back', 'add stale chain'],
     [8, 'rules', 'alter weight'],
-  ])('lab %i, a check of %s that sees nothing is found out by: %s', async (lab, step, operator) => {
+  ])('lab %i: a check of %s that always passes is found by the mutation: %s', async (lab, step, operator) => {
     const good = goods.find(({ isEnd, spec }) => isEnd && spec.lab.number === lab)
     if (!good?.passing.includes(step)) throw new Error(`step ${step} passes on no good capture`)
     const ends = (trials: Trial[]) => trials.map(({ end }) => end)

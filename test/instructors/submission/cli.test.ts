@@ -29,7 +29,7 @@ function run(
 }
 
 describe('check.ts on a submission', () => {
-  test('judges it again, for people and as JSON by the schema', async () => {
+  test('judges it again and prints text, or JSON that matches the schema', async () => {
     const [people, json] = await Promise.all([
       run('check.ts', ['--capture', ALICE]),
       run('check.ts', ['--capture', ALICE, '--json']),
@@ -41,7 +41,7 @@ describe('check.ts on a submission', () => {
     expect([report.source.kind, report.score, report.maxScore]).toEqual(['submission', 95, 95])
   })
 
-  test('non-zero for what is open, always zero with a result file for harnesses that want it so', async () => {
+  test('exits non-zero for open steps, and zero with --report-only', async () => {
     const open = await changedFile('alice', {
       text: (text, path) => (path.endsWith('ipvsadm-save') ? text.replace(/-w 1$/gm, '-w 5') : text),
     })
@@ -56,7 +56,7 @@ describe('check.ts on a submission', () => {
     expect(tests.find(({ name }) => name.startsWith('virtual-servers'))?.status).toBe('failed')
   })
 
-  test('one sentence and exit 2 for what is no submission, or for another lab', async () => {
+  test('exits 2 with one sentence for a file that is not a submission, or for another lab', async () => {
     const [broken, missing, other, format] = await Promise.all([
       run('check.ts', ['--capture', fileOf(Buffer.from('x'))]),
       run('check.ts', ['--capture', join(folder, 'nowhere\u001b[2J.labgrade')]),

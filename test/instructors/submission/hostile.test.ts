@@ -59,7 +59,7 @@ describe('the file itself', () => {
     expect(await refusal(link)).toMatch(/not a regular file/)
   })
 
-  test('a bomb costs neither memory nor time', async () => {
+  test('a decompression bomb is refused without using memory or time', async () => {
     // Ninety megabytes in ninety kilobytes: the ratio ends it after the first ten.
     const file = gzFileOf(Array.from({ length: 6 }, (_, index) => ({ path: `captures/${index}`, content: spaces })))
     const before = process.memoryUsage().rss
@@ -69,7 +69,7 @@ describe('the file itself', () => {
     expect(process.memoryUsage().rss - before).toBeLessThan(150 * 2 ** 20)
   })
 
-  test('random content that does not shrink ends at the size that may be handed in', async () => {
+  test('incompressible content above the size limit is refused', async () => {
     const limits = { ...SUBMISSION_LIMITS, packedBytes: 1000 }
     const file = fileOf(gzipSync(Buffer.from(Array.from({ length: 4000 }, (_, index) => (index * 7919) % 251))))
     await expect(readSubmission(file, { limits: { ...limits, packedBytes: 100 } })).rejects.toThrow(/100 is the most/)
@@ -185,7 +185,7 @@ describe('what it says', () => {
     expect(said).toMatch(says)
   })
 
-  test('objects that are no list, hold NUL or __proto__', async () => {
+  test('objects that are not a list, or contain NUL or __proto__, are refused', async () => {
     const printed = await changedFile('alice', {
       text: (text, path) => (path === 'objects.json' ? text : `${text}\u0000`),
     })
@@ -200,7 +200,7 @@ describe('what it says', () => {
     expect(({} as Record<string, unknown>).admin).toBeUndefined()
   })
 
-  test('a capture that cannot be read earns nothing, and is not the end of the others', async () => {
+  test('an unreadable capture gives no points and does not affect the others', async () => {
     const file = await changedFile('alice', {
       text: (text, path) => (path.endsWith('iptables-save') ? '*nat\nnonsense' : text),
     })
@@ -238,7 +238,7 @@ describe('signatures', () => {
     expect(() => signatureOf(bobs, 'alice', Buffer.from(''))).toThrow(/can't sign for "alice"/)
   })
 
-  test('a renamed copy is graded for the learner who signed it, and reports it', async () => {
+  test('a renamed copy is graded for the learner who signed it, with a flag', async () => {
     const file = fileOf(await changed('alice', { key: KEY }), 'mallory-lab2.labgrade')
     const judged = await judgeFile(file, { key: KEY })
     expect('graded' in judged && [judged.graded.learner, judged.graded.flags.map(({ kind }) => kind)]).toEqual([
@@ -274,7 +274,7 @@ test('any change to a good file is graded or refused in one sentence', async () 
   )
 })
 
-test('captures full of nonsense are judged, never a crash', async () => {
+test('captures with random content are judged without a crash', async () => {
   const nonsense = fc.oneof(
     fc.string({ maxLength: 200 }),
     fc.json({ maxDepth: 4 }),

@@ -6,7 +6,7 @@ const written = (items: readonly object[]) => Buffer.from(printItems(items))
 
 const read = (texts: ItemTexts, content: Buffer) => texts.items(content, 'objects.json', 'objects.json')
 
-test('objects in any letters are read as they were written, and those that two lists share once', () => {
+test('objects with any characters are read as written; those that two lists share are read once', () => {
   const texts = new ItemTexts()
   const [same, other] = [
     { kind: 'ConfigMap', data: { text: 'the server’s 鍵 🗝' } },
@@ -19,19 +19,19 @@ test('objects in any letters are read as they were written, and those that two l
   expect(second?.[0]).toBe(first?.[0])
 })
 
-test('bytes that are no UTF-8 are refused', () => {
+test('bytes that are not UTF-8 are refused', () => {
   const content = written([{ kind: 'Pod', name: 'x' }])
   content[content.indexOf('x"')] = 0xe9
   expect(() => read(new ItemTexts(), content)).toThrow(Refusal)
 })
 
-test('a list in another spelling is left to whoever reads it in one', () => {
+test('a list that is not one object per line is left to the JSON parser', () => {
   expect(read(new ItemTexts(), Buffer.from('{"items":[]}'))).toBeUndefined()
   const indented = `${JSON.stringify({ apiVersion: 'v1', kind: 'List', items: [{ kind: 'Pod' }] }, null, 1)}\n`
   expect(read(new ItemTexts(), Buffer.from(indented))).toBeUndefined()
 })
 
-test('what is written is the list, one object a line', () => {
+test('a list is written with one object per line', () => {
   const items = [{ kind: 'Pod', note: 'two\nlines,\n' }, { kind: 'Node' }]
   expect(JSON.parse(printItems(items))).toEqual({ apiVersion: 'v1', kind: 'List', items })
   expect(printItems(items).split('\n')).toHaveLength(5)

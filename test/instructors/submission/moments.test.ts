@@ -23,7 +23,7 @@ const kept = (moments: Moments) =>
   moments.all(2).map(({ step, takenAt, capture }) => [step, takenAt, capture.nodes[0]?.files.get('iptables-save')])
 const open = () => new Moments('embedded', 'mine', root)
 
-test('the cluster is kept as it was when a step passed first, for any later process', () => {
+test('the capture of the moment when a step first passed is kept for later processes', () => {
   open().keep(2, snapshot(1000, 'first'), [...passed('web'), { id: 'flush', verdict: 'failed' }])
   open().keep(2, snapshot(2000, 'second'), passed('web', 'flush'))
   expect(kept(open())).toEqual([
@@ -34,7 +34,7 @@ test('the cluster is kept as it was when a step passed first, for any later proc
   expect(open().all(3)).toEqual([])
 })
 
-test('steps of one round share a file, and rounds without news write nothing', () => {
+test('steps of one round share a file, and rounds without new passes write nothing', () => {
   const moments = open()
   moments.keep(2, snapshot(1000), passed('a', 'b', 'c'))
   const files = () => readdirSync(join(root, 'moments/embedded-mine/lab-2')).sort()
@@ -45,7 +45,7 @@ test('steps of one round share a file, and rounds without news write nothing', (
   expect(files()).toEqual(before)
 })
 
-test('a new cluster of the same name begins again; another name has its own', () => {
+test('a new cluster of the same name starts without captures; another name has its own', () => {
   open().keep(2, snapshot(1000), passed('web'))
   new Moments('embedded', 'other', root).keep(2, snapshot(1500, 'other'), passed('tools'))
   open().keep(2, snapshot(2000, 'new', 'node-2'), passed('flush'))
@@ -53,7 +53,7 @@ test('a new cluster of the same name begins again; another name has its own', ()
   expect(kept(new Moments('embedded', 'other', root))).toEqual([['tools', 1500, 'other']])
 })
 
-test('what was lost or damaged on disk is left out, and grading goes on', () => {
+test('captures that are missing or damaged on disk are skipped, and grading continues', () => {
   open().keep(2, snapshot(1000), passed('web'))
   const folder = join(root, 'moments/embedded-mine/lab-2')
   for (const name of readdirSync(folder)) if (name.endsWith('.gz')) writeFileSync(join(folder, name), 'damaged')
@@ -64,7 +64,7 @@ test('what was lost or damaged on disk is left out, and grading goes on', () => 
   expect(kept(open())).toEqual([['web', 3000, 'again']])
 })
 
-test('a folder that cannot be written costs the evidence, not the grading', () => {
+test('if the folder cannot be written, grading continues without keeping captures', () => {
   writeFileSync(join(root, 'moments'), 'a file in the way')
   expect(() => open().keep(2, snapshot(1000), passed('web'))).not.toThrow()
   expect(open().all(2)).toEqual([])

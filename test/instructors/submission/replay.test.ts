@@ -49,7 +49,7 @@ test('every lab has been recorded', () => {
   expect([...labs].sort()).toEqual([1, 2, 3, 4, 5, 6, 7, 8])
 })
 
-test.each(files)('%s: nothing that passed is lost, and nothing is suspicious', async (name) => {
+test.each(files)('%s: every step that passed passes again, without a flag', async (name) => {
   const judged = await judgeFile(join(SOLVED, name))
   const graded = gradedIn(judged)
   const verdicts = new Set(Object.values(openIn(judged)))
@@ -64,7 +64,7 @@ test.each(files)('%s: nothing that passed is lost, and nothing is suspicious', a
 test.each([
   ['that the kernel can do it', 'nftables: runs\nipvs: runs\n'],
   ['nothing of the kernel', undefined],
-])('lab 7: a capture that says %s excuses nobody from nftables mode', async (_what, said) => {
+])('lab 7: nftables mode is not excused by a capture that reports %s', async (_what, said) => {
   const judged = await changed(
     7,
     inFile('kernel-modes', () => said),
@@ -73,7 +73,7 @@ test.each([
   expect(openIn(judged)).toMatchObject(Object.fromEntries(open.map((id) => [id, 'not yet'])))
 })
 
-test('lab 8: an incident that still stands is seen without the cluster', async () => {
+test('lab 8: an incident that is not repaired is recognised without the cluster', async () => {
   const judged = await changed(8, (capture) => ({
     ...capture,
     objects: JSON.parse(JSON.stringify(capture.objects).replaceAll('{"app":"shop"}', '{"app":"shoop"}')),

@@ -1,0 +1,49 @@
+import { expect, test } from 'vitest'
+import type { Cluster } from '../../cluster/driver.ts'
+import { causesOf } from '../../dataplane/view/causes.ts'
+import { entriesOf } from '../../dataplane/view/holdings.ts'
+import { predictOptions } from '../../grading/evaluate.ts'
+import { objectsOf, stateOf } from '../../grading/snapshot.ts'
+import { DataplaneView } from '../../guide/server/dataplane-view.ts'
+import { NODE } from '../dataplane/kube-proxy/recordings.ts'
+import { recordedSnapshot } from './recorded-snapshot.ts'
+
+const WEB = 'web-three-endpoints'
+const view = () => new DataplaneView({ driver: 'kind', name: 'recorded' } as Partial<Cluster> as Cluster)
+const withRules = (count: number) => (rules: string) =>
+  rules.replace(/^COMMIT$/m, `${'-A INPUT -p tcp -m tcp --dport 1 -j DROP\n'.repeat(count)}COMMIT`)
+
+test.each(['iptables', 'ipvs', 'nftables'] as const)(
+  'in %s mode every entry comes with its causes, each of which is sent once',
+  (mode) => {
+    const snapshot = recordedSnapshot(mode, WEB)
+    const { nodes, causes, causedBy } = view().see(snapshot).latest
+    const [held] = nodes
+    if (!held) throw new Error('the node was read')
+    const node = snapshot.node(NODE)
+    const expected = causesOf(stateOf(node), objectsOf(snapshot), predictOptions(node, mode), held)
+    const told = [...entriesOf(held)].map(({ id }, at) => [id, causedBy[NODE]?.[at]?.map((line) => causes[line])])
+    expect(told).toEqual([...entriesOf(held)].map(({ id }) => [id, expected.get(id) ?? []]))
+    expect(new Set(causes.map((cause) => JSON.stringify(cause))).size).toBe(causes.length)
+    expect(JSON.stringify({ causes, causedBy }).length).toBeLessThan(JSON.stringify([...expected]).length / 2)
+  },
+)
+
+test('a moment is known by the command before it, else by what changed first, and by the steps that passed with it', () => {
+  const shown = view()
+  const labels = () => shown.timeline().moments.map(({ label }) => label)
+  shown.see(recordedSnapshot('iptables', WEB))
+  expect(labels()).toEqual(['the first read'])
+  shown.see(recordedSnapshot('iptables', WEB, withRules(1)))
+  shown.typed('iptables -A INPUT …')
+  shown.see(recordedSnapshot('iptables', WEB, withRules(1)))
+  shown.see(recordedSnapshot('iptables', WEB, withRules(3)))
+  shown.passed(['web'])
+  shown.see(recordedSnapshot('iptables', WEB))
+  expect(labels()).toEqual([
+    'the first read',
+    '-A INPUT -p tcp -m tcp --dport 1 -j DROP added',
+    'iptables -A INPUT …: -A INPUT -p tcp -m tcp --dport 1 -j DROP added, and 1 more; passed: web',
+    '-A INPUT -p tcp -m tcp --dport 1 -j DROP removed, and 2 more',
+  ])
+})

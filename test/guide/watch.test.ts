@@ -1,0 +1,44 @@
+import { getEventListeners, once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { KubeConfig } from '@kubernetes/client-node'
+import { expect, test } from 'vitest'
+import type { Cluster, KubeClient } from '../../cluster/driver.ts'
+import { watchObjects } from '../../guide/server/signs.ts'
+import { quietPauseMs } from '../../guide/server/watch.ts'
+import { waitFor } from '../../host/wait.ts'
+
+test('the pause between two reads grows while nothing happens, less far where started programs are not reported', () => {
+  const minutes = 60_000
+  for (const reports of [true, false]) {
+    const pauses = [0, 2000, 8000, 16_000, minutes, 60 * minutes].map((quietMs) => quietPauseMs(quietMs, reports))
+    expect(pauses).toEqual([350, 500, 2000, 4000, reports ? 15_000 : 5000, reports ? 20_000 : 5000])
+  }
+})
+
+test('a watch of the API that ends begins again, each time without one listener more', async () => {
+  const asked: string[] = []
+  const server = createServer((request, response) => {
+    asked.push(request.url ?? '')
+    response.end(`${JSON.stringify({ type: 'ADDED', object: {} })}\n`)
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const config = new KubeConfig()
+  config.loadFromClusterAndUser(
+    { name: 'one', server: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, skipTLSVerify: true },
+    { name: 'one' },
+  )
+  const cluster = {
+    client: async () => ({ config }) as Partial<KubeClient> as KubeClient,
+  } as Partial<Cluster> as Cluster
+  const over = new AbortController()
+  let signs = 0
+  const watching = watchObjects(cluster, () => signs++, over.signal)
+  await waitFor('three rounds', 30_000, async () => asked.filter((url) => url.includes('/services')).length === 3)
+  expect(signs).toBeGreaterThanOrEqual(asked.length - 5)
+  // Those of the pauses come and go.
+  expect(getEventListeners(over.signal, 'abort').length).toBeLessThanOrEqual(6)
+  over.abort()
+  await watching
+  server.close()
+})
