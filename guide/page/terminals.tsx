@@ -13,7 +13,7 @@ export function Terminals({ state }: { state: State }) {
   const place = useRef<HTMLDivElement>(null)
   const asked = useRef(false)
   /** A terminal that gets the focus once it is shown. */
-  const chosen = useRef<string>()
+  const chosen = useRef<string | undefined>(undefined)
   const [aloud, setAloud] = useState(isReadAloud)
   useEffect(() => {
     if (!terminals || terminals.trouble || list.length > 0 || asked.current) return
