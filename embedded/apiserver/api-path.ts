@@ -1,4 +1,4 @@
-import { type Resource, resources, type Unstored, unstored } from './resource.ts'
+import { olderVersions, type Resource, resources, type Unstored, unstored } from './resource.ts'
 
 /** The target of an API path. */
 export type Target =
@@ -33,7 +33,7 @@ export function parsePath(path: string): Target {
   const other = found(unstored, true)
   if (other && (other.is === 'absent' || other.version === version))
     return { is: 'unstored', resource: other, ...place }
-  const resource = found(resources)
+  const resource = found(resources) ?? found(olderVersions)
   if (!resource) return { is: 'unknown' }
   const [name, subresource = '', ...more] = inside
   const what = absentSubresources.get(subresource)

@@ -1,5 +1,6 @@
 import type { ApiCall } from './api-call.ts'
 import { sendObject } from './http-messages.ts'
+import type { JsonObject } from './json.ts'
 import { apiVersionOf, type Resource } from './resource.ts'
 import { selects } from './selectors.ts'
 import { badRequest, notFound, StatusError } from './status-error.ts'
@@ -19,6 +20,15 @@ export function selection(
     isSelected(object)
 }
 
+/** An object as the requested version of its API group shows it. */
+export function inVersionOf(
+  { asRead }: Resource,
+  object: Stored,
+): object & Partial<Record<'kind' | 'apiVersion', unknown>> {
+  // Stored objects are JSON; KubeObject has no index signature.
+  return asRead ? asRead(object as unknown as JsonObject) : object
+}
+
 /** The stored object that a call names; throws 404. */
 export function found({ api, resource, namespace, name = '' }: ApiCall): Stored {
   const object = api.store.get(resource.name, namespace, name)
@@ -30,7 +40,9 @@ export function found({ api, resource, namespace, name = '' }: ApiCall): Stored 
 export function sendOne(call: ApiCall, code: number, object: Stored, headers: Record<string, string> = {}): void {
   const { resource, response } = call
   const { resourceVersion } = object.metadata
-  const body = call.asTable ? tableOf(resource.name, [object], { resourceVersion }, tableOptions(call)) : object
+  const body = call.asTable
+    ? tableOf(resource.name, [object], { resourceVersion }, tableOptions(call))
+    : inVersionOf(resource, object)
   sendObject(response, code, body, headers)
 }
 
@@ -51,7 +63,10 @@ export function listObjects(call: ApiCall): void {
 
 /** A typed list; as in Kubernetes its items don't repeat kind and apiVersion. */
 export function listOf(resource: Resource, items: readonly Stored[], metadata: object): object {
-  const contents = items.map(({ kind: _kind, apiVersion: _version, ...rest }) => rest)
+  const contents = items.map((item) => {
+    const { kind: _kind, apiVersion: _version, ...rest } = inVersionOf(resource, item)
+    return rest
+  })
   return { kind: `${resource.kind}List`, apiVersion: apiVersionOf(resource), metadata, items: contents }
 }
 

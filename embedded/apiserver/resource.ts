@@ -1,3 +1,5 @@
+import type { JsonObject } from './json.ts'
+
 /** A kind that the API serves, and its properties. */
 export interface Resource {
   /** Plural, as in paths: `pods`. */
@@ -20,6 +22,8 @@ export interface Resource {
   nameRule: 'subdomain' | 'label' | 'service'
   /** Paths usable in field selectors besides metadata.name and metadata.namespace. */
   fields: readonly string[]
+  /** An object in the form of a version that can only be read. */
+  asRead?: (object: JsonObject) => JsonObject
 }
 
 function resource(group: string, kind: string, name: string, properties: Partial<Resource> = {}): Resource {
@@ -83,6 +87,24 @@ export const resources: readonly Resource[] = [
   resource('batch', 'CronJob', 'cronjobs', { ...workload, shortNames: ['cj'] }),
   resource('coordination.k8s.io', 'Lease', 'leases'),
 ]
+
+/** Versions for old clients, which discovery does not list: a genuine kube-proxy before 1.21 reads EndpointSlices as v1beta1. */
+export const olderVersions: readonly Resource[] = [
+  resource('discovery.k8s.io', 'EndpointSlice', 'endpointslices', { version: 'v1beta1', asRead: sliceV1beta1 }),
+]
+
+/** An EndpointSlice as discovery.k8s.io/v1beta1 shows it: an endpoint's node is part of its `topology` (KEP-752). */
+export function sliceV1beta1(slice: JsonObject): JsonObject {
+  const endpoints = (slice.endpoints ?? []) as JsonObject[]
+  return {
+    ...slice,
+    apiVersion: 'discovery.k8s.io/v1beta1',
+    endpoints: endpoints.map((endpoint) => ({
+      ...endpoint,
+      ...(endpoint.nodeName !== undefined && { topology: { 'kubernetes.io/hostname': endpoint.nodeName } }),
+    })),
+  }
+}
 
 const byName = new Map(resources.map((resource) => [resource.name, resource]))
 

@@ -186,6 +186,7 @@ async function serveResource(call: ApiCall): Promise<void> {
     throw badRequest(`unable to upgrade: the ${subresource} subresource needs an upgraded connection (WebSocket)`)
   const handle = own[request.method ?? 'GET']
   const lacksNamespace = resource.namespaced && namespace === undefined && request.method === 'POST'
-  if (!handle || lacksNamespace) throw methodNotAllowed()
+  const isReadOnly = resource.asRead !== undefined && request.method !== 'GET'
+  if (!handle || lacksNamespace || isReadOnly) throw methodNotAllowed()
   return handle(call)
 }

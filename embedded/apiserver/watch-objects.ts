@@ -1,5 +1,5 @@
 import { type ApiCall, flag, number } from './api-call.ts'
-import { revisionOf, selection, tableOptions } from './list-objects.ts'
+import { inVersionOf, revisionOf, selection, tableOptions } from './list-objects.ts'
 import { invalid, StatusError } from './status-error.ts'
 import type { Stored, StoreEvent } from './store.ts'
 import { tableOf } from './table.ts'
@@ -27,7 +27,7 @@ export function watchObjects(call: ApiCall): void {
     if (response.writable) response.write(`${JSON.stringify({ type, object })}\n`)
   }
   const shaped = (object: Stored): unknown => {
-    if (!call.asTable) return object
+    if (!call.asTable) return inVersionOf(resource, object)
     const { resourceVersion } = object.metadata
     const table = tableOf(resource.name, [object], { resourceVersion }, { ...tableOptions(call), headers })
     headers = false

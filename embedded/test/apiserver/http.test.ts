@@ -54,6 +54,24 @@ describe('answers', () => {
     expect(await send(cluster, maps, { method: 'POST', body: large })).toMatchObject({ code: 413 })
   })
 
+  test('an EndpointSlice can be read as v1beta1, which names the node of an endpoint in its topology', async () => {
+    const endpoints = [{ addresses: ['10.244.1.2'], nodeName: 'k8s-guide-worker' }, { addresses: ['10.244.1.3'] }]
+    cluster.api.create('endpointslices', 'default', { metadata: { name: 'old' }, addressType: 'IPv4', endpoints })
+    const slices = '/apis/discovery.k8s.io/v1beta1/namespaces/default/endpointslices'
+    const inTopology = [
+      { ...endpoints[0], topology: { 'kubernetes.io/hostname': 'k8s-guide-worker' } },
+      { addresses: ['10.244.1.3'] },
+    ]
+    expect((await get(slices)).json).toMatchObject({
+      apiVersion: 'discovery.k8s.io/v1beta1',
+      items: [{ metadata: { name: 'old' }, endpoints: inTopology }],
+    })
+    const watched: unknown[] = []
+    await send(cluster, `${slices}?watch=1`, { onLine: (line) => watched.push(JSON.parse(line).object) > 0 })
+    expect(watched).toMatchObject([{ apiVersion: 'discovery.k8s.io/v1beta1', endpoints: inTopology }])
+    expect(await send(cluster, `${slices}/old`, { method: 'DELETE' })).toMatchObject({ code: 405 })
+  })
+
   test('any path and any body gets a Status, never a failure of the server', async () => {
     const path = fc.array(
       fc.constantFrom('api', 'apis', 'v1', 'apps', 'namespaces', 'default', 'pods', '%', '%2e', 'status', 'scale', 'x'),
