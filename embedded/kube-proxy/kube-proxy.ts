@@ -30,6 +30,14 @@ export type KubeProxyContext = Pick<BuiltinContext, 'pod' | 'node' | 'machine' |
 
 const resources = ['nodes', 'services', 'endpointslices'] as const
 
+/** The properties of a Node that affect kube-proxy: a heartbeat changes none of them, and must not cause a sync. */
+function proxiedFacts(object: KubeObject): string {
+  const node = object as KubeObject & Partial<Pick<V1Node, 'spec' | 'status'>>
+  const { labels, deletionTimestamp } = node.metadata
+  const { podCIDRs, taints } = node.spec ?? {}
+  return JSON.stringify([labels, deletionTimestamp, podCIDRs, taints, node.status?.addresses])
+}
+
 /** The objects that kube-proxy can use, and one sentence for each of the others. */
 export function usableObjects(api: Pick<Api, 'list'>): { objects: ClusterObjects; leftOut: readonly string[] } {
   const items = resources.flatMap((resource) => api.list(resource))
@@ -130,9 +138,17 @@ export class KubeProxy implements BuiltinContainer {
   }
 
   private follow(): void {
+    const { api, node } = this.context
+    const own = api.get('nodes', undefined, node)
+    let facts = own && proxiedFacts(own)
     this.endWatches = resources.map((resource) =>
-      this.context.api.watch(resource, () => {
+      api.watch(resource, (_type, object) => {
         this.objects = undefined
+        if (resource === 'nodes') {
+          const before = facts
+          if (object.metadata.name === node) facts = proxiedFacts(object)
+          if (facts === before) return
+        }
         this.loop?.request()
       }),
     )

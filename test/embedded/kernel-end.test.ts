@@ -68,14 +68,15 @@ describe('a cluster whose kernel ends reports why', () => {
       how: 'a panic',
       end: () => inGuest('echo c >/proc/sysrq-trigger'),
       reason: 'its kernel ended with "Kernel panic - not syncing: sysrq triggered crash"',
-      log: ['console.log', 'Call Trace:'],
+      log: ['console.log', /Call Trace:/],
     },
     {
       how: 'no memory left for its guest agent',
       end: () => inGuest('echo f >/proc/sysrq-trigger'),
-      // Node.js 24 calls its main thread MainThread, 26 node-MainThread.
-      reason: /its kernel ended with "Out of memory: Killed process \d+ \((node|MainThread|node-MainThread)\)[^\n"]*"/,
-      log: ['console.log', 'reboot: Power down'],
+      // Node.js 24 calls its main thread MainThread, 26 node-MainThread. User-Mode Linux may fail itself while it kills the agent.
+      reason:
+        /its kernel ended with "(Out of memory: Killed process \d+ \((node|MainThread|node-MainThread)\)|Kernel panic - not syncing: Kernel mode fault)[^\n"]*"/,
+      log: ['console.log', /reboot: Power down|Kernel mode fault/],
     },
     {
       how: 'SIGKILL from outside',
@@ -85,13 +86,13 @@ describe('a cluster whose kernel ends reports why', () => {
         process.kill(main ?? Number.NaN, 'SIGKILL')
       },
       reason: 'its kernel ended with SIGKILL: another process',
-      log: ['console.log', 'ended with status 137'],
+      log: ['console.log', /ended with status 137/],
     },
     {
       how: 'the end of its daemon',
       end: async () => process.kill(daemonOf(cluster.name) ?? Number.NaN, 'SIGKILL'),
       reason: 'its daemon was killed, or this machine was restarted',
-      log: ['daemon.log', ''],
+      log: ['daemon.log', /^/],
     },
   ] as const
 
@@ -116,7 +117,7 @@ describe('a cluster whose kernel ends reports why', () => {
       expect(line).toContain(`the log is "${log}". Run \`make up\``)
       expect(said).not.toContain('Call Trace')
     }
-    expect(readFileSync(log, 'utf8')).toContain(content)
+    expect(readFileSync(log, 'utf8')).toMatch(content)
     await cluster.up(progress)
     expect(notes.at(-1)).toMatch(reason)
     expect((await cluster.exec(`${cluster.name}-worker`, ['echo', 'here'])).stdout).toBe('here\n')
