@@ -94,7 +94,7 @@ export const olderVersions: readonly Resource[] = [
 ]
 
 /** An EndpointSlice as discovery.k8s.io/v1beta1 shows it: an endpoint's node is part of its `topology` (KEP-752). */
-export function sliceV1beta1(slice: JsonObject): JsonObject {
+function sliceV1beta1(slice: JsonObject): JsonObject {
   const endpoints = (slice.endpoints ?? []) as JsonObject[]
   return {
     ...slice,
