@@ -91,10 +91,17 @@ export interface DataplanePush {
   destinations: string[]
 }
 
+/** A counter of an entry, and by how many packets or connections it grew since the previous push. */
+export interface MovedCounter {
+  packets?: number
+  connections?: { active: number; inactive: number }
+  by: number
+}
+
 /** A push: counters that changed since the previous push, by node and entry id. */
 export interface CountersPush {
   type: 'counters'
-  nodes: Record<string, Record<string, { packets?: number; connections?: { active: number; inactive: number } }>>
+  nodes: Record<string, Record<string, MovedCounter>>
 }
 
 /** A push: the moments of the timeline, each with the command or the first change that it is known by. */

@@ -1,8 +1,7 @@
 // The page's connection to the guide's server: pushes in, actions out.
 
-import { entriesOf } from '../../dataplane/view/holdings.ts'
 import type { ActionArguments, ActionName, ActionReplies, CountersPush, LabContent, Push } from '../protocol.ts'
-import { type Moved, now, type State, say, update } from './store.ts'
+import { now, type State, say, update } from './store.ts'
 import { VERDICTS } from './words.ts'
 
 /** The pause before a connection that ended is made again. */
@@ -39,10 +38,10 @@ function take(push: Push): void {
       if (now().lab?.number !== push.lab) void loadLab()
       return
     case 'dataplane':
-      update({ dataplane: push })
+      update({ dataplane: push, moved: withoutCounters() })
       return
     case 'counters':
-      update(withCounters(push))
+      update({ moved: withCounters(push) })
       return
     case 'timeline':
       update({ timeline: push.moments })
@@ -66,25 +65,24 @@ function tellVerdict({ at, steps }: Extract<Push, { type: 'progress' }>): void {
   say(`Step ${index + 1}: ${VERDICTS[verdict].word}. ${lab?.steps[index]?.title ?? at}`)
 }
 
-/** The counters of entries: those pushed last, or those of the entry itself. */
-function withCounters({ nodes }: CountersPush): Partial<State> {
-  const { moved, dataplane } = now()
+/** The counters that were pushed last. */
+function withCounters({ nodes }: CountersPush): State['moved'] {
+  const { moved } = now()
   const at = Date.now()
-  const merged = { ...moved }
-  for (const [node, counters] of Object.entries(nodes)) {
-    const holdings = dataplane?.nodes.find((one) => one.node === node)
-    const known = new Map(holdings ? [...entriesOf(holdings)].map((entry) => [entry.id, entry]) : [])
-    const before = merged[node] ?? {}
-    const after: Record<string, Moved> = { ...before }
-    for (const [id, counter] of Object.entries(counters)) {
-      const old = before[id] ?? known.get(id)
-      const total = (one: typeof counter | undefined) =>
-        one?.packets ?? (one?.connections ? one.connections.active + one.connections.inactive : 0)
-      after[id] = { ...counter, by: total(counter) - total(old), at }
-    }
-    merged[node] = after
-  }
-  return { moved: merged }
+  const timed = Object.entries(nodes).map(([node, counters]) => {
+    const own = Object.entries(counters).map(([id, counter]) => [id, { ...counter, at }])
+    return [node, { ...moved[node], ...Object.fromEntries(own) }]
+  })
+  return { ...moved, ...Object.fromEntries(timed) }
+}
+
+/** Only by how much counters moved: a push of all entries has their newest counters. */
+function withoutCounters(): State['moved'] {
+  const nodes = Object.entries(now().moved).map(([node, counters]) => {
+    const own = Object.entries(counters).map(([id, { by, at }]) => [id, { by, at }])
+    return [node, Object.fromEntries(own)]
+  })
+  return Object.fromEntries(nodes)
 }
 
 type Reply<Name extends ActionName> = Name extends keyof ActionReplies ? ActionReplies[Name] : object

@@ -2,16 +2,21 @@
 
 import type { Change } from '../../dataplane/view/changes.ts'
 import type { NodeHoldings } from '../../dataplane/view/holdings.ts'
-import type { DataplanePush, IncidentPush, LabContent, ProgressPush, TerminalsPush, TimelinePush } from '../protocol.ts'
+import type {
+  DataplanePush,
+  IncidentPush,
+  LabContent,
+  MovedCounter,
+  ProgressPush,
+  TerminalsPush,
+  TimelinePush,
+} from '../protocol.ts'
 
 export const TABS = ['terminals', 'dataplane', 'path', 'timeline', 'incident'] as const
 export type TabId = (typeof TABS)[number]
 
-/** A counter that moved, and by how much. */
-export interface Moved {
-  packets?: number
-  connections?: { active: number; inactive: number }
-  by: number
+/** A counter that moved. */
+export interface Moved extends MovedCounter {
   /** When, in milliseconds since 1970. */
   at: number
 }

@@ -1,5 +1,6 @@
 // The state of the nodes as pushes: one for each moment at which something changed, and counters in between.
 
+import { isDeepStrictEqual } from 'node:util'
 import type { Cluster } from '../../cluster/driver.ts'
 import { PATH } from '../../cluster/node-report.ts'
 import { runOnNode } from '../../cluster/node-script.ts'
@@ -12,7 +13,7 @@ import { predictOptions } from '../../grading/evaluate.ts'
 import { Trouble } from '../../grading/failure.ts'
 import { modeOf, type NodeView, objectsOf, type Snapshot, stateOf } from '../../grading/snapshot.ts'
 import { hasOutside } from '../../host/outside.ts'
-import type { CountersPush, DataplanePush, TimelinePush } from '../protocol.ts'
+import type { CountersPush, DataplanePush, MovedCounter, TimelinePush } from '../protocol.ts'
 
 /** The maximum number of entries of a node that is sent: a browser cannot render more. */
 const MOST_ENTRIES = 20_000
@@ -23,7 +24,7 @@ const COMMAND_MS = 60_000
 /** The characters of a change that name a moment. */
 const LABEL = 70
 
-type Counters = CountersPush['nodes'][string]
+type Counter = Pick<MovedCounter, 'packets' | 'connections'>
 
 export class DataplaneView {
   readonly #cluster: Cluster
@@ -32,7 +33,7 @@ export class DataplaneView {
   /** By moment. */
   readonly #labels = new Map<number, string>()
   #command: { text: string; at: number } | undefined
-  #counters = new Map<string, ReadonlyMap<string, string>>()
+  #counters = new Map<string, ReadonlyMap<string, Counter>>()
   #snapshot: Snapshot | undefined
   #causes = new Map<string, Causes>()
   #decisive = ''
@@ -149,18 +150,18 @@ export class DataplaneView {
     const moved: CountersPush['nodes'] = {}
     for (const { node, groups } of this.#latest().nodes) {
       const before = this.#counters.get(node)
-      const now = new Map<string, string>()
-      const others: Counters = {}
+      const counters = new Map<string, Counter>()
+      const changed: Record<string, MovedCounter> = {}
       for (const { id, packets, connections } of entriesOf({ groups })) {
         if (packets === undefined && connections === undefined) continue
-        const text = `${packets} ${connections?.active} ${connections?.inactive}`
-        now.set(id, text)
+        const counter = { ...(packets !== undefined && { packets }), ...(connections && { connections }) }
+        counters.set(id, counter)
+        const old = before?.get(id)
         // A new entry has not moved: the moment shows it with its counter.
-        if (!before?.has(id) || before.get(id) === text) continue
-        others[id] = { ...(packets === undefined ? {} : { packets }), ...(connections && { connections }) }
+        if (old && !isDeepStrictEqual(old, counter)) changed[id] = { ...counter, by: growth(old, counter) }
       }
-      this.#counters.set(node, now)
-      if (Object.keys(others).length > 0) moved[node] = others
+      this.#counters.set(node, counters)
+      if (Object.keys(changed).length > 0) moved[node] = changed
     }
     return moved
   }
@@ -184,6 +185,13 @@ async function readConnections(cluster: Cluster, node: string): Promise<LiveConn
   const options = { readOnly: true, timeoutMs: 20_000 }
   const { stdout } = await runOnNode(cluster, node, `${PATH}\nipvsadm -Ln 2>/dev/null`, options)
   return parseIpvsadmList(stdout)
+}
+
+/** By how much a counter grew. One of packets that is lower than before began again from zero; connections also end. */
+function growth(old: Counter, { packets, connections }: Counter): number {
+  if (packets !== undefined) return packets < (old.packets ?? 0) ? packets : packets - (old.packets ?? 0)
+  const total = ({ active, inactive } = { active: 0, inactive: 0 }) => active + inactive
+  return total(connections) - total(old.connections)
 }
 
 /** The objects that decide what kube-proxy writes, to be compared. */

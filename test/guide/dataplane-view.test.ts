@@ -47,3 +47,16 @@ test('a moment is known by the command before it, else by what changed first, an
     '-A INPUT -p tcp -m tcp --dport 1 -j DROP removed, and 2 more',
   ])
 })
+
+test('a counter that moved comes with its growth, also after it began again from zero; a new entry has not moved', () => {
+  const shown = view()
+  const counted = (packets: number) => (rules: string) =>
+    rules.replace(/^COMMIT$/m, `[${packets}:100] -A INPUT -p tcp -m tcp --dport 1 -j DROP\nCOMMIT`)
+  const growths = (edit?: (rules: string) => string) =>
+    Object.values(shown.see(recordedSnapshot('iptables', WEB, edit)).counters?.nodes[NODE] ?? {})
+  expect(growths()).toEqual([])
+  expect(growths(counted(30))).toEqual([])
+  expect(growths(counted(33))).toEqual([{ packets: 33, by: 3 }])
+  expect(growths(counted(2))).toEqual([{ packets: 2, by: 2 }])
+  expect(growths(counted(2))).toEqual([])
+})
