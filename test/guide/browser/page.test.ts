@@ -253,7 +253,10 @@ test('the name of a Service is text, whatever it contains', async () => {
   )
   await looked.getByRole('tab', { name: 'Dataplane' }).click()
   await looked.getByLabel('Because of').selectOption(hostile)
-  await looked.getByRole('treeitem', { name: /TCP 10\.96\.[\d.]+:80 / }).click()
+  const server = looked.getByRole('treeitem', { name: /TCP 10\.96\.[\d.]+:80 / })
+  // The page is drawn again in the next frame.
+  await expect.poll(() => server.count()).toBe(1)
+  await server.click()
   await looked.getByLabel('Selected entry').getByText(`Everything because of ${hostile}`).first().waitFor()
   expect(await looked.locator('img').count()).toBe(0)
   await looked.context().close()
