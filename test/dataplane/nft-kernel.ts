@@ -87,6 +87,21 @@ serve('other', '10.244.0.3', '10.244.0.4');
 my ($monitor, $pid);
 my $printed = '';
 my $marks = 0;
+# Sends packets to a port of their own until the monitor prints one: it has printed everything before, too.
+sub await_monitor {
+  enter('node');
+  my $port = 20000 + ++$marks % 40000;
+  my $ready = IO::Select->new($monitor);
+  for (1 .. 50) {
+    IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $port, Proto => 'udp')->send('x');
+    while ($ready->can_read(0.1)) {
+      sysread($monitor, my $data, 65536) or die 'the monitor has ended';
+      $printed .= $data;
+      return if index($printed, "udp dport $port ") >= 0;
+    }
+  }
+  die 'the monitor is silent';
+}
 while (<STDIN>) {
   my ($what, @how) = split;
   if ($what eq 'load') {
@@ -98,6 +113,8 @@ while (<STDIN>) {
     if ($pid) { kill 9, $pid; close $monitor }
     $pid = open($monitor, '-|', 'nft', 'monitor', 'trace') or die $!;
     $printed = '';
+    # It prints nothing of the packets that came before it had subscribed.
+    await_monitor();
   } elsif ($what eq 'read') {
     enter('node');
     print "==$_\\n", \`$_\`, "\\n" for 'nft -j list table ip kube-proxy', 'ip -j -d addr', 'ip route';
@@ -109,21 +126,7 @@ while (<STDIN>) {
     IO::Socket::INET->new(PeerAddr => '192.0.2.99', PeerPort => 9, Proto => 'udp')->send('x');
     enter($what);
     for (1 .. $count) { my $answer = ask($local++, @how); chomp $answer; print "$answer\\n"; last if $answer eq 'timeout' }
-    enter('node');
-    # What the monitor prints until the packet that ends the flow, and none of it twice.
-    my $mark = 'udp dport ' . (20000 + ++$marks % 40000);
-    my $trying = 0;
-    my $seen = 0;
-    until ($seen) {
-      die 'the monitor is silent' if ++$trying > 50;
-      IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => 20000 + $marks % 40000, Proto => 'udp')->send('x');
-      my $ready = IO::Select->new($monitor);
-      while ($ready->can_read(0.1)) {
-        sysread($monitor, my $data, 65536) or die 'the monitor has ended';
-        $printed .= $data;
-        if (index($printed, "$mark ") >= 0) { $seen = 1; last }
-      }
-    }
+    await_monitor();
     my $whole = rindex($printed, "\\n") + 1;
     print substr($printed, 0, $whole);
     $printed = substr($printed, $whole);
