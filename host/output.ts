@@ -21,9 +21,11 @@ const unguarded = new WeakMap<Output, Write>()
 
 /**
  * Escapes control characters in everything that this process prints on standard output and error from now on: rules, objects,
- * logs, names and arguments never act as terminal commands, in any script.
+ * logs, names and arguments never act as terminal commands, in any script. With NO_COLOR (no-color.org), nothing is coloured.
  */
 export function guardOutput(): void {
+  // chalk reads FORCE_COLOR and TERM, but not NO_COLOR.
+  if (process.env.NO_COLOR) chalk.level = 0
   for (const stream of [process.stdout, process.stderr]) {
     const { write } = stream
     if (Object.hasOwn(write, 'guards')) continue

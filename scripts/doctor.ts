@@ -19,7 +19,8 @@ await main(async () => {
   const facts = await gatherFacts(clusterName(), labs)
   const { KERNEL: kernel, CLUSTER: cluster } = process.env
   const { rows, able } = doctorRows(facts, { kernel, cluster: cluster || (offlineRoot ? 'embedded' : 'auto') })
-  console.log(layoutRows(rows, (sign, severity) => colours[severity](sign)).join('\n'))
+  const lines = layoutRows(rows, (sign, severity) => colours[severity](sign), process.stdout.columns)
+  console.log(lines.join('\n'))
   if (able.length === 0) {
     console.log('\nNo lab can run here yet: fix the lines marked with ✗ above.')
     return ExitCode.trouble

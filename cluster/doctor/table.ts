@@ -69,12 +69,17 @@ function labRow({ number, places }: LabVerdict, chosen: Place | undefined): Tabl
 const marks: Record<Severity, string> = { fine: '✓', note: '•', warning: '!', fault: '✗' }
 const WIDTH = 80
 
-/** The rows as text of at most 80 columns. `mark` may colour the sign at the beginning of a line. */
-export function layoutRows(rows: readonly TableRow[], mark = (sign: string, _weight: Severity) => sign): string[] {
+/** The rows as text of at most 80 columns, or fewer on a narrow terminal. `mark` may colour the sign at the beginning of a line. */
+export function layoutRows(
+  rows: readonly TableRow[],
+  mark = (sign: string, _weight: Severity) => sign,
+  columns = WIDTH,
+): string[] {
+  const width = Math.max(40, Math.min(columns, WIDTH))
   const column = (key: 'of' | 'what') => Math.max(...rows.map((row) => row[key].length)) + 2
   const [first, second] = [column('of'), column('what')]
   const wrapped = (text: string, left: number) =>
-    wrapAnsi(text, WIDTH - left)
+    wrapAnsi(text, width - left)
       .split('\n')
       .map((line) => ' '.repeat(left) + line)
   const head = `   ${'for'.padEnd(first)}${'what'.padEnd(second)}result (→ what fixes it)`

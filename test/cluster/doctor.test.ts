@@ -303,18 +303,24 @@ describe('the table', () => {
     expect(found(diagnose(neither).embedded, 'KERNEL=host')).toMatchObject({ severity: 'fault' })
   })
 
-  test('is plain text of at most 80 columns, one line above another, and loses no word', () => {
-    const { rows } = doctorRows({ ...here, kind: { ...kind, kernel: { ...kernel, ipvs: false, inotifyInstances: 1 } } })
-    const lines = layoutRows(rows)
-    expect(lines.filter((line) => line.length > 80)).toEqual([])
-    const words = lines.join(' ').split(/\s+/)
-    for (const { what, detail, fix = '' } of rows)
-      for (const word of `${what} ${detail} ${fix}`.split(/\s+/).filter(Boolean)) expect(words).toContain(word)
-    const [head = ''] = lines
-    const column = head.indexOf('result')
-    for (const line of lines.slice(1).filter((one) => /^ \S/.test(one)))
-      expect(line.slice(column - 1, column)).toMatch(/^ ?$/)
-  })
+  test.each([60, 80, 200])(
+    'is plain text in a terminal of %i columns, one line above another, and loses no word',
+    (width) => {
+      const { rows } = doctorRows({
+        ...here,
+        kind: { ...kind, kernel: { ...kernel, ipvs: false, inotifyInstances: 1 } },
+      })
+      const lines = layoutRows(rows, undefined, width)
+      expect(lines.filter((line) => line.length > Math.min(width, 80))).toEqual([])
+      const words = lines.join(' ').split(/\s+/)
+      for (const { what, detail, fix = '' } of rows)
+        for (const word of `${what} ${detail} ${fix}`.split(/\s+/).filter(Boolean)) expect(words).toContain(word)
+      const [head = ''] = lines
+      const column = head.indexOf('result')
+      for (const line of lines.slice(1).filter((one) => /^ \S/.test(one)))
+        expect(line.slice(column - 1, column)).toMatch(/^ ?$/)
+    },
+  )
 })
 
 describe('IPVS of this machine', () => {

@@ -65,6 +65,7 @@ await main(async () => {
 
   test.each([
     ['without colours', {}, 'ours'],
+    ['with NO_COLOR', { FORCE_COLOR: '1', NO_COLOR: '1', NODE_NO_WARNINGS: '1' }, 'ours'],
     ['with colours', { FORCE_COLOR: '1', DEBUG: '1' }, '\x1b[32mours\x1b[39m'],
   ])('is visible text, %s: lines, errors, progress', (_what, env, ours) => {
     const { status, stdout, stderr } = run(['--import', 'tsx', at('program.mts')], env)
