@@ -1,12 +1,12 @@
 import type { Api, DeleteOptions, Draft, KubeObject, WatchHandler } from './api.ts'
-import { type Json, wireCopy } from './json.ts'
+import { type JsonObject, wireCopy } from './json.ts'
 import { builtInNamespaces } from './object-lifecycle.ts'
 import { ObjectWriter } from './object-writer.ts'
 import { mergePatch } from './patches.ts'
 import { resourceNamed } from './resource.ts'
 import { selects } from './selectors.ts'
 import { notFound } from './status-error.ts'
-import { Store, type Stored, type StoreEvent } from './store.ts'
+import { jsonOf, Store, type Stored, type StoreEvent, storedOf } from './store.ts'
 
 export interface ClusterApiOptions {
   /** Default `10.96.0.0/16`. */
@@ -84,8 +84,8 @@ class InProcessApi implements ClusterApi {
   ): T {
     const current = this.store.get(resourceNamed(resource).name, home(resource, namespace), name)
     if (!current) throw notFound(resourceNamed(resource), name)
-    const next = mergePatch(current as unknown as Json, patch as Json)
-    return typed(this.writer.update(resourceNamed(resource), next as unknown as Stored, subresource))
+    const next = mergePatch(jsonOf(current), jsonOf(patch)) as JsonObject
+    return typed(this.writer.update(resourceNamed(resource), storedOf(next), subresource))
   }
 
   delete(resource: string, namespace: string | undefined, name: string, options: DeleteOptions = {}): void {

@@ -1,10 +1,9 @@
 import type { ApiCall } from './api-call.ts'
 import { sendObject } from './http-messages.ts'
-import type { JsonObject } from './json.ts'
 import { apiVersionOf, type Resource } from './resource.ts'
 import { selects } from './selectors.ts'
 import { badRequest, notFound, StatusError } from './status-error.ts'
-import type { Store, Stored } from './store.ts'
+import { jsonOf, type Store, type Stored } from './store.ts'
 import { type IncludeObject, tableOf } from './table.ts'
 
 /** The predicate that selects the objects of a list, a watch or a deletecollection. */
@@ -25,8 +24,7 @@ export function inVersionOf(
   { asRead }: Resource,
   object: Stored,
 ): object & Partial<Record<'kind' | 'apiVersion', unknown>> {
-  // Stored objects are JSON; KubeObject has no index signature.
-  return asRead ? asRead(object as unknown as JsonObject) : object
+  return asRead ? asRead(jsonOf(object)) : object
 }
 
 /** The stored object that a call names; throws 404. */

@@ -1,4 +1,3 @@
-import type { Draft } from './api.ts'
 import { type ApiCall, flag } from './api-call.ts'
 import { type PatchType, readPatch } from './http-messages.ts'
 import { isObject, type Json, type JsonObject } from './json.ts'
@@ -7,7 +6,7 @@ import { jsonPatch, mergePatch } from './patches.ts'
 import type { Schema } from './schema.ts'
 import { serverSideApply } from './server-side-apply.ts'
 import { badRequest, invalid, notFound } from './status-error.ts'
-import type { Stored } from './store.ts'
+import { jsonOf, type Stored, storedOf } from './store.ts'
 import { strategicMerge } from './strategic-merge.ts'
 import { authorOf, decoded, isDryRun, subresourceOf, writeOptions } from './write-objects.ts'
 
@@ -21,7 +20,7 @@ export async function patchObject(call: ApiCall): Promise<void> {
     return
   }
   if (!live) throw notFound(resource, name)
-  const patched = patchValue(call.schema, resource.schema, type, live as unknown as JsonObject, patch)
+  const patched = patchValue(call.schema, resource.schema, type, jsonOf(live), patch)
   if (!isObject(patched)) throw badRequest('the patch leaves no object')
   const { object, headers } = decoded(call, patched)
   sameIdentity(call, object)
@@ -57,15 +56,15 @@ function applyObject(call: ApiCall, patch: Json, live: Stored | undefined): void
   const next = serverSideApply({
     schema,
     typeName: resource.schema,
-    live: live as unknown as JsonObject | undefined,
-    config: object as unknown as JsonObject,
+    live: live && jsonOf(live),
+    config: jsonOf(object),
     author: authorOf(call),
     force: flag(query, 'force'),
   })
   const options = { dryRun: isDryRun(call) }
   const stored = live
-    ? api.writer.update(resource, next as unknown as Stored, subresourceOf(call), options)
-    : api.writer.create(resource, namespace, next as unknown as Draft, options)
+    ? api.writer.update(resource, storedOf(next), subresourceOf(call), options)
+    : api.writer.create(resource, namespace, storedOf(next), options)
   sendOne(call, live ? 200 : 201, stored, headers)
 }
 

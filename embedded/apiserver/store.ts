@@ -1,9 +1,15 @@
 import type { KubeObject, ObjectMeta } from './api.ts'
-import { deepFreeze } from './json.ts'
+import { deepFreeze, type JsonObject } from './json.ts'
 import { expired } from './status-error.ts'
 
 /** A stored object: frozen, with complete metadata. */
 export type Stored = KubeObject & Record<string, unknown>
+
+/** An object of the API as JSON, which it is: its types have no index signature. */
+export const jsonOf = (object: object): JsonObject => object as JsonObject
+
+/** Merged, patched or decoded JSON as an object of the API; a write validates it. */
+export const storedOf = (json: object): Stored => json as Stored
 
 export interface StoreEvent {
   revision: number

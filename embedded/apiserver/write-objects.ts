@@ -1,4 +1,4 @@
-import type { DeleteOptions, Draft } from './api.ts'
+import type { DeleteOptions } from './api.ts'
 import { type ApiCall, number } from './api-call.ts'
 import { decode } from './decode.ts'
 import { readObject, sendObject, warningHeader } from './http-messages.ts'
@@ -8,13 +8,13 @@ import { type Author, trackUpdate } from './managed-fields.ts'
 import { timestamp } from './object-lifecycle.ts'
 import { apiVersionOf } from './resource.ts'
 import { badRequest, notFound } from './status-error.ts'
-import type { Stored } from './store.ts'
+import { jsonOf, type Stored, storedOf } from './store.ts'
 
 /** POST of a new object. */
 export async function createObject(call: ApiCall): Promise<void> {
   const { api, namespace } = call
   const { object, headers } = decoded(call, await readObject(call.request, call.schema))
-  const created = api.writer.create(call.resource, namespace, object as unknown as Draft, writeOptions(call, undefined))
+  const created = api.writer.create(call.resource, namespace, object, writeOptions(call, undefined))
   sendOne(call, 201, created, headers)
 }
 
@@ -98,7 +98,7 @@ export function decoded(call: ApiCall, body: JsonObject): { object: Stored; head
   }
   if (!isObject(value.metadata)) value.metadata = {}
   return {
-    object: { ...value, kind } as unknown as Stored,
+    object: storedOf({ ...value, kind }),
     headers: validation === 'Warn' ? warningHeader(warnings) : {},
   }
 }
@@ -124,10 +124,8 @@ export function authorOf({ query, request, now, subresource }: ApiCall): Author 
 /** Options of a write that records the author of every changed field. */
 export function writeOptions(call: ApiCall, old: Stored | undefined) {
   const { resource, schema } = call
-  // Stored objects are JSON; KubeObject has no index signature.
-  const json = (object: Stored | undefined) => object as unknown as JsonObject
   const finish = (next: Stored): Stored =>
-    trackUpdate(schema, resource.schema, json(old), json(next), authorOf(call)) as unknown as Stored
+    storedOf(trackUpdate(schema, resource.schema, old && jsonOf(old), jsonOf(next), authorOf(call)))
   return { dryRun: isDryRun(call), finish }
 }
 
