@@ -104,7 +104,7 @@ export async function runLabs(numbers: readonly number[]): Promise<Complaint[]> 
  * Runs a lab on a running cluster: at its start every step fails, the reference solution makes every step pass, and the
  * commands in the text work from the first line to the last. Each part stops at its first complaint.
  */
-export async function runLab(spec: LabSpec, bench: LabBench): Promise<Complaint[]> {
+async function runLab(spec: LabSpec, bench: LabBench): Promise<Complaint[]> {
   await resetLab(spec.lab, bench)
   const unsolved = await failsUnsolved(spec, bench)
   const solved = await passesSolved(spec, bench)
