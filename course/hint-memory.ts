@@ -1,6 +1,6 @@
 import { appendFileSync, existsSync, mkdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { evidenceFolder } from '../grading/evidence.ts'
+import { evidenceFolder } from '../grading/grader.ts'
 import { projectRoot } from '../host/layout.ts'
 
 /** The file that lists the shown hints, one per line; `make reset-N` deletes it. */

@@ -3,8 +3,7 @@
 import { changeCluster, guideOnCluster } from '../cluster/cluster-lock.ts'
 import type { Cluster } from '../cluster/driver.ts'
 import { selectCluster } from '../cluster/select.ts'
-import { labNumber, mustRunHere, needsOf } from '../grading/lab-definition.ts'
-import { labFolder } from '../grading/lab-folders.ts'
+import { labFolder, labNumber, mustRunHere, needsOf } from '../grading/lab-definition.ts'
 import { main } from '../host/main.ts'
 import { createProgress } from '../host/progress.ts'
 

@@ -1,16 +1,11 @@
+import { z } from 'zod'
+import { isServiceChain } from '../../dataplane/kube-proxy/rule-text.ts'
+import type { Service } from '../../dataplane/objects.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
-import { expectOnNode } from '../../grading/difference-report.ts'
 import { expectNodes } from '../../grading/expect-node.ts'
-import {
-  type CountNote,
-  countEverywhere,
-  EXTRA_SERVICES,
-  extraServices,
-  isCountNote,
-} from '../../grading/extra-services.ts'
-import { expectThat, NotApplicable } from '../../grading/failure.ts'
-import { modeOf, type Snapshot } from '../../grading/snapshot.ts'
-import { noInterfaceOwnsClusterIPs } from '../../grading/web-service.ts'
+import { noInterfaceOwnsClusterIPs } from '../../grading/expect-object.ts'
+import { expectOnNode, expectThat, NotApplicable } from '../../grading/failure.ts'
+import { modeOf, type NodeView, objectsOf, type Snapshot, stateOf } from '../../grading/snapshot.ts'
 
 const BEFORE = { iptables: 'iptables-before-crowd', ipvs: 'ipvs-before-crowd' }
 const WITH = { iptables: 'iptables-with-crowd', ipvs: 'ipvs-with-crowd' }
@@ -30,7 +25,7 @@ export function keepCounts({ snapshot, nodes, notes }: CheckContext): void {
 }
 
 /** iptables mode: rules grow by the number of Service ports, and no interface has a ClusterIP. */
-export function extraServicesAddRules({ snapshot, nodes, notes, live }: CheckContext): void {
+function extraServicesAddRules({ snapshot, nodes, notes, live }: CheckContext): void {
   if (notes.read(WITH.iptables, isCountNote)) return
   const other = nodes.find((node) => modeOf(node) !== 'iptables')
   if (other && !live) throw new NotApplicable('kube-proxy had left iptables mode when this capture was taken')
@@ -58,7 +53,7 @@ export function extraServicesAddRules({ snapshot, nodes, notes, live }: CheckCon
 }
 
 /** IPVS mode: the same extra Services add members to KUBE-CLUSTER-IP, one for each port, and no rule or chain. */
-export function extraServicesAddMembersOnly({ snapshot, nodes, notes, live }: CheckContext): void {
+function extraServicesAddMembersOnly({ snapshot, nodes, notes, live }: CheckContext): void {
   if (notes.read(WITH.ipvs, isCountNote)) return
   if (!live && extraServices(snapshot).length === 0)
     throw new NotApplicable('there were no twenty Services when this capture was taken')
@@ -96,3 +91,54 @@ function countsAround(snapshot: Snapshot, before: CountNote | undefined): { befo
   })
   return { before, now: countEverywhere(snapshot) }
 }
+
+/** Number of Services in labs/02-ipvs/manifests/crowd.yaml. */
+const EXTRA_SERVICES = 20
+const EXTRA_NAME = /^crowd-\d+$/
+
+/** The Services that lab 2 adds to show how each mode scales. */
+function extraServices(snapshot: Snapshot): Service[] {
+  return objectsOf(snapshot).services.filter(
+    (service) => service.namespace === 'default' && EXTRA_NAME.test(service.name),
+  )
+}
+
+/** The counts of one node's rules and sets for Services. */
+const ruleCount = z.object({
+  /** Rules of nat KUBE-SERVICES. */
+  rules: z.number(),
+  /** Chains of single Services and endpoints. */
+  chains: z.number(),
+  /** Members of KUBE-CLUSTER-IP. */
+  members: z.number(),
+})
+
+/** A note of the counts on every node, with the number of Service ports at that time. */
+const countNote = z.object({ ports: z.number(), nodes: z.record(z.string(), ruleCount) })
+type CountNote = z.infer<typeof countNote>
+
+function countRules(node: NodeView): z.infer<typeof ruleCount> {
+  const state = stateOf(node)
+  const nat = state.iptables.get('nat')
+  return {
+    rules: nat?.get('KUBE-SERVICES')?.rules.length ?? 0,
+    chains: [...(nat?.keys() ?? [])].filter(isServiceChain).length,
+    members: state.ipsets.get('KUBE-CLUSTER-IP')?.members.size ?? 0,
+  }
+}
+
+/** Ports of Services that have a ClusterIP. */
+function servicePortCount(snapshot: Snapshot): number {
+  return objectsOf(snapshot)
+    .services.filter((service) => service.clusterIPs.length > 0)
+    .reduce((total, service) => total + service.ports.length, 0)
+}
+
+function countEverywhere(snapshot: Snapshot): CountNote {
+  const nodes = Object.fromEntries(snapshot.nodes.map((node) => [node.name, countRules(node)]))
+  return { ports: servicePortCount(snapshot), nodes }
+}
+
+/** True for a result of `countEverywhere` that was read from the cluster. */
+const isCountNote = (value: unknown): value is CountNote =>
+  Object.keys(countNote.safeParse(value).data?.nodes ?? {}).length > 0
