@@ -1,8 +1,7 @@
 // Grades a class. See --help.
 import { parseArgs } from 'node:util'
-import { classWord } from '../grading/class-word.ts'
+import { classWord, readClassKey } from '../grading/class-key.ts'
 import { labNumber } from '../grading/lab-definition.ts'
-import { readClassKey } from '../grading/signature.ts'
 import { ExitCode, main, UserError } from '../host/main.ts'
 import { classResult, classSummary, judgedLine } from '../instructors/class/class-result.ts'
 import { preparePlaces, writeResults } from '../instructors/class/formats/formats.ts'

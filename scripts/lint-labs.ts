@@ -4,8 +4,7 @@ import { chalk } from 'zx/core'
 import { readCourse } from '../course/lint/course-files.ts'
 import { lintCourse } from '../course/lint/lint-course.ts'
 import { runLabs } from '../course/lint/run-lab.ts'
-import { labNumber } from '../grading/lab-definition.ts'
-import { listLabs } from '../grading/lab-folders.ts'
+import { labNumber, listLabs } from '../grading/lab-definition.ts'
 import { ExitCode, main } from '../host/main.ts'
 
 await main(async () => {
