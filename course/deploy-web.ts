@@ -64,18 +64,23 @@ export async function deployWeb(
   return [...lines, `Service ${name}: ${spec?.clusterIP}:${spec?.ports?.[0]?.port}`]
 }
 
-async function everyReplica({ apps }: KubeClient, name: string, progress: Progress): Promise<void> {
+async function everyReplica(client: KubeClient, name: string, progress: Progress): Promise<void> {
   progress.start(`Waiting for every replica of ${name}`)
   try {
-    await waitFor(`every replica of ${name} to be ready`, 120_000, async () => {
-      const { spec, status } = await apps.readNamespacedDeployment({ namespace, name })
-      return status?.readyReplicas === spec?.replicas && (status?.replicas ?? 0) === (spec?.replicas ?? 0)
-    })
+    await waitFor(`every replica of ${name} to be ready`, 120_000, () => isRolledOut(client, name))
   } catch (error) {
     progress.end(false)
     throw error
   }
   progress.end(true)
+}
+
+/** True if every Pod of a Deployment is updated and ready, and no old one is left. */
+export async function isRolledOut({ apps }: KubeClient, name: string): Promise<boolean> {
+  const { metadata, spec, status } = await apps.readNamespacedDeployment({ namespace, name })
+  const pods = [status?.replicas, status?.updatedReplicas, status?.readyReplicas].map((count) => count ?? 0)
+  const isObserved = (status?.observedGeneration ?? 0) >= (metadata?.generation ?? 0)
+  return isObserved && pods.every((count) => count === spec?.replicas)
 }
 
 /** The Pods of web that do not terminate. */
