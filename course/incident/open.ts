@@ -3,7 +3,7 @@ import { EmbeddedCluster } from '../../cluster/embedded.ts'
 import { listKubeProxyPods } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
 import { ModeUnsupported, requireModules } from '../../cluster/kube-proxy/module-check.ts'
 import { takeCapture, takeObjects } from '../../cluster/snapshot.ts'
-import { LabNotes, writeNotes } from '../../grading/lab-notes.ts'
+import { writeNotes } from '../../grading/lab-notes.ts'
 import { LiveCluster } from '../../grading/live-cluster.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
 import { UserError } from '../../host/main.ts'
@@ -12,8 +12,7 @@ import { waitFor } from '../../host/wait.ts'
 import type { LabBench } from '../lab-bench.ts'
 import { leaveOthers } from '../lab-reset.ts'
 import { baselineOf, fingerprintOf } from './baseline.ts'
-import { choicesFor, draw, freshSeed, possible, seedFor } from './draw.ts'
-import { type Incident, loadIncidents, type Need } from './incident.ts'
+import { choicesFor, draw, type Incident, loadIncidents, type Need, possible, seedFor } from './incident.ts'
 import { IncidentContext } from './incident-context.ts'
 import {
   CLOSED_KEY,
@@ -24,10 +23,9 @@ import {
   isIncidentNote,
   seal,
   solvedMark,
-  unseal,
 } from './incident-note.ts'
 import { laterSync } from './later-sync.ts'
-import { revertIncident } from './revert-incident.ts'
+import { incidentNotes, openIncident, revertIncident } from './revert-incident.ts'
 import { deployShop, INCIDENT_LAB, type IncidentEnvironment } from './shop.ts'
 
 /** The time limit for a symptom to appear. */
@@ -133,8 +131,8 @@ async function breakIt(
 }
 
 /** The note of the open incident; undefined if there is none. */
-export async function currentNote({ cluster, client }: LabBench): Promise<IncidentNote | undefined> {
-  return notesOf(new Snapshot(await takeObjects(cluster, client))).read(INCIDENT_KEY, isIncidentNote)
+export async function currentNote(bench: LabBench): Promise<IncidentNote | undefined> {
+  return (await incidentNotes(bench)).read(INCIDENT_KEY, isIncidentNote)
 }
 
 /**
@@ -142,28 +140,26 @@ export async function currentNote({ cluster, client }: LabBench): Promise<Incide
  * @throws UserError if no incident is open
  */
 export async function takeHint(bench: LabBench): Promise<{ tier: number; of: number; text: string }> {
-  const note = await currentNote(bench)
-  if (!note) throw new UserError('No incident is open: `make incident` starts one.')
-  const { hints } = (await loadIncidents()).find(({ id }) => id === unseal(note.sealed)?.id) ?? { hints: [] }
+  const found = await openIncident(await incidentNotes(bench))
+  if (!found) throw new UserError('No incident is open: `make incident` starts one.')
+  const { note, incident } = found
+  const { hints } = incident
   const tier = Math.min(note.hints + 1, hints.length)
   await writeNotes(bench.client, INCIDENT_LAB, { [INCIDENT_KEY]: JSON.stringify({ ...note, hints: tier }) })
   return { tier, of: hints.length, text: hints[tier - 1] ?? '' }
 }
 
-const notesOf = (snapshot: Snapshot) => new LabNotes(INCIDENT_LAB, snapshot)
-
 /** Marks of the incidents that were solved on this cluster. */
-async function solvedSoFar({ cluster, client }: LabBench): Promise<string[]> {
-  const notes = notesOf(new Snapshot(await takeObjects(cluster, client)))
+async function solvedSoFar(bench: LabBench): Promise<string[]> {
+  const notes = await incidentNotes(bench)
   const isMarks = (value: unknown): value is string[] => Array.isArray(value)
   const before = notes.read(HISTORY_KEY, isMarks) ?? []
-  const note = notes.read(INCIDENT_KEY, isIncidentNote)
-  const id = notes.read(CLOSED_KEY, isClosedNote) && note && unseal(note.sealed)?.id
-  return id === undefined ? before : [...new Set([...before, solvedMark(id)])]
+  const found = notes.read(CLOSED_KEY, isClosedNote) && (await openIncident(notes))
+  return found ? [...new Set([...before, solvedMark(found.incident.id)])] : before
 }
 
 /** The incidents that can run on this cluster. */
-export const incidentsHere = async (bench: LabBench): Promise<Incident[]> =>
+const incidentsHere = async (bench: LabBench): Promise<Incident[]> =>
   possible(await loadIncidents(), await featuresOf(bench))
 
 /** The features of the cluster that incidents may need. */
@@ -184,7 +180,7 @@ async function featuresOf({ cluster, client }: LabBench): Promise<Set<Need>> {
 /** Chooses by id, by seed, or at random, preferring unsolved ones. */
 function choose(here: readonly Incident[], { id, seed }: Wish, solved: readonly string[]) {
   if (id === undefined) {
-    const drawing = seed ?? freshSeed(here, solved)
+    const drawing = seed ?? seedFor(here, (one) => !solved.includes(solvedMark(one.id)))
     return { incident: draw(here, drawing), seed: drawing }
   }
   const incident = here.find((one) => one.id === id)
