@@ -216,7 +216,6 @@ export class LabBench {
     return stdout
   }
 
-  /** Runs `onNode` on every node. */
   async onEveryNode(script: string): Promise<void> {
     await Promise.all((await this.cluster.nodes()).map((node) => this.onNode(node, script)))
   }

@@ -24,7 +24,6 @@ interface Act {
   solution: SolutionStep
   /** The solutions of the steps after the first one, by step id. */
   others: Map<string, SolutionStep>
-  /** The cleanup after the last of them. */
   cleanup: SolutionStep['cleanup']
 }
 

@@ -17,7 +17,6 @@ const noteSchema = z.object({
   /** The sealed secret for the grader: it is encoded, not encrypted, so that a learner does not read it by accident. */
   sealed: z.string(),
   report: z.string(),
-  /** Plausible causes by their ids. */
   choices: z.array(z.string()),
   seed: z.string(),
   openedAt: z.string(),
@@ -39,7 +38,6 @@ export interface Secret {
   baseline: Baseline
 }
 
-/** The result of a solved incident. */
 const closedSchema = z.object({ at: z.string() })
 
 /** What each hint and each wrong diagnosis costs of the points of the step `diagnosis`. */

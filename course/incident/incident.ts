@@ -10,7 +10,6 @@ import type { IncidentEnvironment } from './shop.ts'
 export type Need =
   /** A kernel with IPVS and ipset, although iptables mode runs. */
   | 'ipvs'
-  /** The machine outside the cluster. */
   | 'outside'
   /** Nodes with a kernel of their own, whose modules can be unloaded. */
   | 'embedded'
@@ -51,7 +50,6 @@ export interface Incident {
   }
   /** Removes changes that neither kube-proxy nor a new deployShop would remove; can be called at any time. */
   revert?(bench: LabBench, environment: IncidentEnvironment): Promise<unknown>
-  /** Explanation, shown when the incident is solved. */
   debrief: string
 }
 
@@ -61,7 +59,6 @@ export async function loadIncidents(folder = '08-incidents'): Promise<readonly I
   return module.incidents
 }
 
-/** Number of causes in the list to choose from. */
 const CHOICES = 8
 
 const digestOf = (...words: string[]): Buffer => createHash('sha256').update(words.join('\n')).digest()

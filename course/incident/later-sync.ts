@@ -37,7 +37,6 @@ export async function laterSync(bench: LabBench): Promise<void> {
   await nodesThat('hide', address, bench, following)
 }
 
-/** The nodes with a running kube-proxy. */
 async function running({ client }: LabBench): Promise<string[]> {
   const pods = (await listKubeProxyPods(client)).filter(({ startedAt, trouble }) => startedAt && !trouble)
   return pods.map(({ node }) => node)

@@ -40,7 +40,6 @@ function sameConfig(now: Snapshot, { config }: Baseline): boolean {
   }
 }
 
-/** Deletes added rules and restores missing ones. */
 async function restoreForeign(bench: LabBench, node: NodeView, { foreign }: Baseline): Promise<void> {
   const then = foreign[node.name] ?? []
   const now = foreignRules(node)
