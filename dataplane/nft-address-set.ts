@@ -52,11 +52,8 @@ export function mergeAddresses(members: readonly string[]): string[] | undefined
   return merge(intervals as Interval[]).map((interval) => print(interval, family))
 }
 
-/** An anonymous set as `nft list` prints it, without braces if it has only one member. */
+/** An anonymous set, without braces if it has only one member: nft prints either form, depending on how the rule was written. */
 export function anonymousSetText(members: readonly string[]): string {
   const merged = mergeAddresses(members) ?? [...members].sort()
-  return members.length === 1 ? `${merged[0]}` : `{ ${merged.join(', ')} }`
+  return merged.length === 1 ? `${merged[0]}` : `{ ${merged.join(', ')} }`
 }
-
-/** Removes the braces of sets with one member: nft prints either form, depending on how the rule was written. */
-export const withoutSingleBraces = (text: string): string => text.replace(/\{ ([^{},:]+) \}/g, '$1')

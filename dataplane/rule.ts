@@ -206,4 +206,4 @@ const known = new BoundedCache<ParsedRule | undefined>(5000)
 /**
  * parseRule with a cache: the object is shared for equal texts and must not be changed.
  */
-export const knownRule = (spec: string): ParsedRule | undefined => known.getOrCreateOfSlice(spec, parseRule)
+export const knownRule = (spec: string): ParsedRule | undefined => known.getOrCreate(spec, parseRule)

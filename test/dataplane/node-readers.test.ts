@@ -41,12 +41,17 @@ describe('ip -j addr', () => {
     ])
   })
 
-  it.each(['', '{}', '[{"ifname":7}]', '[{"ifname":"a","addr_info":[{"family":"inet","local":"fd00::1"}]}]', '1: lo:'])(
-    'refuses %s',
-    (text) => {
-      expect(() => parseIpAddr(text)).toThrow(ParseError)
-    },
-  )
+  it.each([
+    ['', 'not JSON'],
+    ['1: lo:', 'not JSON'],
+    ['[{"ifname":"lo"}', 'not JSON'],
+    ['{}', 'the text'],
+    ['[{},{"ifname":7}]', '1.ifname'],
+    ['[{"ifname":"a","addr_info":[{"family":"inet","local":"fd00::1"}]}]', 'not an inet address'],
+  ])('refuses %s with the place of the fault', (text, message) => {
+    expect(() => parseIpAddr(text)).toThrow(ParseError)
+    expect(() => parseIpAddr(text)).toThrow(message)
+  })
 })
 
 describe('conntrack -L', () => {
