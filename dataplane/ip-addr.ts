@@ -2,7 +2,7 @@
 
 import { z } from 'zod'
 import { canonicalAddress, familyOf } from './ip-address.ts'
-import { ParseError, parseJson } from './parse-error.ts'
+import { ParseError, parseJson } from './program-output.ts'
 
 export interface LinkAddress {
   family: 'inet' | 'inet6'

@@ -1,6 +1,6 @@
 // Output of `iptables-save`:  *nat / :KUBE-SERVICES - [0:0] / -A KUBE-SERVICES … / COMMIT
 
-import { eachLine, ParseError } from './parse-error.ts'
+import { eachLine, ParseError } from './program-output.ts'
 
 /** One rule. `spec` is the text after `-A CHAIN `, exactly as iptables-save prints it (no counters). */
 export interface Rule {

@@ -1,7 +1,7 @@
 // Output of `ipvsadm -Sn`:  -A -t 10.96.0.1:443 -s rr / -a -t 10.96.0.1:443 -r 172.18.0.2:6443 -m -w 1
 
 import { parseEndpoint, printEndpoint } from './ip-address.ts'
-import { eachLine, ParseError } from './parse-error.ts'
+import { eachLine, ParseError } from './program-output.ts'
 
 export type IpvsProtocol = 'TCP' | 'UDP' | 'SCTP' | 'FWM'
 

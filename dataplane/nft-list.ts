@@ -3,9 +3,8 @@
 // from every predicted one.
 
 import { z } from 'zod'
-import { anonymousSetText } from './nft-address-set.ts'
-import type { NftChain, NftMap, NftSet, NftTable } from './nft-table.ts'
-import { ParseError, parseJson } from './parse-error.ts'
+import { anonymousSetText, type NftChain, type NftMap, type NftSet, type NftTable } from './nft-table.ts'
+import { ParseError, parseJson } from './program-output.ts'
 
 const SOURCE = 'nft -j list'
 

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { Capture } from '../cluster/capture-folder.ts'
-import { parseNodeBoot } from '../dataplane/node-boot.ts'
+import { parseNodeBoot } from '../dataplane/capture.ts'
 import { NOTES_NAMESPACE } from './lab-notes.ts'
 import { type ClassKey, readClassKey, wordOf } from './signature.ts'
 

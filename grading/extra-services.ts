@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { isServiceChain } from '../dataplane/kube-proxy/rule-text.ts'
+import { isServiceChain } from '../dataplane/kube-proxy/ruleset-builder.ts'
 import type { Service } from '../dataplane/objects.ts'
 import { type NodeView, objectsOf, type Snapshot, stateOf } from './snapshot.ts'
 

@@ -11,8 +11,12 @@ import {
 } from '../course/expect.ts'
 import { recordedNode } from '../course/recorded-node.ts'
 import { compareNodeState, type Finding } from '../dataplane/compare.ts'
-import { clusterConfig, withCircumstances } from '../dataplane/kube-proxy/cluster-config.ts'
-import { type KubeProxyConfig, parseKubeProxyConfiguration } from '../dataplane/kube-proxy/config.ts'
+import {
+  clusterConfig,
+  type KubeProxyConfig,
+  parseKubeProxyConfiguration,
+  withCircumstances,
+} from '../dataplane/kube-proxy/config.ts'
 import { newestBefore } from '../dataplane/kube-proxy/versions.ts'
 import type { NodeState } from '../dataplane/node-state.ts'
 import type { ClusterObjects } from '../dataplane/objects.ts'

@@ -1,4 +1,4 @@
-import { AFFINITY_PREFIX, isServicePortChain } from '../kube-proxy/nftables/names.ts'
+import { AFFINITY_PREFIX, isServicePortChain } from '../kube-proxy/nftables/builder.ts'
 import { branchesOf, describeBranch } from '../kube-proxy/nftables/service-branches.ts'
 import { DROPS_UNALLOCATED } from '../kube-proxy/nftables/static-chains.ts'
 import { KUBE_PROXY_TABLE, type NftChain, type NftRule, type NftTable } from '../nft-table.ts'
