@@ -3,7 +3,7 @@ import type { Cluster } from '../cluster/driver.ts'
 import { type KubeClient, unlessCode } from '../cluster/kube-client.ts'
 import { CLASS_MARK_FILE } from '../cluster/node-report.ts'
 import { runOnNode } from '../cluster/node-script.ts'
-import { CLASS_MAP, wordFromEnvironment } from '../grading/class-word.ts'
+import { CLASS_MAP, wordFromEnvironment } from '../grading/class-key.ts'
 import { NOTES_NAMESPACE } from '../grading/lab-notes.ts'
 import type { Progress } from '../host/progress.ts'
 

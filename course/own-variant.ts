@@ -1,6 +1,6 @@
 import { type KubeClient, unlessCode } from '../cluster/kube-client.ts'
+import { learnerName } from '../grading/class-key.ts'
 import { NOTES_NAMESPACE } from '../grading/lab-notes.ts'
-import { learnerName } from '../grading/signature.ts'
 import { LEARNER_MAP, type Variant, variantFor } from '../grading/variant.ts'
 
 /**

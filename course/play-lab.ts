@@ -5,12 +5,12 @@ import { takeObjects } from '../cluster/snapshot.ts'
 import type { LabSpec } from '../grading/check-context.ts'
 import type { StepOutcome } from '../grading/failure.ts'
 import { gradeWith, loadSpec } from '../grading/grader.ts'
-import { judge, type Source } from '../grading/judge.ts'
+import { judge } from '../grading/judge.ts'
 import type { LabDefinition, StepDefinition } from '../grading/lab-definition.ts'
 import { failureLines, learnerReport, measuredLines, outcomeLine } from '../grading/learner-report.ts'
+import { openCluster, type SnapshotSource } from '../grading/live-cluster.ts'
 import { pendingChanges } from '../grading/pending-changes.ts'
 import { Snapshot } from '../grading/snapshot.ts'
-import { openCluster } from '../grading/source.ts'
 import { personalise } from '../grading/variant.ts'
 import type { Progress } from '../host/progress.ts'
 import { DeadlineError, waitFor } from '../host/wait.ts'
@@ -37,7 +37,7 @@ export interface OpenLab {
   spec: LabSpec
   solution: LabSolution
   bench: LabBench
-  source: Source
+  source: SnapshotSource
 }
 
 /**

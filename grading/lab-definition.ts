@@ -1,13 +1,13 @@
-import { readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parse } from 'yaml'
 import { z } from 'zod'
 import { refusalOf } from '../cluster/doctor/choose.ts'
 import type { LabNeeds } from '../cluster/doctor/facts.ts'
 import type { Cluster } from '../cluster/driver.ts'
+import { projectRoot } from '../host/layout.ts'
 import { UserError } from '../host/main.ts'
 import { Trouble } from './failure.ts'
-import { labFolder, labsFolder } from './lab-folders.ts'
 
 const sentence = z.string().trim().min(10)
 const stepSchema = z.strictObject({
@@ -140,4 +140,22 @@ export function labNumber(text: string | undefined): number {
   const number = Number(text)
   if (Number.isInteger(number) && number > 0) return number
   throw new UserError(`"${text ?? ''}" is not the number of a lab: write it as in \`make check-2\`.`)
+}
+
+const labsFolder = join(projectRoot, 'labs')
+
+/** Numbers and folders of the labs, in order. */
+export function listLabs(): { number: number; folder: string }[] {
+  return readdirSync(labsFolder)
+    .filter((name) => /^\d\d-/.test(name) && existsSync(join(labsFolder, name, 'lab.yaml')))
+    .map((name) => ({ number: Number(name.slice(0, 2)), folder: name }))
+    .sort((a, b) => a.number - b.number)
+}
+
+/** The folder of a lab. Throws Error with the existing labs. */
+export function labFolder(number: number): string {
+  const labs = listLabs()
+  const found = labs.find((lab) => lab.number === number)
+  if (found) return found.folder
+  throw new Error(`There is no lab "${number}": the labs are ${labs.map((lab) => lab.number).join(', ')}.`)
 }

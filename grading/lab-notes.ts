@@ -2,7 +2,7 @@ import { ConsentError } from '../cluster/consent.ts'
 import { ownLabel } from '../cluster/context/write-guard.ts'
 import { type KubeClient, unlessCode } from '../cluster/kube-client.ts'
 import { type ApiObject, asApiObjects } from './api-object.ts'
-import { listLabs } from './lab-folders.ts'
+import { listLabs } from './lab-definition.ts'
 import type { Snapshot } from './snapshot.ts'
 
 /** The namespace of the labs' notes. They are stored in the cluster and deleted with it. */

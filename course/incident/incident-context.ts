@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto'
 import type { V1Pod, V1ServiceSpec } from '@kubernetes/client-node'
 import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
-import { loggedRequests } from '../../grading/access-logs.ts'
 import { hasCondition } from '../../grading/api-object.ts'
 import { fail, NotApplicable } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import type { NodeView, Snapshot } from '../../grading/snapshot.ts'
+import { loggedRequests } from '../../grading/traffic.ts'
 import { OUTSIDE } from '../../host/outside.ts'
 import { addressOf, type IncidentEnvironment, SHOP_OBJECTS } from './shop.ts'
 

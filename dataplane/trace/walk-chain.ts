@@ -1,6 +1,5 @@
 import type { Chain, Rule, Table } from '../iptables-save.ts'
-import type { ParsedRule } from '../rule.ts'
-import { knownRule } from '../rule.ts'
+import { knownRule, type ParsedRule } from '../rule.ts'
 import { applyTarget } from './apply-target.ts'
 import { type Flow, mergeFlows } from './flow.ts'
 import { isForOther, judgeRule, type TraceContext } from './judge-rule.ts'

@@ -4,7 +4,7 @@
 import { hash } from 'node:crypto'
 import type { Capture, NodeFiles } from '../../cluster/capture-folder.ts'
 import { parseNodeBoot } from '../../dataplane/capture.ts'
-import { birthMarks } from '../../grading/cluster-identity.ts'
+import { birthMarks } from '../../grading/api-object.ts'
 
 /** The name of each kind of value in reports. */
 export const DRAWN_KINDS = {

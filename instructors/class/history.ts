@@ -3,7 +3,7 @@
 import type { NodeFiles } from '../../cluster/capture-folder.ts'
 import { type NodeBoot, parseNodeBoot } from '../../dataplane/capture.ts'
 import { interfaceName } from '../../embedded/index.ts'
-import { type BirthMark, birthMarks, clusterIdentity } from '../../grading/cluster-identity.ts'
+import { type BirthMark, birthMarks, clusterIdentity } from '../../grading/api-object.ts'
 import type { Submission } from '../submission/read-submission.ts'
 import { isEmbedded } from './drawn-values.ts'
 import type { Flag } from './result.ts'

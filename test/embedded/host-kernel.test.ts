@@ -215,7 +215,7 @@ describe.skipIf(trouble)('mode nftables in the kernel', { timeout: 120_000 }, ()
     waitFor('the tables to equal the prediction', 20_000, async () => (await differences()).length === 0)
   const differences = async () => {
     const { evaluate } = await import('../../grading/evaluate.ts')
-    const { openCluster } = await import('../../grading/source.ts')
+    const { openCluster } = await import('../../grading/live-cluster.ts')
     const { nodes } = await (await openCluster(cluster)).snapshot()
     return nodes.flatMap((node) => evaluate(node, 'nftables').differences).filter(({ where }) => 'nft' in where)
   }
