@@ -13,7 +13,7 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
-import { chooseKernel } from '../../cluster/doctor/choose-kernel.ts'
+import { chooseKernel } from '../../cluster/doctor/choose.ts'
 import type { KernelFacts } from '../../cluster/doctor/facts.ts'
 import { kernelForNew } from '../../cluster/doctor/host-kernel.ts'
 import { EmbeddedCluster } from '../../cluster/embedded.ts'
