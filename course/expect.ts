@@ -7,8 +7,7 @@ import { acceptedFamily } from '../dataplane/ip-address.ts'
 import { printIpsetSave } from '../dataplane/ipset-save.ts'
 import { printIptablesSave } from '../dataplane/iptables-save.ts'
 import { printIpvsadmSave } from '../dataplane/ipvsadm-save.ts'
-import { clusterConfig, withCircumstances } from '../dataplane/kube-proxy/cluster-config.ts'
-import { parseKubeProxyConfiguration } from '../dataplane/kube-proxy/config.ts'
+import { clusterConfig, parseKubeProxyConfiguration, withCircumstances } from '../dataplane/kube-proxy/config.ts'
 import { DUMMY_LINK } from '../dataplane/kube-proxy/mode-ownership.ts'
 import { inKernelOrder } from '../dataplane/kube-proxy/ruleset-builder.ts'
 import { newestBefore } from '../dataplane/kube-proxy/versions.ts'
@@ -162,7 +161,6 @@ async function givenObjects({ objects, diff }: ExpectOptions): Promise<ClusterOb
 const ownAddresses = (state: NodeState): string[] =>
   state.links.filter((link) => link.name !== DUMMY_LINK).flatMap((link) => link.addresses.map(({ address }) => address))
 
-/** Maps and sets as objects and lists. */
 function toJson(state: NodeState): unknown {
   const iptables = Object.fromEntries(
     [...inKernelOrder(state.iptables)].map(([table, chains]) => [
