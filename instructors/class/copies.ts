@@ -1,5 +1,5 @@
-import { birthMarks, clusterIdentity } from '../../grading/cluster-identity.ts'
-import { seedOf } from '../../grading/signature.ts'
+import { birthMarks, clusterIdentity } from '../../grading/api-object.ts'
+import { seedOf } from '../../grading/class-key.ts'
 import { learnerIn } from '../../grading/variant.ts'
 import type { SubmittedCapture } from '../submission/read-submission.ts'
 import { DRAWN_KINDS, type DrawnValues, drawnValues } from './drawn-values.ts'

@@ -1,9 +1,9 @@
 // Dates and values of one submission that can't all be true: a cluster's time only goes forward.
 
 import type { NodeFiles } from '../../cluster/capture-folder.ts'
-import { type NodeBoot, parseNodeBoot } from '../../dataplane/node-boot.ts'
+import { type NodeBoot, parseNodeBoot } from '../../dataplane/capture.ts'
 import { interfaceName } from '../../embedded/index.ts'
-import { type BirthMark, birthMarks, clusterIdentity } from '../../grading/cluster-identity.ts'
+import { type BirthMark, birthMarks, clusterIdentity } from '../../grading/api-object.ts'
 import type { Submission, SubmittedCapture } from '../submission/read-submission.ts'
 import { isEmbedded } from './drawn-values.ts'
 import type { Flag } from './result.ts'

@@ -1,11 +1,11 @@
 import { basename } from 'node:path'
 import { ContextCluster } from '../../cluster/context.ts'
+import { LEARNER_NAME, seedOf } from '../../grading/class-key.ts'
 import { loadSpec } from '../../grading/grader.ts'
 import { judge } from '../../grading/judge.ts'
 import { readLab } from '../../grading/lab-definition.ts'
+import { openCluster } from '../../grading/live-cluster.ts'
 import { reportOf } from '../../grading/report.ts'
-import { LEARNER_NAME, seedOf } from '../../grading/signature.ts'
-import { openCluster, roundFacts, roundNotes } from '../../grading/source.ts'
 import { PlainFileError, readPlainFile } from '../../host/plain-file.ts'
 import { plainText } from '../../host/plain-text.ts'
 import { silent } from '../../host/progress.ts'
@@ -32,8 +32,7 @@ export async function judgeLive({ kubeconfig, lab }: LiveTask, options: JudgeOpt
     const { outcomes, snapshot } = await judge(spec, source)
     const request = { lab, source: { kind: 'cluster', driver: cluster.driver, name: learner } as const }
     const report = reportOf(spec.lab, request, outcomes, {
-      facts: roundFacts(snapshot),
-      notes: roundNotes(snapshot),
+      snapshot,
       seconds: (performance.now() - began) / 1000,
     })
     const { capture } = snapshot

@@ -1,8 +1,8 @@
 // The content of `submission.json`, version 1 (`instructors/schema/submission.v1.json` is generated from it), and of objects.json.
 
 import { z } from 'zod'
+import { LEARNER_NAME } from '../../grading/class-key.ts'
 import { verdictSchema } from '../../grading/report-schema.ts'
-import { LEARNER_NAME } from '../../grading/signature.ts'
 import { parseUntrustedJson, refuse } from './untrusted-text.ts'
 
 /** Names of steps, captures: they are parts of paths and keys of reports. */

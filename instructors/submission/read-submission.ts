@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import type { Capture, NodeFiles } from '../../cluster/capture-folder.ts'
-import { type ClassKey, isSignature } from '../../grading/signature.ts'
+import { type ClassKey, isSignature } from '../../grading/class-key.ts'
 import { type Manifest, type ManifestCapture, manifestSchema, readItems } from './manifest.ts'
 import { gunzipFile, readTar } from './tar.ts'
 import {
