@@ -100,7 +100,6 @@ export function printNftTable({ family, name, chains, sets, maps }: NftTable): s
  */
 function printNftChanges(held: NftTable, wanted: NftTable, rewrite = false): string {
   const table = `${wanted.family} ${wanted.name}`
-  if (!isSameFrame(held, wanted)) return printNftTable(wanted)
   const [make, empty, fill, drop]: [string[], string[], string[], string[]] = [[], [], [], []]
   for (const [name, chain] of wanted.chains) {
     const there = held.chains.get(name)
