@@ -61,9 +61,7 @@ export interface IpvsOrigin {
   method: 'masq' | 'route' | 'tunnel'
 }
 
-/**
- * A packet on its path, with the probability of that path and its conntrack state. Flows are immutable.
- */
+/** A packet on its path, with the probability of that path and its conntrack state. Flows are immutable. */
 export interface Flow {
   source: string
   destination: string

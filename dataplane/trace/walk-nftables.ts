@@ -24,10 +24,7 @@ interface Place extends NftPlace {
 
 /** Traces packets through the chains of nf_tables on one node. */
 export class NftWalk extends Walk {
-  /**
-   * Evaluates a base chain including its policy. Throws CircleError for chains that jump to each other in a
-   * cycle.
-   */
+  /** Evaluates a base chain including its policy. Throws CircleError for chains that jump to each other in a cycle. */
   baseChain(hook: Hook, table: NftTable, name: string, chain: NftChain, flow: Flow): HookEnd[] {
     const place = { hook, table, network: this.context.network }
     const policy = chain.base?.policy ?? 'accept'
