@@ -1,6 +1,6 @@
 import { printEndpoint } from '../ip-address.ts'
 import { type LiveConnections, virtualServerKey } from '../ipvsadm-save.ts'
-import type { NftChain, NftTable } from '../nft-table.ts'
+import { type NftChain, type NftTable, nftTitle } from '../nft-table.ts'
 import type { NodeState } from '../node-state.ts'
 import { normaliseSpec, targetOf } from '../rule.ts'
 
@@ -191,7 +191,7 @@ const linkEntries = ({ links }: NodeState): Entry[] =>
   })
 
 function nftTableEntry(table: NftTable, parsed: boolean): Entry {
-  const title = `${table.family} ${table.name}`
+  const title = nftTitle(table)
   const chainId = (chain: string): string[] => (table.chains.has(chain) ? [idOf.nft(title, 'chain', chain)] : [])
   const elementsId = (name: string): string[] => {
     if (table.maps.has(name)) return [idOf.nft(title, 'map', name)]
