@@ -88,7 +88,7 @@ export const resources: readonly Resource[] = [
 ]
 
 /** Versions for old clients, which discovery does not list: a genuine kube-proxy before 1.21 reads EndpointSlices as v1beta1. */
-export const olderVersions: readonly Resource[] = [
+const olderVersions: readonly Resource[] = [
   resource('discovery.k8s.io', 'EndpointSlice', 'endpointslices', { version: 'v1beta1', asRead: sliceV1beta1 }),
 ]
 

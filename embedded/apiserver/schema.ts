@@ -157,7 +157,7 @@ export function decode(
 }
 
 /** `V1PodSpec` → `PodSpec`. */
-export function shortName(className: string): string {
+function shortName(className: string): string {
   return className.replace(/^[A-Za-z]*?V1/, '')
 }
 

@@ -31,7 +31,7 @@ function meets(value: string | undefined, { operator, values = [] }: Requirement
 }
 
 /** Whether a node meets all requirements of a term; a term without any matches no node. */
-export function matchesTerm(node: Node, { matchExpressions = [], matchFields = [] }: Term): boolean {
+function matchesTerm(node: Node, { matchExpressions = [], matchFields = [] }: Term): boolean {
   if (matchExpressions.length === 0 && matchFields.length === 0) return false
   return (
     matchExpressions.every((requirement) => meets(node.metadata.labels?.[requirement.key], requirement)) &&

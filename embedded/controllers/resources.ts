@@ -62,13 +62,8 @@ export type ConfigMap = KubeObject & { data?: Record<string, string> }
 // The conditions of Pods and nodes as controllers interpret them, by the rules of k8s.io/kubernetes/pkg/api/v1/pod and
 // pkg/controller.
 
-/** The Pod's `Ready` condition, if the kubelet has set one. */
-export function readyCondition(pod: Pod) {
-  return pod.status?.conditions?.find(({ type }) => type === 'Ready')
-}
-
 export function isReady(pod: Pod): boolean {
-  return readyCondition(pod)?.status === 'True'
+  return pod.status?.conditions?.find(({ type }) => type === 'Ready')?.status === 'True'
 }
 
 /** Succeeded or Failed: its containers have ended permanently. */

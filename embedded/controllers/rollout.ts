@@ -19,7 +19,7 @@ function desiredTotal(sets: readonly ReplicaSet[]): number {
 }
 
 /** The sum of the available Pods of the ReplicaSets. */
-export function availableTotal(sets: readonly ReplicaSet[]): number {
+function availableTotal(sets: readonly ReplicaSet[]): number {
   return sum(sets.map(({ status }) => status?.availableReplicas ?? 0))
 }
 
