@@ -1,7 +1,7 @@
 // Lab 1, kube-proxy in iptables mode: the checks of the steps of labs/01-iptables/lab.yaml.
 
 import { defineLab } from '../grading/define-lab.ts'
-import { noInterfaceOwnsClusterIPs, webService } from '../grading/web-service.ts'
+import { noInterfaceOwnsClusterIPs, webService } from '../grading/expect-object.ts'
 import { everythingAsPredicted, inIptablesMode, modeAnswer } from './01-iptables/iptables-mode.ts'
 import {
   familiesAreSeparate,

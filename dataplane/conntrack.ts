@@ -1,6 +1,6 @@
 // Output of `conntrack -L`:  tcp 6 98 TIME_WAIT src=… dst=… sport=… dport=… src=… … [ASSURED] mark=0 use=1
 
-import { eachLine, ParseError } from './parse-error.ts'
+import { eachLine, ParseError } from './program-output.ts'
 
 /** One direction of a connection. Ports are absent for protocols that have none (icmp). */
 export interface Tuple {

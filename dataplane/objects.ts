@@ -1,14 +1,12 @@
 // Output of `kubectl get nodes,services,endpointslices,pods,configmaps -A -o json`: a v1 List of API objects.
 
-import { type EndpointSlice, readEndpointSlice } from './objects/endpoint-slice.ts'
 import { type Fault, FaultsError, FieldReader, isObject, type JsonObject } from './objects/field-reader.ts'
 import { type Node, type Pod, readNode, readPod } from './objects/node.ts'
-import { readService, type Service } from './objects/service.ts'
+import { type EndpointSlice, readEndpointSlice, readService, type Service } from './objects/service.ts'
 
-export type { Endpoint, EndpointSlice } from './objects/endpoint-slice.ts'
 export type { Fault } from './objects/field-reader.ts'
 export type { Node, Pod } from './objects/node.ts'
-export type { Service, ServicePortSpec } from './objects/service.ts'
+export type { Endpoint, EndpointSlice, Service, ServicePortSpec } from './objects/service.ts'
 
 /** The API objects that determine kube-proxy's rules, in their listed order. */
 export interface ClusterObjects {

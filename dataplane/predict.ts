@@ -1,6 +1,5 @@
 import type { Family } from './ip-address.ts'
-import { clusterConfig } from './kube-proxy/cluster-config.ts'
-import type { KubeProxyConfig, KubeProxyMode } from './kube-proxy/config.ts'
+import { clusterConfig, type KubeProxyConfig, type KubeProxyMode } from './kube-proxy/config.ts'
 import { iptablesRuleset } from './kube-proxy/iptables/static-chains.ts'
 import { ipvsRuleset } from './kube-proxy/ipvs/ruleset.ts'
 import { dummyLink, type IpvsState, ipvsState } from './kube-proxy/ipvs/state.ts'

@@ -1,5 +1,4 @@
-import { onNode } from './difference-report.ts'
-import { expectThat, Failure, NotApplicable } from './failure.ts'
+import { expectThat, Failure, NotApplicable, onNode } from './failure.ts'
 import type { LabDefinition, StepDefinition } from './lab-definition.ts'
 import type { LabNotes } from './lab-notes.ts'
 import type { LiveCluster } from './live-cluster.ts'

@@ -2,12 +2,9 @@ import type { Finding, Where } from '../dataplane/compare.ts'
 import type { KubeProxyMode } from '../dataplane/kube-proxy/config.ts'
 import { isEmptyFlush, planFlush } from '../dataplane/kube-proxy/flush.ts'
 import { evaluate } from './evaluate.ts'
-import { expectThat, type FailureDetail, fail } from './failure.ts'
+import { fail, onNode, type Words } from './failure.ts'
 import type { Difference } from './report-schema.ts'
 import { modeOf, type NodeView, stateOf } from './snapshot.ts'
-
-/** Texts of a failure; `expected` replaces the assertion's own text. */
-export type Words = Partial<Pick<FailureDetail, 'expected' | 'actual' | 'why' | 'hint' | 'next'>>
 
 /** Selects the findings of a step. */
 export type Concerns = (where: Where, finding: Finding) => boolean
@@ -55,21 +52,6 @@ export class PredictedPart {
       })
     }
   }
-}
-
-/** The learner's command for running something on a node. */
-export function onNode(node: string, command: string): string {
-  return `make exec NODE=${node} CMD='${command}'`
-}
-
-/** Fails if the output of a read-only command on a node differs from the expected state. */
-export function expectOnNode(
-  node: string,
-  command: string,
-  holds: unknown,
-  details: Omit<FailureDetail, 'node' | 'inspect'>,
-): asserts holds {
-  expectThat(holds, { node, inspect: onNode(node, command), ...details })
 }
 
 function differenceOf({ kind, text, expected, actual }: Finding): Difference {

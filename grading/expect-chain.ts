@@ -2,15 +2,8 @@
 
 import type { Rule } from '../dataplane/iptables-save.ts'
 import { targetOf } from '../dataplane/rule.ts'
-import {
-  type Advice,
-  expectOnNode,
-  inChain,
-  onNode,
-  PredictedPart,
-  restoredBySync,
-  type Words,
-} from './difference-report.ts'
+import { type Advice, inChain, PredictedPart, restoredBySync } from './difference-report.ts'
+import { expectOnNode, onNode, type Words } from './failure.ts'
 import { modeOf, type NodeView, stateOf } from './snapshot.ts'
 
 /**

@@ -7,19 +7,9 @@ import type { KubeProxyMode } from '../dataplane/kube-proxy/config.ts'
 import { describeFlush, isEmptyFlush, planFlush } from '../dataplane/kube-proxy/flush.ts'
 import type { FlushedMode } from '../dataplane/kube-proxy/mode-ownership.ts'
 import type { CheckContext } from './check-context.ts'
-import {
-  type Advice,
-  type Concerns,
-  expectOnNode,
-  inChain,
-  inSet,
-  onNode,
-  otherMode,
-  PredictedPart,
-  type Words,
-} from './difference-report.ts'
+import { type Advice, type Concerns, inChain, inSet, otherMode, PredictedPart } from './difference-report.ts'
 import { ChainExpectation } from './expect-chain.ts'
-import { expectThat, fail, NotApplicable } from './failure.ts'
+import { expectOnNode, expectThat, fail, NotApplicable, onNode, type Words } from './failure.ts'
 import { type Sender, traceCommand, tracedTo } from './packet-trace.ts'
 import { filesOf, modeOf, type NodeView, stateOf } from './snapshot.ts'
 

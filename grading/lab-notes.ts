@@ -2,7 +2,7 @@ import { ConsentError } from '../cluster/consent.ts'
 import { ownLabel } from '../cluster/context/write-guard.ts'
 import { type KubeClient, unlessCode } from '../cluster/kube-client.ts'
 import { type ApiObject, asApiObjects } from './api-object.ts'
-import { listLabs } from './lab-folders.ts'
+import { listLabs } from './lab-definition.ts'
 import type { Snapshot } from './snapshot.ts'
 
 /** The namespace of the labs' notes. They are stored in the cluster and deleted with it. */
@@ -76,12 +76,16 @@ function tellUnwritten(): void {
  * Adds notes to those of a lab in the cluster, or replaces those with the same key. Concurrent writes of other processes are
  * kept: the guide grades while its learner answers in another terminal.
  */
-export async function writeNotes(
+export const writeNotes = (client: KubeClient, lab: number, data: Readonly<Record<string, string>>): Promise<void> =>
+  writeConfigMap(client, notesName(lab), data)
+
+/** Adds data to a ConfigMap of the labs, which is created if it does not exist. */
+export async function writeConfigMap(
   { core, mergePatch }: KubeClient,
-  lab: number,
+  name: string,
   data: Readonly<Record<string, string>>,
 ): Promise<void> {
-  const place = { name: notesName(lab), namespace: NOTES_NAMESPACE }
+  const place = { name, namespace: NOTES_NAMESPACE }
   if (await unlessCode(404, core.patchNamespacedConfigMap({ ...place, body: { data } }, mergePatch))) return
   const metadata = { ...place, labels: ownLabel }
   await core.createNamespacedConfigMap({ namespace: NOTES_NAMESPACE, body: { metadata, data } })

@@ -1,9 +1,9 @@
 import type { CheckContext } from '../../grading/check-context.ts'
-import { onNode } from '../../grading/difference-report.ts'
 import { expectNodes } from '../../grading/expect-node.ts'
+import { webService } from '../../grading/expect-object.ts'
+import { onNode } from '../../grading/failure.ts'
 import type { Truth } from '../../grading/question.ts'
 import type { NodeView } from '../../grading/snapshot.ts'
-import { webService } from '../../grading/web-service.ts'
 
 /** Fails on the first node whose kube-proxy does not run in iptables mode. */
 export function expectIptablesMode({ nodes }: Pick<CheckContext, 'nodes'>): void {

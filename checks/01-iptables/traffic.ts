@@ -1,14 +1,18 @@
 import { tracePacket } from '../../dataplane/trace.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
-import { expectOnNode, onNode } from '../../grading/difference-report.ts'
 import { expectNode, expectNodes } from '../../grading/expect-node.ts'
-import { expectFound, expectReadyPod } from '../../grading/expect-object.ts'
-import { expectThat } from '../../grading/failure.ts'
+import {
+  clusterService,
+  expectReadyPod,
+  WEB_NAMESPACE,
+  type WebService,
+  webService,
+} from '../../grading/expect-object.ts'
+import { expectFound, expectOnNode, expectThat, onNode } from '../../grading/failure.ts'
 import { httpRequests, readReplies } from '../../grading/http-requests.ts'
 import { tracedTo } from '../../grading/packet-trace.ts'
 import type { Truth } from '../../grading/question.ts'
 import { type NodeView, type Snapshot, stateOf } from '../../grading/snapshot.ts'
-import { clusterService, WEB_NAMESPACE, type WebService, webService } from '../../grading/web-service.ts'
 import { CLIENT, clientPod, expectAnswers } from '../web-client.ts'
 import { webChain } from './web-chains.ts'
 

@@ -1,8 +1,7 @@
 import type { CheckContext } from '../../grading/check-context.ts'
-import { expectOnNode } from '../../grading/difference-report.ts'
 import { configOf } from '../../grading/evaluate.ts'
 import { expectNodes } from '../../grading/expect-node.ts'
-import { expectThat, NotApplicable } from '../../grading/failure.ts'
+import { expectOnNode, expectThat, NotApplicable } from '../../grading/failure.ts'
 
 const DEVICE = 'kube-ipvs0'
 const HAIRPIN_SETS = ['KUBE-LOOP-BACK', 'KUBE-6-LOOP-BACK'] as const

@@ -1,9 +1,9 @@
 import type { Service } from '../../dataplane/objects.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
-import { expectField, expectFound } from '../../grading/expect-object.ts'
+import { expectField, findService, WEB_NAMESPACE, webService } from '../../grading/expect-object.ts'
+import { expectFound } from '../../grading/failure.ts'
 import { objectsOf, type Snapshot } from '../../grading/snapshot.ts'
 import { personalise, variantIn } from '../../grading/variant.ts'
-import { findService, WEB_NAMESPACE, webService } from '../../grading/web-service.ts'
 import { expectServiceChains } from '../01-iptables/service-chains.ts'
 import { backendsOnTwoNodes } from '../web-client.ts'
 

@@ -1,12 +1,12 @@
 import { featuresOf, VersionError } from '../../dataplane/kube-proxy/versions.ts'
 import { targetOf } from '../../dataplane/rule.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
-import { inChain, onNode } from '../../grading/difference-report.ts'
+import { inChain } from '../../grading/difference-report.ts'
 import { expectMode, expectNodes } from '../../grading/expect-node.ts'
-import { expectThat, Trouble } from '../../grading/failure.ts'
+import { webService } from '../../grading/expect-object.ts'
+import { expectThat, onNode, Trouble } from '../../grading/failure.ts'
 import type { Truth } from '../../grading/question.ts'
 import { kubeProxyVersionOf, type NodeView, stateOf } from '../../grading/snapshot.ts'
-import { webService } from '../../grading/web-service.ts'
 import { expectCounted } from './forward-rule.ts'
 import {
   AGENT_PORT,

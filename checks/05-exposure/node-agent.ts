@@ -1,11 +1,10 @@
 import type { CheckContext } from '../../grading/check-context.ts'
-import { expectReadyPod, podsWithLabel } from '../../grading/expect-object.ts'
-import { expectAnswered, expectListener } from '../../grading/expect-traffic.ts'
+import { expectReadyPod, podsWithLabel, type WebService } from '../../grading/expect-object.ts'
 import { expectNone, expectThat } from '../../grading/failure.ts'
 import { type HttpReply, httpRequests, readReplies } from '../../grading/http-requests.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import { type NodeView, nodeAddressOf, objectsOf, type Snapshot } from '../../grading/snapshot.ts'
-import type { WebService } from '../../grading/web-service.ts'
+import { expectAnswered, expectListener } from '../../grading/traffic.ts'
 import { DROPPED_SECONDS } from '../03-from-outside/outside-requests.ts'
 import { backendsOnTwoNodes, CLIENT, clientPod, requestsTo } from '../web-client.ts'
 

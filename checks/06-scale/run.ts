@@ -19,8 +19,7 @@ import { readObjects } from '../../dataplane/objects.ts'
 import { predict } from '../../dataplane/predict.ts'
 import { requireSupport } from '../../embedded/index.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
-import { expectFound } from '../../grading/expect-object.ts'
-import { expectThat, NotApplicable } from '../../grading/failure.ts'
+import { expectFound, expectThat, NotApplicable } from '../../grading/failure.ts'
 import type { Truth } from '../../grading/question.ts'
 
 /** Prints the last run again. */

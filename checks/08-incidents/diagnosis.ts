@@ -11,12 +11,10 @@ import {
   isIncidentNote,
   unseal,
 } from '../../course/incident/incident-note.ts'
-import { sameAnswer } from '../../grading/answer.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
-import { expectFound } from '../../grading/expect-object.ts'
-import { fail, Trouble } from '../../grading/failure.ts'
+import { expectFound, fail, Trouble } from '../../grading/failure.ts'
 import type { LabNotes } from '../../grading/lab-notes.ts'
-import { answeredKey, answerKey, isAnswerNote, type Truth } from '../../grading/question.ts'
+import { answeredKey, answerKey, isAnswerNote, sameAnswer, type Truth } from '../../grading/question.ts'
 import { shortened } from '../../host/plain-text.ts'
 import { incidents } from '../../labs/08-incidents/incidents/all.ts'
 

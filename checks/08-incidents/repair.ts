@@ -8,10 +8,9 @@ import {
 } from '../../course/incident/baseline.ts'
 import { CLOSED_KEY, COST, isClosedNote } from '../../course/incident/incident-note.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
-import { onNode } from '../../grading/difference-report.ts'
 import { configOf } from '../../grading/evaluate.ts'
 import { expectNodes } from '../../grading/expect-node.ts'
-import { expectNone, expectThat } from '../../grading/failure.ts'
+import { expectNone, expectThat, onNode } from '../../grading/failure.ts'
 import { dummyDeviceOwnsClusterIPs } from '../02-ipvs/equality.ts'
 import { effortOf, type OpenIncident, openIncident, SHOW, wasDiagnosed } from './diagnosis.ts'
 

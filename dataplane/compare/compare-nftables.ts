@@ -1,7 +1,6 @@
-import { AFFINITY_PREFIX, isServicePortChain } from '../kube-proxy/nftables/names.ts'
+import { AFFINITY_PREFIX, isServicePortChain } from '../kube-proxy/nftables/builder.ts'
 import { branchesOf, describeBranch } from '../kube-proxy/nftables/service-branches.ts'
 import { DROPS_UNALLOCATED } from '../kube-proxy/nftables/static-chains.ts'
-import { withoutSingleBraces } from '../nft-address-set.ts'
 import { KUBE_PROXY_TABLE, type NftChain, type NftRule, type NftTable } from '../nft-table.ts'
 import {
   type CompareOptions,
@@ -80,9 +79,7 @@ function* compareChain(nft: string, name: string, wanted: NftChain, found: NftCh
   }
   // Without a ServiceCIDR object, the prediction can only guess the Service ranges.
   const text = (rule: NftRule) =>
-    rule.comment === DROPS_UNALLOCATED
-      ? `${rule.text.split(' ').at(-1)}: ${rule.comment}`
-      : withoutSingleBraces(rule.text)
+    rule.comment === DROPS_UNALLOCATED ? `${rule.text.split(' ').at(-1)}: ${rule.comment}` : rule.text
   const isOptional = (rule: NftRule) =>
     rule.comment === DROPS_UNALLOCATED && !wanted.rules.some((one) => one.comment === DROPS_UNALLOCATED)
   const expected = wanted.rules.map(text)

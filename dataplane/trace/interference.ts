@@ -4,7 +4,7 @@ import type { NftTable } from '../nft-table.ts'
 import type { NodeState } from '../node-state.ts'
 import { targetOf } from '../rule.ts'
 import { CircleError, type Hop, type Packet, PacketError, tracePacket } from '../trace.ts'
-import { readMark } from './matches.ts'
+import { readMark } from './judge-rule.ts'
 
 /** Targets that stop a packet, redirect it, or exclude it from connection tracking. */
 const TAKING = new Set(['DROP', 'REJECT', 'TARPIT', 'DNAT', 'REDIRECT', 'TPROXY', 'NOTRACK', 'CT', 'MARK', 'TTL', 'HL'])

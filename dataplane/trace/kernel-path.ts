@@ -3,7 +3,7 @@ import { printIpvsadmSave, type RealServer, type VirtualServer, virtualServerKey
 import type { NftTable } from '../nft-table.ts'
 import type { NodeState } from '../node-state.ts'
 import type { Flow } from './flow.ts'
-import type { TraceContext } from './matches.ts'
+import type { TraceContext } from './judge-rule.ts'
 import { HOOKS, type Hook, type Step, stepOf } from './step.ts'
 import { type HookEnd, TableWalk } from './walk-chain.ts'
 import { NftWalk } from './walk-nftables.ts'

@@ -2,7 +2,7 @@ import { contains, familyOf, inRange } from '../ip-address.ts'
 import type { NftElements, NftExpression } from '../nft-rule.ts'
 import type { NftTable } from '../nft-table.ts'
 import type { Flow } from './flow.ts'
-import { connectionStates } from './matches.ts'
+import { connectionStates } from './judge-rule.ts'
 import type { NodeNetwork } from './node-network.ts'
 
 /** Where an expression is evaluated. */

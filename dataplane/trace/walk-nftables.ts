@@ -3,7 +3,7 @@ import { type NftElements, type NftExpression, type NftStatement, parseNftRule, 
 import type { NftChain, NftRule, NftTable } from '../nft-table.ts'
 import { applyTarget, marked } from './apply-target.ts'
 import type { Flow } from './flow.ts'
-import { readMark } from './matches.ts'
+import { readMark } from './judge-rule.ts'
 import { covers, lookUp, type NftPlace, valuesOf } from './nft-values.ts'
 import { type Hook, type Step, stepOf } from './step.ts'
 import { type HookEnd, joinReasons, policyStep, type RuleEnd, Walk } from './walk-chain.ts'

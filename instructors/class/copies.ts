@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
-import { birthMarks, clusterIdentity } from '../../grading/cluster-identity.ts'
-import { seedOf } from '../../grading/signature.ts'
+import { birthMarks, clusterIdentity } from '../../grading/api-object.ts'
+import { seedOf } from '../../grading/class-key.ts'
 import { learnerIn } from '../../grading/variant.ts'
 import type { Submission } from '../submission/read-submission.ts'
 import { type DrawnKind, DrawnValueReader, type DrawnValues, LEAST_SHARED } from './drawn-values.ts'

@@ -3,8 +3,8 @@
 
 import { hash } from 'node:crypto'
 import type { Capture, NodeFiles } from '../../cluster/capture-folder.ts'
-import { parseNodeBoot } from '../../dataplane/node-boot.ts'
-import { birthMarks } from '../../grading/cluster-identity.ts'
+import { parseNodeBoot } from '../../dataplane/capture.ts'
+import { birthMarks } from '../../grading/api-object.ts'
 
 /** The name of each kind of value in reports. */
 export const DRAWN_KINDS = {

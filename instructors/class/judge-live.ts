@@ -1,14 +1,13 @@
 import { basename } from 'node:path'
 import type { ClusterAccess } from '../../cluster/api-client.ts'
 import type { Cluster } from '../../cluster/driver.ts'
-import { expectedWords } from '../../grading/class-word.ts'
-import { birthMarks, clusterIdentity } from '../../grading/cluster-identity.ts'
+import { birthMarks, clusterIdentity } from '../../grading/api-object.ts'
+import { expectedWords, LEARNER_NAME, seedOf } from '../../grading/class-key.ts'
 import { loadSpec } from '../../grading/grader.ts'
 import { judge } from '../../grading/judge.ts'
 import { readLab } from '../../grading/lab-definition.ts'
+import { openCluster } from '../../grading/live-cluster.ts'
 import { reportOf } from '../../grading/report.ts'
-import { LEARNER_NAME, seedOf } from '../../grading/signature.ts'
-import { openCluster, roundFacts, roundNotes } from '../../grading/source.ts'
 import { learnerIn } from '../../grading/variant.ts'
 import { PlainFileError, readPlainFile } from '../../host/plain-file.ts'
 import { plainText, shortened } from '../../host/plain-text.ts'
@@ -50,8 +49,7 @@ export async function judgeLive(
     const { outcomes, snapshot } = await judge(spec, source)
     const request = { lab, source: { kind: 'cluster', driver: cluster.driver, name: learner } as const }
     const report = reportOf(spec.lab, request, outcomes, {
-      facts: roundFacts(snapshot),
-      notes: roundNotes(snapshot),
+      snapshot,
       seconds: (performance.now() - began) / 1000,
     })
     const marks = birthMarks(snapshot.capture.objects.items)

@@ -1,6 +1,6 @@
 // Judges the tasks of the pool, one at a time, in a thread that can be ended when a task does not finish.
 import { parentPort, workerData } from 'node:worker_threads'
-import type { ClassKey } from '../../grading/signature.ts'
+import type { ClassKey } from '../../grading/class-key.ts'
 import { judgeFile } from './judge-file.ts'
 import type { Task } from './judge-pool.ts'
 

@@ -1,8 +1,8 @@
 // The content of `submission.json`, version 1. `instructors/schema/submission.v1.json` is generated from this file.
 
 import { z } from 'zod'
+import { LEARNER_NAME } from '../../grading/class-key.ts'
 import { verdictSchema } from '../../grading/report-schema.ts'
-import { LEARNER_NAME } from '../../grading/signature.ts'
 
 /** Names of steps, captures: they are parts of paths and keys of reports. */
 const name = z.string().regex(/^[a-z0-9][a-z0-9-]{0,62}$/)

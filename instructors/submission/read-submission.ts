@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import { lstatSync, readFileSync } from 'node:fs'
 import { gunzipSync } from 'node:zlib'
-import { type ClassKey, isSignature } from '../../grading/signature.ts'
+import { type ClassKey, isSignature } from '../../grading/class-key.ts'
 import { type Manifest, manifestSchema } from './manifest.ts'
 import { Contents, SubmittedCapture } from './submitted-capture.ts'
 import { readTar } from './tar.ts'

@@ -3,7 +3,7 @@ import { readCapturedNode } from '../../dataplane/capture.ts'
 import { parseConntrack } from '../../dataplane/conntrack.ts'
 import { parseIpAddr, printIpAddr } from '../../dataplane/ip-addr.ts'
 import { parseIpRoute } from '../../dataplane/ip-route.ts'
-import { ParseError } from '../../dataplane/parse-error.ts'
+import { ParseError } from '../../dataplane/program-output.ts'
 import { recordedFiles } from './recordings.ts'
 
 describe('ip -j addr', () => {
@@ -41,12 +41,17 @@ describe('ip -j addr', () => {
     ])
   })
 
-  it.each(['', '{}', '[{"ifname":7}]', '[{"ifname":"a","addr_info":[{"family":"inet","local":"fd00::1"}]}]', '1: lo:'])(
-    'refuses %s',
-    (text) => {
-      expect(() => parseIpAddr(text)).toThrow(ParseError)
-    },
-  )
+  it.each([
+    ['', 'not JSON'],
+    ['1: lo:', 'not JSON'],
+    ['[{"ifname":"lo"}', 'not JSON'],
+    ['{}', 'the text'],
+    ['[{},{"ifname":7}]', '1.ifname'],
+    ['[{"ifname":"a","addr_info":[{"family":"inet","local":"fd00::1"}]}]', 'not an inet address'],
+  ])('refuses %s with the place of the fault', (text, message) => {
+    expect(() => parseIpAddr(text)).toThrow(ParseError)
+    expect(() => parseIpAddr(text)).toThrow(message)
+  })
 })
 
 describe('conntrack -L', () => {

@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest'
 import { readCaptureFolder } from '../../cluster/capture-folder.ts'
 import { expectMode, expectNode, expectNodes } from '../../grading/expect-node.ts'
-import { expectAnswered } from '../../grading/expect-traffic.ts'
 import { Failure, type FailureDetail, NotApplicable } from '../../grading/failure.ts'
 import type { HttpReply } from '../../grading/http-requests.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
+import { expectAnswered } from '../../grading/traffic.ts'
 import { breakFile, flushedCapture, kindCapture } from './solved-capture.ts'
 
 const good = flushedCapture()

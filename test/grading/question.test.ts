@@ -67,7 +67,7 @@ describe('a question', () => {
     const spec = asking()
     const outcomes = await judgeRound(spec, cluster('teal', { 'answer.colour': note('red') }), undefined)
     const request = { lab: 99, source: { kind: 'capture', folder: 'x' } } as const
-    const report = reportOf(spec.lab, request, outcomes, { facts: {}, seconds: 0 })
+    const report = reportOf(spec.lab, request, outcomes, { seconds: 0 })
     expect(report.steps[0]?.question).toBe(QUESTION)
     expect(learnerReport(report)).toMatch(
       /asks: Which colour has the cluster\?[\s\S]*found .*"red"[\s\S]*make answer LAB=99 Q=colour A=/,

@@ -1,8 +1,7 @@
 import { addressBits, printEndpoint } from '../../ip-address.ts'
 import type { TrackedEndpoint } from '../endpoints.ts'
 import type { Proxier } from '../proxier.ts'
-import { commented, endpointChain, probability, recent, toPort } from '../rule-text.ts'
-import type { TableBuilder } from '../ruleset-builder.ts'
+import { commented, endpointChain, probability, recent, type TableBuilder, toPort } from '../ruleset-builder.ts'
 import type { ServicePort } from '../service-ports.ts'
 
 /** One Service port, and the tables that its rules are written to. */

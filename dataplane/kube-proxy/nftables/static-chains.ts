@@ -1,5 +1,5 @@
 import { isLoopback } from '../../ip-address.ts'
-import { anonymousSetText } from '../../nft-address-set.ts'
+import { anonymousSetText } from '../../nft-table.ts'
 import type { Proxier } from '../proxier.ts'
 import type { NftTableBuilder } from './builder.ts'
 

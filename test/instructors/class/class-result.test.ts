@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { EVERYTHING } from '../../../bench/made-class.ts'
-import { seedOf } from '../../../grading/signature.ts'
+import { seedOf } from '../../../grading/class-key.ts'
 import { classResult } from '../../../instructors/class/class-result.ts'
 import { judgeFile } from '../../../instructors/class/judge-file.ts'
 import { ALICE, changedFile } from '../submission/made-submission.ts'

@@ -1,4 +1,4 @@
-import { seedOf } from '../../../grading/signature.ts'
+import { seedOf } from '../../../grading/class-key.ts'
 import type { Prints } from '../../../instructors/class/copies.ts'
 import type { Judged } from '../../../instructors/class/judge-file.ts'
 import type { Graded } from '../../../instructors/class/result.ts'

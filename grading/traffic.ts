@@ -1,15 +1,13 @@
-// Assertions about real traffic and listeners, for checks. Each throws a failure with the command to repeat it, or returns if
-// it holds.
-
-import { onNode } from './difference-report.ts'
-import { expectNone, expectThat, type FailureDetail, fail } from './failure.ts'
+import { DeadlineError, waitFor } from '../host/wait.ts'
+import { WEB_NAMESPACE } from './expect-object.ts'
+import { expectNone, expectThat, type FailureDetail, fail, onNode, Trouble, type Words } from './failure.ts'
 import type { HttpReply } from './http-requests.ts'
 import type { LiveCluster } from './live-cluster.ts'
 import { type Sender, traceCommand, traceLine } from './packet-trace.ts'
 import type { Snapshot } from './snapshot.ts'
 
-/** Texts of a failure; `inspect`, `expected` and `actual` replace the assertion's own texts. */
-type Words = Partial<Omit<FailureDetail, 'node'>>
+// Assertions about real traffic and listeners, for checks. Each throws a failure with the command to repeat it, or returns if
+// it holds.
 
 /** The source and the destination of requests. */
 export interface SentRequests {
@@ -82,4 +80,69 @@ export async function expectListener(
   const addresses = [...stdout.matchAll(/^\S+ +\d+ +\d+ +(\S+):\d+ /gm)].map(([, address = '']) => address)
   const actual = addresses.length > 0 ? `it listens on ${addresses.join(', ')}` : `nothing listens on port ${port}`
   expectThat(isRight(addresses), { node, inspect: onNode(node, 'ss -ltn'), actual, ...words })
+}
+
+const LOG_SECONDS = 60
+
+/** One request as a Pod logged it. */
+export interface LoggedRequest<Backend> {
+  backend: Backend
+  /** The address that the Pod saw as the client. */
+  client: string
+  line: string
+}
+
+/**
+ * The requests with a token in their URL, from the access logs of these Pods; waits until `count` have been written.
+ * @throws Trouble when there are fewer
+ */
+export async function loggedRequests<Backend extends { pod: string }>(
+  live: LiveCluster,
+  backends: readonly Backend[],
+  token: string,
+  count: number,
+): Promise<LoggedRequest<Backend>[]> {
+  const read = async (backend: Backend) => {
+    const log = await live.log({ namespace: WEB_NAMESPACE, name: backend.pod }, LOG_SECONDS)
+    const lines = log.split('\n').filter((line) => line.includes(token))
+    return lines.map((line) => ({ backend, client: line.split(' ', 1)[0] ?? '', line }))
+  }
+  try {
+    return await waitFor('the access logs', 4000, async () => {
+      const logged = (await Promise.all(backends.map(read))).flat()
+      return logged.length >= count && logged
+    })
+  } catch (error) {
+    if (!(error instanceof DeadlineError)) throw error
+    throw new Trouble('the Pods answered, but their access logs do not show it')
+  }
+}
+
+/** One bar: its labels and its count. */
+export interface Bar {
+  labels: readonly string[]
+  count: number
+}
+
+/** Columns for 100 %. */
+const WIDTH = 60
+
+/**
+ * Draws counts as bars, one line each: labels in columns, a bar of proportional length, the percentage, the
+ * count.
+ */
+export function shareBars(bars: readonly Bar[]): string[] {
+  const total = bars.reduce((sum, { count }) => sum + count, 0)
+  const widths = (bars[0]?.labels ?? []).map((_, column) =>
+    Math.max(...bars.map(({ labels }) => labels[column]?.length ?? 0)),
+  )
+  const part = (count: number) => (total === 0 ? 0 : count / total)
+  const lengths = bars.map(({ count }) => Math.round(part(count) * WIDTH * 2))
+  const longest = Math.ceil(Math.max(1, ...lengths) / 2)
+  return bars.map(({ labels, count }, index) => {
+    const half = lengths[index] ?? 0
+    const bar = `${'█'.repeat(Math.floor(half / 2))}${half % 2 === 1 ? '▌' : ''}`
+    const names = labels.map((label, column) => label.padEnd(widths[column] ?? 0))
+    return [...names, bar.padEnd(longest), `${(part(count) * 100).toFixed(1).padStart(5)} %`, `(${count})`].join('  ')
+  })
 }
