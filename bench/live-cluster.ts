@@ -46,7 +46,6 @@ async function measureStart(kernel: KernelName): Promise<void> {
   }
 }
 
-/** Plays a lab with its solution on a new cluster. Returns the duration that it prints. */
 async function playLab(lab: number, kernel: KernelName): Promise<string> {
   const env = { ...process.env, CLUSTER: 'embedded', KERNEL: kernel, NAME: `bench-${kernel}` }
   const run = $({ cwd: projectRoot, env, quiet: true, nothrow: true })

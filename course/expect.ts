@@ -161,7 +161,6 @@ async function givenObjects({ objects, diff }: ExpectOptions): Promise<ClusterOb
 const ownAddresses = (state: NodeState): string[] =>
   state.links.filter((link) => link.name !== DUMMY_LINK).flatMap((link) => link.addresses.map(({ address }) => address))
 
-/** Maps and sets as objects and lists. */
 function toJson(state: NodeState): unknown {
   const iptables = Object.fromEntries(
     [...inKernelOrder(state.iptables)].map(([table, chains]) => [

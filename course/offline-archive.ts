@@ -17,12 +17,12 @@ import {
 } from 'node:fs'
 import { arch, tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { officialKubectl } from '../cluster/kubectl.ts'
+import { officialKubectl } from '../cluster/programs.ts'
 import { makeOffline, unpackPackages } from '../embedded/index.ts'
 import { $ } from '../host/command.ts'
 import { cacheFolder, offlineRoot, projectRoot } from '../host/layout.ts'
 import { UserError } from '../host/main.ts'
-import type { Progress } from '../host/progress.ts'
+import { type Progress, withProgress } from '../host/progress.ts'
 import { shellWord } from '../host/shell-word.ts'
 import { runTool } from '../host/supervised.ts'
 import { requireSpace } from '../host/system-trouble.ts'
@@ -102,13 +102,10 @@ export async function writeOfflineArchive(progress: Progress): Promise<string> {
     copyPackages(folder)
     mkdirSync(dirname(archive), { recursive: true })
     const asRoot = ['--owner=0', '--group=0', '--numeric-owner']
-    progress.start('Packing the offline archive')
-    await runTool(['tar', '--create', '--gzip', `--file=${archive}.new`, ...asRoot, NAME], stage)
-    progress.end(true)
+    await withProgress(progress, 'Packing the offline archive', () =>
+      runTool(['tar', '--create', '--gzip', `--file=${archive}.new`, ...asRoot, NAME], stage),
+    )
     renameSync(`${archive}.new`, archive)
-  } catch (error) {
-    progress.end(false)
-    throw error
   } finally {
     for (const path of [stage, `${archive}.new`]) rmSync(path, { recursive: true, force: true })
   }
@@ -118,7 +115,6 @@ export async function writeOfflineArchive(progress: Progress): Promise<string> {
 const devices = ['null', 'zero', 'full', 'random', 'urandom', 'tty']
 const USER = 1000
 
-/** What is mounted in every Linux system. */
 const mounts = [
   ...['-t proc proc proc', '-t sysfs sysfs sys'],
   ...devices.map((device) => `--bind /dev/${device} dev/${device}`),

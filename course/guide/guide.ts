@@ -16,7 +16,6 @@ import { type GuideTerminal, isPlain, openTerminal } from './guide-terminal.ts'
 import { diffSnapshots } from './node-diff.ts'
 import type { Part } from './terminal-text.ts'
 
-/** The time between two observations of the nodes. */
 const OBSERVATION_INTERVAL_MS = 1500
 
 /** Guides a learner through a lab, from the saved step or from the starting state, until the learner quits. Returns 0. */

@@ -24,7 +24,6 @@ function linesOf({ change, text, before }: Change): string[] {
   return [...(change === 'removed' ? [] : [`+ ${text}`]), ...(change === 'added' ? [] : [`- ${before ?? text}`])]
 }
 
-/** Lists the changes by place. */
 function describeChanges(changes: readonly Change[]): string {
   const places = new Map<string, string[]>()
   for (const change of changes)

@@ -67,7 +67,6 @@ export class FenceShell {
     }
   }
 
-  /** Ends the shell and its running commands. */
   end(): void {
     const { pid } = this.#bash
     if (pid !== undefined && this.#bash.exitCode === null) process.kill(-pid, 'SIGKILL')

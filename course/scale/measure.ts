@@ -79,7 +79,6 @@ function keepFiles(name: string, run: Measurement, states: KeptStates): string {
   return folder
 }
 
-/** A one-line description of the machine. */
 function thisMachine(): string {
   const [cpu] = cpus()
   const memory = Math.round(totalmem() / 1024 ** 3)
@@ -96,7 +95,6 @@ interface SizeSamples {
   changes: Cost[]
 }
 
-/** Measures both modes on one node as planned, and keeps the node's states. */
 async function measureModes(
   node: MeasuringNode,
   { sizes, endpoints, effort }: ScalePlan,
@@ -168,7 +166,6 @@ function pointOf({ services, held, program, changes, ...blocks }: SizeSamples, f
 
 const rounded = (value: number) => Math.round(value * 10) / 10
 const micros = (nanos: number) => rounded(nanos / 1000)
-/** Converts nanoseconds per connection to the busy share at the fixed rate. */
 const coreShare = (nanos: number) => Math.round((nanos / 1e9) * RATE * 1e5) / 1e5
 
 /** A block of measurements, and the speed of the machine during it. */
