@@ -1,6 +1,5 @@
 import type { Place } from '../../dataplane/view/packet-path.ts'
-import { wrapText } from '../build/text-width.ts'
-import { type Box, type Canvas, type Figure, figure, type Side, TEXT, type Tone } from './canvas.ts'
+import { type Box, type Canvas, type Figure, figure, type Side, TEXT, type Tone, wrapText } from './canvas.ts'
 
 /** Where a packet goes, and a row for each hook that it passes. */
 export interface HookFigure {
