@@ -38,6 +38,8 @@ export interface Box {
   height: number
 }
 
+export const boxAt = (x: number, y: number, width: number, height: number): Box => ({ x, y, width, height })
+
 /** The style of a shape: classes of the theme, whose contrast is tested. */
 export type Tone = 'plain' | 'path' | 'strong' | 'faint' | 'good' | 'bad'
 
@@ -49,7 +51,8 @@ const LINE = 34
 export class Canvas {
   readonly width: number
   readonly #parts: string[] = []
-  #bottom = 0
+  /** Where the drawing ends so far. */
+  bottom = 0
 
   constructor(width: number) {
     this.width = width
@@ -84,7 +87,7 @@ export class Canvas {
     if (left < -1 || left + width > this.width + 1) {
       throw new Error(`the text "${line}" does not fit into a figure ${this.width} wide`)
     }
-    this.#bottom = Math.max(this.#bottom, y + 8)
+    this.bottom = Math.max(this.bottom, y + 8)
     this.#put(line, x, y, anchor, face, `beside ${tone}`)
   }
 
@@ -113,7 +116,7 @@ export class Canvas {
   }
 
   finish(): Drawing {
-    return { width: this.width, height: Math.ceil(this.#bottom + 2), body: this.#parts.join('\n') }
+    return { width: this.width, height: Math.ceil(this.bottom + 2), body: this.#parts.join('\n') }
   }
 
   #put(line: string, x: number, y: number, anchor: string, face: Face, tone: string): void {
@@ -126,7 +129,7 @@ export class Canvas {
     if (x < 0 || y < 0 || x + width > this.width) {
       throw new Error(`a box at ${x},${y} is outside the figure, which is ${this.width} wide`)
     }
-    this.#bottom = Math.max(this.#bottom, y + height)
+    this.bottom = Math.max(this.bottom, y + height)
   }
 }
 
