@@ -77,8 +77,7 @@ export class EmbeddedCluster implements Cluster {
       const damage = provePackages(packages)
       if (!damage) throw error
       progress.note(`"${packages}" is damaged (${damage}): creating it again.`)
-      const recreated = await fetchPackages()
-      await this.startDaemon({ ...options, packages: recreated }, progress).catch((second: unknown) => {
+      await this.startDaemon({ ...options, packages: await fetchPackages() }, progress).catch((second: unknown) => {
         const reason = (second instanceof Error ? second.message : String(second)).replace(/\.$/, '')
         throw new UserError(
           `${reason}. It also failed with newly created files: delete the folder "${cacheFolder}", then run \`make up\`.`,
@@ -94,16 +93,14 @@ export class EmbeddedCluster implements Cluster {
 
   /** A cluster keeps its kernel. Steps that need another kernel run on a second cluster, so that no work is lost. */
   private async noteOtherKernel(progress: Progress): Promise<void> {
-    const [own, wish, lab] = [this.kernel(), process.env.KERNEL, await this.lab?.()]
+    const [own, lab] = [this.kernel(), await this.lab?.()]
     const other = own === 'uml' ? 'host' : 'uml'
-    const command = `\`NAME=${this.name}-${other} KERNEL=${other} make ${lab ? `lab-${lab.number}` : 'up'}\``
-    if (wish === other) progress.note(`It keeps its kernel, ${KERNEL_TITLES[own]}; ${command} starts another one.`)
-    if (wish === other || own === 'host') return
-    const lacking = kernelLacks('embedded', lab?.kernelOfSteps ?? [])
-    if (lacking.length === 0 || hostKernelTrouble()) return
-    progress.note(
-      `Its kernel, ${KERNEL_TITLES[own]}, has no ${lacking.join(' and no ')}: steps that need it are not applicable; ${command} plays them on a second cluster.`,
-    )
+    const lacking = own === 'uml' ? kernelLacks('embedded', lab?.kernelOfSteps ?? []) : []
+    const isLacking = lacking.length > 0 && !hostKernelTrouble()
+    if (process.env.KERNEL !== other && !isLacking) return
+    const why = isLacking ? `, without ${lacking.join(' and ')}: steps that need it are not applicable` : ''
+    const command = `NAME=${this.name}-${other} KERNEL=${other} make ${lab ? `lab-${lab.number}` : 'up'}`
+    progress.note(`It keeps its kernel, ${KERNEL_TITLES[own]}${why}; \`${command}\` starts a second cluster.`)
   }
 
   /** Starts the daemon and shows its progress until it is ready. Ctrl-C, or the end of this process, also ends the daemon. */

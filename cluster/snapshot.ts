@@ -23,23 +23,15 @@ export async function takeCapture(
   depth: ReportDepth = 'essential',
 ): Promise<Capture> {
   const names = await cluster.nodes().catch(troubleOf(cluster))
-  return captureOf(cluster, client, Promise.all(names.map((name) => tryReadNode(cluster, name, depth))))
-}
-
-/** A capture with the given reading of the nodes. Throws ClusterTrouble as takeCapture does. */
-async function captureOf(
-  cluster: Cluster,
-  client: KubeClient,
-  reading: NodeFiles[] | Promise<NodeFiles[]>,
-): Promise<Capture> {
-  const takenAt = Date.now()
-  const [items, nodes] = await Promise.all([listObjects(client).catch(troubleOf(cluster)), reading])
-  await addKubeProxyLogs(client, items, nodes)
-  return { objects: { apiVersion: 'v1', kind: 'List', items }, nodes, takenAt }
+  const reading = Promise.all(names.map((name) => tryReadNode(cluster, name, depth)))
+  const { objects, takenAt } = await takeObjects(cluster, client)
+  const nodes = await reading
+  await addKubeProxyLogs(client, objects.items, nodes)
+  return { objects, nodes, takenAt }
 }
 
 /** The API objects of a capture, without nodes. Throws ClusterTrouble as takeCapture does. */
-export async function takeObjects(cluster: Cluster, client: KubeClient): Promise<Capture> {
+export async function takeObjects(cluster: Cluster, client: KubeClient): Promise<Capture & { takenAt: number }> {
   const takenAt = Date.now()
   const items = await listObjects(client).catch(troubleOf(cluster))
   return { objects: { apiVersion: 'v1', kind: 'List', items }, nodes: [], takenAt }

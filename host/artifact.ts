@@ -129,7 +129,8 @@ function statsOf(file: string): Stats | undefined {
 
 const isExecutable = ({ mode }: Stats) => (mode & 0o100) !== 0
 
-const checksum = (file: string) => createHash('sha256').update(readFileSync(file)).digest('hex')
+/** SHA-256 of a file, in hexadecimal. */
+export const checksum = (file: string) => createHash('sha256').update(readFileSync(file)).digest('hex')
 
 function filesOf(path: string): Manifest['files'] {
   const names = lstatSync(path).isDirectory() ? readdirSync(path, { recursive: true, encoding: 'utf8' }) : ['']

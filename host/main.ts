@@ -1,6 +1,5 @@
 import { chalk } from 'zx/core'
 import { guardOutput } from './output.ts'
-import { fileSentence } from './plain-file.ts'
 import { explainSystemError } from './system-trouble.ts'
 
 /** An error that the user can fix; the message is a sentence with the value and the next command. */
@@ -39,7 +38,7 @@ function sentenceOf(error: unknown, hasUsage: boolean): string {
   if (!(error instanceof Error)) return String(error)
   const refused = apiMessage(error)
   if (refused !== undefined) return refused
-  const explained = explainSystemError(error) ?? fileSentence(error)
+  const explained = explainSystemError(error)
   if (explained !== undefined) return explained
   const { code } = error as NodeJS.ErrnoException
   if (!hasUsage || !code?.startsWith('ERR_PARSE_ARGS_')) return error.message

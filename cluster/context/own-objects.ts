@@ -112,13 +112,12 @@ function singleContext(config: KubeConfig, name: string): string {
       `CLUSTER="context:${name}" names no context of your kubeconfig: there ${names.length > 0 ? `are ${names.join(', ')}` : 'are none'}.`,
     )
   }
-  const whole = JSON.parse(config.exportConfig()) as Record<string, { name: string }[]>
-  const only = (key: string, wanted: string) => (whole[key] ?? []).filter((one) => one.name === wanted)
-  return JSON.stringify({
-    ...whole,
-    clusters: only('clusters', context.cluster),
-    users: only('users', context.user),
-    contexts: only('contexts', name),
-    'current-context': name,
+  const single = new KubeConfig()
+  single.loadFromOptions({
+    clusters: config.getClusters().filter((one) => one.name === context.cluster),
+    users: config.getUsers().filter((one) => one.name === context.user),
+    contexts: [context],
+    currentContext: name,
   })
+  return single.exportConfig()
 }

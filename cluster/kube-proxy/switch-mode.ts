@@ -6,11 +6,10 @@ import { changeCluster } from '../cluster-lock.ts'
 import { consent } from '../consent.ts'
 import type { Cluster } from '../driver.ts'
 import { type KubeClient, kubeClient } from '../kube-client.ts'
-import { chooseImage } from './image-choice.ts'
 import { KubeProxyError, kubeProxy, listKubeProxyPods, readConfigConf, readDaemonSet } from './kube-proxy-pods.ts'
 import { ModeUnsupported, requireModules } from './module-check.ts'
 import { describeProof, type ModeProof, proveNode, proves, type RunnableMode } from './proof.ts'
-import { awaitRollout, explainCrash, restartKubeProxyPods } from './rollout.ts'
+import { awaitRollout, chooseImage, explainCrash, restartKubeProxyPods } from './rollout.ts'
 
 export interface SwitchOptions {
   /** IPVS scheduler to set; default: the one in the ConfigMap. */
@@ -76,7 +75,7 @@ async function switchAlone(cluster: Cluster, mode: RunnableMode, options: Switch
     requireNftablesVersion(image?.image ?? daemonSet.spec?.template.spec?.containers[0]?.image ?? '')
   const isConfigured = current.mode === mode && (scheduler === undefined || scheduler === current.scheduler)
   if (isConfigured && image === undefined && !options.force) {
-    const proofs = await inForce(cluster, client, mode, scheduler)
+    const proofs = await inForce(cluster, client, { mode, scheduler })
     if (proofs) return { changed: false, before: current.mode, proofs }
   }
   if (!isConfigured)
@@ -90,7 +89,7 @@ async function switchAlone(cluster: Cluster, mode: RunnableMode, options: Switch
     return since
   })
   const proofs = await withProgress(progress, 'Checking which proxier runs on every node', () =>
-    prove(cluster, client, mode, scheduler, { stamp }),
+    prove(cluster, client, { mode, scheduler, stamp }),
   )
   return { changed: true, before: current.mode, proofs }
 }
@@ -124,13 +123,10 @@ async function patchConfigConf(client: KubeClient, text: string, resourceVersion
 }
 
 /** kube-proxy up to 1.25 falls back to iptables mode, with a line in its log, if IPVS is not available. */
-class FellBack extends KubeProxyError {
-  constructor({ node, complaint }: ModeProof) {
-    super(
-      `kube-proxy on ${node} can't run in mode "ipvs" and continued in mode "iptables", as versions up to 1.25 do: ${complaint}. Services keep working; the ConfigMap still says "ipvs" until you run \`make iptables\`.`,
-    )
-  }
-}
+const fellBack = ({ node, complaint }: ModeProof) =>
+  new KubeProxyError(
+    `kube-proxy on ${node} can't run in mode "ipvs" and continued in mode "iptables", as versions up to 1.25 do: ${complaint}. Services keep working; the ConfigMap still says "ipvs" until you run \`make iptables\`.`,
+  )
 
 /** Interval of the reads: reading a node's state takes half as long as a first sync of its kube-proxy. */
 const proofGapMs = 300
@@ -142,17 +138,22 @@ const firstSyncMs = 10_000
 const recentStartMs = 30_000
 
 /** The proofs that the mode is in force already; undefined if it is not. */
-async function inForce(
-  ...[cluster, client, mode, scheduler]: Parameters<typeof prove>
-): Promise<ModeProof[] | undefined> {
+async function inForce(cluster: Cluster, client: KubeClient, wanted: WantedMode): Promise<ModeProof[] | undefined> {
   const pods = await listKubeProxyPods(client)
   const young = pods.some(({ startedAt = '' }) => Date.now() - Date.parse(startedAt) < recentStartMs)
   try {
-    return await prove(cluster, client, mode, scheduler, { deadlineMs: young ? recentStartMs / 2 : 0 })
+    return await prove(cluster, client, wanted, young ? recentStartMs / 2 : 0)
   } catch (error) {
     if (error instanceof KubeProxyError) return undefined
     throw error
   }
+}
+
+interface WantedMode {
+  mode: RunnableMode
+  scheduler?: string | undefined
+  /** The restart that set it, if there was one. */
+  stamp?: string
 }
 
 /**
@@ -163,9 +164,8 @@ async function inForce(
 async function prove(
   cluster: Cluster,
   client: KubeClient,
-  mode: RunnableMode,
-  scheduler: string | undefined,
-  { deadlineMs = proofDeadlineMs, stamp }: { deadlineMs?: number; stamp?: string } = {},
+  { mode, scheduler, stamp }: WantedMode,
+  deadlineMs = proofDeadlineMs,
 ): Promise<ModeProof[]> {
   const proofs = new Map<string, ModeProof>()
   const unproven = (proof: ModeProof | undefined) => !proof || !proves(proof, mode, scheduler)
@@ -186,7 +186,7 @@ async function prove(
           const fallback = roundProofs.find(
             ({ complaint, proxyMode }) => complaint !== undefined && proxyMode === 'iptables',
           )
-          if (mode === 'ipvs' && fallback) throw new FellBack(fallback)
+          if (mode === 'ipvs' && fallback) throw fellBack(fallback)
           if (roundProofs.some(unproven)) return false
         }
         return pods.length > 0 && pods.flatMap(({ node }) => proofs.get(node) ?? [])
