@@ -72,9 +72,7 @@ export function downText(cluster: EndedCluster): string {
 /** The error of a command that needs a running cluster. */
 export const notUp = (cluster: EndedCluster): UserError =>
   new UserError(
-    cluster.unexpectedEnd?.()
-      ? `${downText(cluster)}. Run \`make up\` to start a new one.`
-      : `${downText(cluster)}: run \`make up\`.`,
+    downText(cluster) + (cluster.unexpectedEnd?.() ? '. Run `make up` to start a new one.' : ': run `make up`.'),
   )
 
 /** @throws UserError from notUp when a cluster is not up */

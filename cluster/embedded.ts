@@ -21,12 +21,12 @@ import {
   unexpectedEnd,
 } from '../embedded/index.ts'
 import { cacheFolder, clusterFolder, projectRoot, START } from '../host/layout.ts'
-import { UserError } from '../host/main.ts'
+import { reasonOf, UserError } from '../host/main.ts'
 import type { Progress } from '../host/progress.ts'
 import type { ExecOptions, ExecResult } from '../host/shell-word.ts'
 import { waitFor } from '../host/wait.ts'
 import { changeCluster } from './cluster-lock.ts'
-import { KERNEL_TITLES } from './doctor/choose.ts'
+import { KERNEL_TITLES, kernelForNew } from './doctor/choose.ts'
 import type { LabNeeds } from './doctor/facts.ts'
 import { kernelLacks } from './doctor/judge.ts'
 import { type Cluster, endText, notUp } from './driver.ts'
@@ -65,7 +65,6 @@ export class EmbeddedCluster implements Cluster {
     await this.stop(progress)
     await requireSupport()
     const fetchPackages = () => ensurePackages(cacheFolder, progress)
-    const { kernelForNew } = await import('./doctor/host-kernel.ts')
     const choice = await kernelForNew(fetchPackages, await this.lab?.())
     if ('refusal' in choice) throw new UserError(choice.refusal)
     if (choice.note !== undefined) progress.note(choice.note)
@@ -78,7 +77,7 @@ export class EmbeddedCluster implements Cluster {
       if (!damage) throw error
       progress.note(`"${packages}" is damaged (${damage}): creating it again.`)
       await this.startDaemon({ ...options, packages: await fetchPackages() }, progress).catch((second: unknown) => {
-        const reason = (second instanceof Error ? second.message : String(second)).replace(/\.$/, '')
+        const reason = reasonOf(second).replace(/\.$/, '')
         throw new UserError(
           `${reason}. It also failed with newly created files: delete the folder "${cacheFolder}", then run \`make up\`.`,
         )

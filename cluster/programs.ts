@@ -5,6 +5,7 @@ import { unpackPackages } from '../embedded/index.ts'
 import { $ } from '../host/command.ts'
 import { fetchVerified } from '../host/download.ts'
 import { cacheFolder } from '../host/layout.ts'
+import { reasonOf } from '../host/main.ts'
 import type { Progress } from '../host/progress.ts'
 
 /** A program that is one static file: the release that is fetched if this system lacks it, with the published checksums. */
@@ -93,7 +94,7 @@ export async function kindPath(
   try {
     return await fetchProgram(kind, cachedKind(place.cache), progress, place.sum)
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error)
+    const reason = reasonOf(error)
     if (!installed)
       throw new Error(
         `${reason} Put kind ${kindRelease} on PATH, name a mirror with KIND_MIRROR=, or use CLUSTER=embedded.`,
@@ -125,7 +126,7 @@ export async function kubectlPath(progress: Progress): Promise<Kubectl> {
   try {
     return at(await officialKubectl(progress))
   } catch (error) {
-    progress.note(error instanceof Error ? error.message : String(error))
+    progress.note(reasonOf(error))
   }
   try {
     const packages = { cache: cacheFolder, name: 'kubectl', packages: ['kubernetes-client'] }

@@ -1,4 +1,5 @@
 import type { KubernetesObject, V1Pod } from '@kubernetes/client-node'
+import { reasonOf } from '../host/main.ts'
 import type { Capture, NodeFiles } from './capture-folder.ts'
 import { type Cluster, requireUp } from './driver.ts'
 import type { KubeClient } from './kube-client.ts'
@@ -39,8 +40,7 @@ export async function takeObjects(cluster: Cluster, client: KubeClient): Promise
 
 const troubleOf = (cluster: Cluster) => async (error: unknown) => {
   await requireUp(cluster)
-  const reason = error instanceof Error ? error.message.split('\n')[0] : String(error)
-  throw new ClusterTrouble(`The cluster "${cluster.name}" does not respond (${reason}): run \`make up\`.`)
+  throw new ClusterTrouble(`The cluster "${cluster.name}" does not respond (${reasonOf(error)}): run \`make up\`.`)
 }
 
 /** The state of one node, read with one exec. Rejects when it can't be reached. */
@@ -54,8 +54,7 @@ async function tryReadNode(cluster: Cluster, name: string, depth: ReportDepth): 
   try {
     return await readNode(cluster, name, depth)
   } catch (error) {
-    const reason = error instanceof Error ? error.message.split('\n')[0] : String(error)
-    return { name, files: new Map(), trouble: `node ${name} could not be read (${reason})` }
+    return { name, files: new Map(), trouble: `node ${name} could not be read (${reasonOf(error)})` }
   }
 }
 
@@ -116,8 +115,7 @@ async function addKubeProxyLogs({ core }: KubeClient, items: unknown[], nodes: N
       } catch (error) {
         entry.files.delete('kube-proxy.log')
         if (hasNoLog(error)) return
-        const reason = error instanceof Error ? error.message.split('\n')[0] : String(error)
-        entry.trouble ??= `the log of kube-proxy on node ${entry.name} could not be read (${reason})`
+        entry.trouble ??= `the log of kube-proxy on node ${entry.name} could not be read (${reasonOf(error)})`
       }
     }),
   )

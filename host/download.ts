@@ -1,6 +1,7 @@
 import { chmodSync, renameSync, rmSync, statSync } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { checksum, ensureArtifact } from './artifact.ts'
+import { reasonOf } from './main.ts'
 import { type Progress, silent, withProgress } from './progress.ts'
 import { stallSeconds, watchDownload } from './supervised.ts'
 import { explainSystemError } from './system-trouble.ts'
@@ -78,5 +79,3 @@ function verify(url: string, sha256: string, part: string): void {
   rmSync(part)
   throw new Error(`"${url}" has the SHA-256 ${sum} instead of ${sha256}: the file was removed.`)
 }
-
-const reasonOf = (error: unknown) => (error instanceof Error ? error.message : error)

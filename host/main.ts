@@ -5,6 +5,12 @@ import { explainSystemError } from './system-trouble.ts'
 /** An error that the user can fix; the message is a sentence with the value and the next command. */
 export class UserError extends Error {}
 
+/** The first line of an error's message, as a clause. */
+export function reasonOf(error: unknown): string {
+  const message = error instanceof Object && 'message' in error ? error.message : error
+  return String(message).split('\n')[0] ?? ''
+}
+
 /** Exit codes of every script. */
 export const ExitCode = { passed: 0, notYet: 1, trouble: 2 } as const
 

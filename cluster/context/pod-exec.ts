@@ -1,5 +1,6 @@
 import { PassThrough, Writable } from 'node:stream'
 import type { V1Status } from '@kubernetes/client-node'
+import { reasonOf } from '../../host/main.ts'
 import type { ExecOptions, ExecResult } from '../../host/shell-word.ts'
 import type { KubeClient } from '../kube-client.ts'
 import { Exec } from '../kubernetes.ts'
@@ -67,11 +68,6 @@ function exitCodeOf({ status, details }: V1Status): number | undefined {
   if (status === 'Success') return 0
   const cause = details?.causes?.find(({ reason }) => reason === 'ExitCode')
   return cause === undefined ? undefined : Number(cause.message ?? 1)
-}
-
-function reasonOf(error: unknown): string {
-  const message = error instanceof Error ? error.message : (error as { message?: string } | undefined)?.message
-  return (message ?? String(error)).split('\n')[0] ?? ''
 }
 
 /** Keeps what is written to it, up to OUTPUT_BYTES. */

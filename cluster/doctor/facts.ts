@@ -8,7 +8,6 @@ export interface HostFacts {
   system: string
   nodeVersion: string
   platform: string
-  arch: string
   /** Windows Subsystem for Linux: the kernel is Microsoft's. */
   wsl: boolean
   freeMemory: number

@@ -65,10 +65,9 @@ async function switchAlone(cluster: Cluster, mode: RunnableMode, options: Switch
       requireModules(cluster, nodes, needs, scheduler ?? (current.scheduler || 'rr')),
     )
   } catch (error) {
-    if (error instanceof ModeUnsupported && mode === 'nftables')
-      throw new ModeUnsupported(mode, error.lacks, NFTABLES_ALTERNATIVES)
-    if (!(error instanceof ModeUnsupported) || mode !== 'ipvs') throw error
-    if (!options.force) throw new ModeUnsupported(mode, error.lacks, advice(cluster, error.lacks))
+    if (!(error instanceof ModeUnsupported)) throw error
+    if (mode !== 'ipvs' || !options.force)
+      throw new ModeUnsupported(needs, error.lacks, advice(cluster, mode, error.lacks))
     progress.note(`Mode "${mode}" can't run here: ${error.lacks}. Continuing, because FORCE=1 is set.`)
   }
   if (mode === 'nftables')
@@ -94,9 +93,6 @@ async function switchAlone(cluster: Cluster, mode: RunnableMode, options: Switch
   return { changed: true, before: current.mode, proofs }
 }
 
-const NFTABLES_ALTERNATIVES =
-  'CLUSTER=kind, or another embedded cluster with KERNEL=host, runs it on any Linux with nftables; `make doctor` shows whether this machine can.'
-
 /** Before 1.31 the mode is behind a feature gate, or missing. Throws ModeUnsupported before anything is changed. */
 function requireNftablesVersion(image: string): void {
   const version = /:(v\d+\.\d+[^@:]*)/.exec(image)?.[1]
@@ -108,8 +104,11 @@ function requireNftablesVersion(image: string): void {
   )
 }
 
-/** Advice for a user whose kernel lacks IPVS, or one scheduler. */
-function advice({ driver }: Cluster, lacks: string): string {
+/** Advice for a user whose kernel lacks what a mode needs, for IPVS also one scheduler. */
+function advice({ driver }: Cluster, mode: RunnableMode, lacks: string): string {
+  if (mode === 'nftables')
+    return 'CLUSTER=kind, or another embedded cluster with KERNEL=host, runs it on any Linux with nftables; `make doctor` shows whether this machine can.'
+  if (mode !== 'ipvs') return ''
   const remedies = ['`make doctor` shows how to fix it.']
   if (driver !== 'embedded' && lacks.includes('(module ip_vs)')) remedies.push('CLUSTER=embedded has a kernel with it.')
   return [...remedies, 'FORCE=1 tries it anyway, to show how kube-proxy behaves then.'].join(' ')
