@@ -69,7 +69,6 @@ function connectionOf(context: RequestContext): RequestOptions {
   return { ...options, agent: keepingAgent }
 }
 
-/** The JSON that the typed clients send; none for a request without a body. */
 function bodyOf(context: RequestContext): string | undefined {
   const body = context.getBody()
   return typeof body === 'string' ? body : undefined

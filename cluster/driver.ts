@@ -40,7 +40,6 @@ export interface Cluster {
   unexpectedEnd?(): UnexpectedEnd | undefined
   /** Nodes whose machine does not run now, for messages; only for drivers that know it without waiting. */
   stoppedNodes?(): Promise<string[]>
-  /** Names of the nodes, control plane first. */
   nodes(): Promise<string[]>
   /** Runs one command on a node as root, in the node's own network namespace. */
   exec(node: string, command: readonly string[], options?: ExecOptions): Promise<ExecResult>
@@ -54,7 +53,6 @@ export interface Cluster {
    * it. It does not prove the state: it avoids reading nodes that are about to change.
    */
   synced?(timeoutMs: number): Promise<void>
-  /** An interactive shell on a node; resolves to its exit code. */
   shell(node: string, command?: readonly string[]): Promise<number>
 }
 

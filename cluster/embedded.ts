@@ -85,7 +85,6 @@ export class EmbeddedCluster implements Cluster {
     }
   }
 
-  /** The kernel of the cluster that is up. */
   kernel(): KernelName {
     return this.state().kernel
   }

@@ -7,7 +7,6 @@ import type { Cluster } from './driver.ts'
 const ownIptables = 'own_iptables=yes'
 
 interface NodeScriptOptions {
-  /** Its $1, $2 …. */
   args?: readonly string[]
   /** Multiplied by LAB_TIMEOUT_SCALE. */
   timeoutMs?: number

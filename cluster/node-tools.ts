@@ -18,12 +18,10 @@ const nodeTools: readonly string[] = ['ipset', 'ipvsadm']
 /** Tools could not be installed on a node; the sentence names what was tried and what to do. */
 export class NodeToolsError extends Error {}
 
-/** The tools installed on one node. */
 interface ToolsReport {
   /** Tools that were missing, and their source. */
   installed: readonly string[]
   from: "the node's apt" | "this machine's apt" | undefined
-  /** The paths of all tools. */
   paths: string[]
 }
 
@@ -64,7 +62,6 @@ async function pathsOf(cluster: Cluster, node: string): Promise<string[]> {
   return stdout.split('\n').filter((line) => line.startsWith('/'))
 }
 
-/** Undefined when it worked, else why not. */
 async function fromOwnApt(cluster: Cluster, node: string, names: readonly string[]): Promise<string | undefined> {
   const { exitCode, stdout, stderr } = await cluster.exec(node, ['sh', '-c', installOnNode(names)], {
     timeoutMs: 300_000,
@@ -128,10 +125,8 @@ export async function installToolsEverywhere(cluster: Cluster): Promise<string[]
 /** The packages could not be fetched on the host; the message is a clause. */
 export class HostPackagesError extends Error {}
 
-/** The facts about a node's packages that apt on another machine needs. */
 interface NodePackages {
   architecture: string
-  /** Names the distribution and its release. */
   release: string
   /** A tar archive of sources, keys and dpkg's status. */
   files: Buffer

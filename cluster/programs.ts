@@ -49,7 +49,6 @@ const kubectl: OfficialProgram = {
   },
 }
 
-/** This machine's name in the addresses of releases. */
 const platformName = `${platform()}-${arch() === 'x64' ? 'amd64' : arch()}`
 
 /**
@@ -107,7 +106,6 @@ export async function kindPath(
 
 export interface Kubectl {
   path: string
-  /** Its folder, to be put on PATH. */
   folder: string
 }
 

@@ -121,5 +121,4 @@ async function addKubeProxyLogs({ core }: KubeClient, items: unknown[], nodes: N
   )
 }
 
-/** The API server's answer for a container that has not started, or a Pod that was just deleted. */
 const hasNoLog = (error: unknown) => [400, 404].includes((error as { code?: number }).code ?? 0)

@@ -88,7 +88,6 @@ async function recreate({ path, parts = [], make }: Artifact): Promise<void> {
   }
 }
 
-/** The damage of an artifact's files according to their sizes and ctimes; undefined if it is intact. */
 function damageOf(path: string, { readAll = false } = {}): string | undefined {
   const manifest = readManifest(path)
   if (!manifest) return 'its manifest is missing or damaged'

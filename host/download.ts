@@ -7,7 +7,6 @@ import { stallSeconds, watchDownload } from './supervised.ts'
 import { explainSystemError } from './system-trouble.ts'
 
 export interface DownloadOptions {
-  /** For the progress line: `kind v0.33.0`. */
   title?: string
   progress?: Progress
 }
@@ -34,7 +33,6 @@ export async function fetchVerified(
   await ensureArtifact({ path, parts: [sha256], make }, progress)
 }
 
-/** Fetches a file, or the rest of it, into `part`. */
 async function download(url: string, part: string, progress: Progress): Promise<void> {
   let bytes = statSync(part, { throwIfNoEntry: false })?.size ?? 0
   const headers: Record<string, string> = bytes > 0 ? { range: `bytes=${bytes}-` } : {}

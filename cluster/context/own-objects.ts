@@ -12,7 +12,6 @@ import { ownSelector } from './write-guard.ts'
 /** The namespace of the labs: their texts, chain names (hashes of "default/web") and answers depend on it. */
 const namespace = 'default'
 
-/** One object of the labs in a cluster of the user. */
 interface OwnObject {
   /** `Service "web"`, for a question. */
   what: string

@@ -5,7 +5,6 @@ import type { ExecOptions, ExecResult } from '../../host/shell-word.ts'
 import type { KubeClient } from '../kube-client.ts'
 import { Exec } from '../kubernetes.ts'
 
-/** Timeout of a command without one of its own. */
 const EXEC_MS = 600_000
 
 /** A command's output is kept in memory; no check reads more than this. */
@@ -63,14 +62,12 @@ export function execInPod(
   })
 }
 
-/** The exit code in a status; undefined when the command was not run. */
 function exitCodeOf({ status, details }: V1Status): number | undefined {
   if (status === 'Success') return 0
   const cause = details?.causes?.find(({ reason }) => reason === 'ExitCode')
   return cause === undefined ? undefined : Number(cause.message ?? 1)
 }
 
-/** Keeps what is written to it, up to OUTPUT_BYTES. */
 class Collector extends Writable {
   readonly #chunks: Buffer[] = []
   #size = 0

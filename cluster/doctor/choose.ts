@@ -7,7 +7,6 @@ import { hostKernelFacts } from './kernel-probe.ts'
 /** The existing clusters of one name, if no embedded cluster of that name runs (a running one is always chosen). */
 export interface ExistingClusters {
   name: string
-  /** The engine that responds. */
   engine: EngineName | undefined
   /** The engine has node containers of this name. */
   kindExists: boolean
@@ -104,5 +103,4 @@ export async function kernelForNew(packages: () => Promise<string>, lab: LabNeed
   return chooseKernel(wish, hostKernel ? { hostKernel } : {}, lab)
 }
 
-/** Everything that a lab and its steps need. */
 const needsOf = (lab?: LabNeeds): readonly KernelNeed[] => [...(lab?.kernel ?? []), ...(lab?.kernelOfSteps ?? [])]

@@ -17,7 +17,6 @@ import type { EmbeddedFacts, Facts, HostFacts, KernelFacts, KernelNeed, KindFact
 import { kernelLacks } from './judge.ts'
 import { hostKernelFacts, kernelProbeCommand, probeMs, readKernelProbe } from './kernel-probe.ts'
 
-/** Limits the facts to gather. */
 interface Depth {
   /** Probe the kernel under the engine; else it counts as unknown. */
   kernel: boolean
@@ -60,7 +59,6 @@ async function hostFacts(): Promise<HostFacts> {
   }
 }
 
-/** The distribution by os-release(5), or the kernel's name, and the processor. */
 function systemName(): string {
   const file = '/etc/os-release'
   const [, name] = /^PRETTY_NAME="?([^"\n]*)/m.exec(existsSync(file) ? readFileSync(file, 'utf8') : '') ?? []
@@ -96,7 +94,6 @@ async function kindFacts(name: string, engine: EngineName | undefined, depth: De
   return { binary, cached, engine: info, image, ...kernel, binaryTrouble }
 }
 
-/** The message with which work fails; undefined if it does not. */
 const troubleOf = (work: Promise<unknown>): Promise<string | undefined> => work.then(() => undefined, reasonOf)
 
 /** The kernel under an engine: probed on a node of a running cluster, else in a temporary container. */

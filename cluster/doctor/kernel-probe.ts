@@ -12,7 +12,6 @@ export const schedulers: readonly string[] = [
   ...['rr', 'wrr', 'lc', 'wlc', 'sh', 'dh', 'sed', 'nq', 'mh', 'lblc', 'lblcr', 'fo', 'ovf'],
 ]
 
-/** A rule that needs an extension, by the name it is reported under. */
 const rules: Record<string, string> = {
   comment: '-m comment --comment probe -j RETURN',
   conntrack: '-m conntrack --ctstate NEW -j RETURN',
@@ -125,7 +124,6 @@ const unfinished: HostKernelTrouble = {
   fix: 'LAB_TIMEOUT_SCALE=5 make doctor, where programs are slow to start',
 }
 
-/** Whether this machine's kernel has ip_vs: loaded, built in, or as a module that can be loaded. */
 function hasIpvsModule(): boolean {
   const lists = ['dep', 'builtin'].map((name) => `/lib/modules/${release()}/modules.${name}`)
   const isListed = (file: string) => existsSync(file) && readFileSync(file, 'utf8').includes('/ip_vs.ko')

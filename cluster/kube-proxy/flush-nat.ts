@@ -14,7 +14,6 @@ import { KubeProxyError } from './kube-proxy-pods.ts'
 /** The changes made on one node. */
 export interface FlushReport {
   node: string
-  /** The mode that runs on the node and is kept. */
   mode: FlushedMode
   /** The removed objects, one line per kind; empty if there were none. */
   removed: string[]

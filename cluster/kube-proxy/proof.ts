@@ -12,17 +12,13 @@ export type RunnableMode = FlushedMode | 'userspace'
 /** One node's evidence of its mode. */
 export interface ModeProof {
   node: string
-  /** The answer of kube-proxy's /proxyMode; undefined if there was none. */
   proxyMode: string | undefined
-  /** kube-proxy's log line that names the proxier. */
   logLine: string | undefined
   /** Its log message if it can't run in IPVS mode; up to 1.25 it then continues in iptables mode. */
   complaint?: string | undefined
   /** What the node holds of the rules of each mode, in words; nothing of a mode that is missing. */
   holds: ReadonlyMap<RunnableMode, string>
-  /** Addresses on kube-ipvs0, or undefined without that link. */
   dummyAddresses: number | undefined
-  /** Schedulers of the node's virtual servers. */
   schedulers: string[]
 }
 

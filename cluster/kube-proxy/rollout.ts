@@ -95,7 +95,6 @@ export async function restartKubeProxyPods(client: KubeClient, choice?: ImageCho
   return stamp
 }
 
-/** Interval at which the rollout's state is read. */
 const gapMs = 100
 const rolloutMs = 180_000
 

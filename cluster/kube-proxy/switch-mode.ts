@@ -29,7 +29,6 @@ export interface SwitchResult {
   proofs: ModeProof[]
 }
 
-/** The first sync of a kube-proxy on a busy machine. */
 const proofDeadlineMs = 90_000
 
 /**
@@ -104,7 +103,6 @@ function requireNftablesVersion(image: string): void {
   )
 }
 
-/** Advice for a user whose kernel lacks what a mode needs, for IPVS also one scheduler. */
 function advice({ driver }: Cluster, mode: RunnableMode, lacks: string): string {
   if (mode === 'nftables')
     return 'CLUSTER=kind, or another embedded cluster with KERNEL=host, runs it on any Linux with nftables; `make doctor` shows whether this machine can.'
@@ -136,7 +134,6 @@ const firstSyncMs = 10_000
 /** A kube-proxy that has just started may not have switched to the configured mode yet. */
 const recentStartMs = 30_000
 
-/** The proofs that the mode is in force already; undefined if it is not. */
 async function inForce(cluster: Cluster, client: KubeClient, wanted: WantedMode): Promise<ModeProof[] | undefined> {
   const pods = await listKubeProxyPods(client)
   const young = pods.some(({ startedAt = '' }) => Date.now() - Date.parse(startedAt) < recentStartMs)
@@ -151,7 +148,6 @@ async function inForce(cluster: Cluster, client: KubeClient, wanted: WantedMode)
 interface WantedMode {
   mode: RunnableMode
   scheduler?: string | undefined
-  /** The restart that set it, if there was one. */
   stamp?: string
 }
 
