@@ -141,7 +141,7 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
   const kubeProxyVersion = kubeProxy ? await versionOfProgram(kubeProxy) : gitVersion
   createAddons(api, { controlPlane, kubeProxyVersion, genuine: Boolean(kubeProxy) })
   const reachable = machine.forward(controlPlane, apiServerEndpoint.ip, apiServerEndpoint.port, server.port)
-  const balancer = new LoadBalancer({ machine, network, api })
+  const balancer = new LoadBalancer(machine, api)
   endings.push(() => balancer.stop())
   writeFileSync(join(directory, 'ca.crt'), tls.cert)
   const address = `https://127.0.0.1:${server.port}`

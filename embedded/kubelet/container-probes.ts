@@ -1,8 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { type Answer, httpRequest, statusOf } from '../network/prober.ts'
 import { notFound, type RunningContainer } from './container-process.ts'
-import type { NodeContext } from './node-context.ts'
-import type { Container, LifecycleHandler, Probe } from './objects.ts'
+import type { Container, NodeContext, Probe } from './objects.ts'
 
 export interface ProbeOutcome {
   ready(ready: boolean): void
@@ -123,10 +122,7 @@ function httpFailure(answer: Answer, url: string, address: string): ProbeFailure
   return status >= 200 && status < 400 ? undefined : `HTTP probe failed with statuscode: ${status}`
 }
 
-/**
- * Runs one probe (pkg/probe: a status from 200 to 399, an open port, or exit code 0 of a command is a
- * success).
- */
+/** Runs one probe (pkg/probe: a status from 200 to 399, an open port, or exit code 0 of a command is a success). */
 async function runProbe(probe: Probe, target: ProbeTarget): Promise<ProbeFailure> {
   const { node, container, podIP, running } = target
   const seconds = probe.timeoutSeconds ?? 1
@@ -138,10 +134,9 @@ async function runProbe(probe: Probe, target: ProbeTarget): Promise<ProbeFailure
       const answer = await node.prober.try(host, port, seconds, httpRequest(path, address, httpHeaders))
       return httpFailure(answer, `${scheme.toLowerCase()}://${address}${path}`, address)
     }
-    const socket = probe.tcpSocket ?? probe.grpc
-    if (socket) {
-      const host = probe.tcpSocket?.host ?? podIP
-      const port = portNumber(socket.port as number | string, container)
+    if (probe.tcpSocket) {
+      const { host = podIP } = probe.tcpSocket
+      const port = portNumber(probe.tcpSocket.port as number | string, container)
       const { kind } = await node.prober.try(host, port, seconds)
       if (kind === 'open') return undefined
       return `dial tcp ${host}:${port}: ${kind === 'refused' ? 'connect: connection refused' : 'i/o timeout'}`
@@ -157,21 +152,4 @@ async function runProbe(probe: Probe, target: ProbeTarget): Promise<ProbeFailure
     if (probe.exec) return `command timed out: "${probe.exec.command?.join(' ')}" timed out after ${seconds}s`
     return error instanceof Error ? error.message : String(error)
   }
-}
-
-/** Runs a postStart or preStop handler. Resolves with the reason if it failed, or undefined. */
-export async function runHandler(handler: LifecycleHandler, target: ProbeTarget): Promise<string | undefined> {
-  const { exec, sleep, httpGet, tcpSocket } = handler
-  if (exec) {
-    const { command = [] } = exec
-    const { placement } = target.running
-    if (!placement) return notFound(command)
-    const { exitCode, stdout, stderr } = await target.node.machine.run(command, placement)
-    return exitCode === 0 ? undefined : `command '${command.join(' ')}' exited with ${exitCode}: ${stdout}${stderr}`
-  }
-  if (sleep) {
-    await delay(sleep.seconds * 1000)
-    return undefined
-  }
-  return runProbe({ timeoutSeconds: 30, ...(httpGet && { httpGet }), ...(tcpSocket && { tcpSocket }) }, target)
 }

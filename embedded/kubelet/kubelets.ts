@@ -10,11 +10,9 @@ import type { NodePlan } from '../network/node-setup.ts'
 import { Prober } from '../network/prober.ts'
 import type { Network } from '../network/topology.ts'
 import { createBackend } from './backend.ts'
-import { podFolder, podVolumes } from './container-root.ts'
 import { registerOwnImages } from './images/own-images.ts'
 import { imageList } from './images/registry.ts'
-import type { NodeContext } from './node-context.ts'
-import type { Node, Pod } from './objects.ts'
+import type { Node, NodeContext, Pod } from './objects.ts'
 import { PodWorker } from './pod-worker.ts'
 
 const architecture = processor?.kubernetes ?? process.arch
@@ -30,11 +28,10 @@ interface GuestFacts {
 
 /** Facts about the kernel that all nodes share. */
 async function guestFacts(machine: Machine): Promise<GuestFacts> {
-  const { stdout } = await machine.run([
-    'sh',
-    '-c',
-    'read -r r </proc/sys/kernel/osrelease; echo "$r"; read -r _ m _ </proc/meminfo; echo "$m"; . /etc/os-release; echo "$PRETTY_NAME"; read -r b </proc/sys/kernel/random/boot_id; echo "$b"',
-  ])
+  const { stdout } = await machine.script(`cat /proc/sys/kernel/osrelease
+read -r _ memory _ </proc/meminfo; echo "$memory"
+. /etc/os-release; echo "$PRETTY_NAME"
+cat /proc/sys/kernel/random/boot_id`)
   const [kernelVersion = '', kilobytes = '0', osImage = 'Linux', bootId = ''] = stdout.trim().split('\n')
   return { kernelVersion, osImage, memory: `${kilobytes}Ki`, bootId, ownKernel: machine.ownKernel }
 }
@@ -134,25 +131,6 @@ function renewLease(api: Api, { metadata: { name, uid } }: Node): void {
     })
 }
 
-/** Rewrites the files of a namespace's Pods when a ConfigMap or Secret changes. Returns a function that ends it. */
-function watchVolumes(machine: Machine, api: Api, workers: () => Iterable<PodWorker>): () => void {
-  const refresh = async ({ pod, sandbox }: PodWorker) => {
-    const own = `${podFolder(pod.metadata.uid)}/`
-    await machine.write(podVolumes(api, sandbox).files.filter(({ path }) => path.startsWith(own)))
-  }
-  const ends = ['configmaps', 'secrets'].map((resource) =>
-    api.watch(resource, (type, { metadata }) => {
-      if (type !== 'MODIFIED') return
-      // The files of a missing object are kept, as in a real volume; errors while the machine ends are ignored.
-      for (const worker of workers())
-        if (worker.pod.metadata.namespace === metadata.namespace) void refresh(worker).catch(() => {})
-    }),
-  )
-  return () => {
-    for (const end of ends) end()
-  }
-}
-
 export interface KubeletOptions {
   machine: Machine
   network: Network
@@ -186,7 +164,6 @@ export async function startKubelets({ machine, network, api, nodes }: KubeletOpt
     events.event(object, 'Normal', 'NodeReady', `Node ${node.name} status is now: NodeReady`)
   }
   const pods = new Map<string, PodWorker>()
-  const stopVolumes = watchVolumes(machine, api, () => pods.values())
   const unwatch = api.watch<Pod>('pods', (type, pod) => {
     const { uid } = pod.metadata
     const worker = pods.get(uid)
@@ -208,7 +185,6 @@ export async function startKubelets({ machine, network, api, nodes }: KubeletOpt
     async stop() {
       for (const timer of leases) clearInterval(timer)
       unwatch()
-      stopVolumes()
       await Promise.all([...pods.values()].map((worker) => worker.terminate(0)))
       await Promise.all([...contexts.values()].map(({ prober }) => prober.stop()))
     },

@@ -2,7 +2,7 @@ import type { Api } from '../apiserver/api.ts'
 import { isNodeReady, type Node, type Service } from '../controllers/resources.ts'
 import type { Machine } from '../machine/machine.ts'
 import { httpRequest, Prober, statusOf } from '../network/prober.ts'
-import type { Network } from '../network/topology.ts'
+import { ipBatch, runInGuest } from '../network/topology.ts'
 
 /** A health check of a node: whether it has a ready endpoint of this Service (Service.spec.healthCheckNodePort). */
 export interface HealthCheck {
@@ -72,7 +72,7 @@ const frequentIntervalMs = 300
  * balancer address to the nodes that receive its traffic. kube-proxy handles the packets on the nodes.
  */
 export class LoadBalancer {
-  private readonly network: Network
+  private readonly machine: Machine
   private readonly api: Api
   private readonly prober: Prober
   private readonly endWatches: (() => void)[]
@@ -83,8 +83,8 @@ export class LoadBalancer {
   private stopped = false
   private changedAt = 0
 
-  constructor({ machine, network, api }: { machine: Machine; network: Network; api: Api }) {
-    this.network = network
+  constructor(machine: Machine, api: Api) {
+    this.machine = machine
     this.api = api
     this.prober = new Prober(machine, {})
     this.endWatches = ['services', 'nodes', 'endpointslices'].map((resource) =>
@@ -133,7 +133,7 @@ export class LoadBalancer {
     const nodes = this.api.list<Node>('nodes')
     const wanted = balancedAddresses(services, nodes, await this.healthy(services, nodes))
     const lines = routeLines(this.present, wanted)
-    if (lines.length > 0) await this.network.worker.perform({ links: lines })
+    if (lines.length > 0) await runInGuest(this.machine, ipBatch(lines))
     this.present = wanted
   }
 

@@ -87,8 +87,10 @@ function start(stream: number, request: SpawnRequest): void {
   for (const pipe of [stdout, stderr]) closeSync(pipe.theirs)
   const kill = (signal: NodeJS.Signals) => {
     try {
-      // The command of `inNamespace` only waits for the first process of a process namespace.
-      if (child.pid !== undefined) process.kill(request.inNamespace ? firstChild(child.pid) : -child.pid, signal)
+      if (child.pid === undefined) return
+      // The command of `inNamespace` only waits for the first process of a process namespace, and `script` for the command.
+      const waiting = request.inNamespace && request.tty ? firstChild(child.pid) : child.pid
+      process.kill(request.inNamespace ? firstChild(waiting) : -child.pid, signal)
     } catch {
       // It has already ended: its exit frame follows.
     }

@@ -1,6 +1,6 @@
 import type { Api } from '../../apiserver/api.ts'
 import type { GuestFile, Machine, Placement } from '../../machine/machine.ts'
-import type { ContainerContext } from '../node-context.ts'
+import type { ContainerContext } from '../objects.ts'
 
 interface NamedImage {
   /** Repositories of this image, without `docker.io/`, `library/` and tag. The first is its name. */
