@@ -1,7 +1,7 @@
 import { constants } from 'node:os'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { GuestProcess, Placement, Privileges } from '../machine/machine.ts'
-import { GUEST_CONFINE, privilegeOptions } from '../machine/placement.ts'
+import { GUEST_CONFINE, privilegeOptions } from '../machine/machine.ts'
 import { runInGuest } from '../network/topology.ts'
 import { containerRoot } from './container-root.ts'
 import { containerEnvironment, expand, serviceEnvironment } from './environment.ts'

@@ -7,9 +7,9 @@ import { createServer, Socket } from 'node:net'
 import { dirname } from 'node:path'
 import type { Writable } from 'node:stream'
 import { ReadStream, WriteStream } from 'node:tty'
+import { encodeData, encodeFrame, FrameDecoder, FrameType } from './agent-line.ts'
 import { afterOutput, FifoPool } from './fifo-pool.ts'
-import { encodeData, encodeFrame, FrameDecoder, FrameType } from './frame.ts'
-import { type ScriptRequest, type SpawnRequest, spawnArguments } from './placement.ts'
+import { type ScriptRequest, type SpawnRequest, spawnArguments } from './machine.ts'
 import { ScriptPool } from './script-shell.ts'
 
 // The environment that every program expects, set here to avoid starting processes for it.
@@ -119,6 +119,7 @@ function sendAll(stream: number, type: number, bytes: Buffer): void {
 async function runScript(stream: number, { script, ...place }: ScriptRequest): Promise<void> {
   const { shell, result } = pool.run(place, script)
   streams.set(stream, { kill: (signal) => shell.kill(signal) })
+  send(stream, FrameType.started, JSON.stringify({ pid: shell.pid }))
   const { code, stdout, stderr } = await result
   streams.delete(stream)
   sendAll(stream, FrameType.data, stdout)

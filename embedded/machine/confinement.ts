@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process'
 import { existsSync, lstatSync, readdirSync, readFileSync, realpathSync } from 'node:fs'
 import { join } from 'node:path'
-import { GUEST_CONFINE } from './placement.ts'
+import { GUEST_CONFINE } from './machine.ts'
 
 /** The program of confine.c in a tree of packages. */
 export const CONFINE = GUEST_CONFINE.slice(1)

@@ -3,8 +3,8 @@ import { arch } from 'node:os'
 import { basename, join } from 'node:path'
 import type { Progress } from '../../host/progress.ts'
 import { SystemTrouble } from '../../host/system-trouble.ts'
-import { aptDownload, unpackArchives } from './apt-download.ts'
 import type { Addition } from './package-tree.ts'
+import { aptDownload, unpackArchives } from './package-tree.ts'
 
 /**
  * The release whose kernel is used on every Debian: 6.12 maps the pages around a fault at once (um_tlb_sync), which makes a lab 25%
