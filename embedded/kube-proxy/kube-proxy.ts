@@ -70,7 +70,7 @@ export class KubeProxy implements BuiltinContainer {
     this.log = createLogger(context.log)
     this.guest = new GuestNode(context.machine, context.placement)
     this.conntrack = new ConntrackCleanup(this.guest)
-    this.health = new HealthServer(context.machine, context.placement)
+    this.health = new HealthServer(this.guest)
     this.exited = new Promise((resolve) => {
       this.settle = resolve
     })
@@ -122,7 +122,7 @@ export class KubeProxy implements BuiltinContainer {
     })
     this.proxier = proxier
     const sysctls = [...(await proxier.prepare()), ...conntrackSysctls(settings)]
-    await prepareNode(this.guest, this.log, sysctls, settings.mode === 'nftables')
+    await prepareNode(this.guest, sysctls, settings.mode === 'nftables')
     if (this.stopping) return
     this.log('I', 'server.go:527', 'Version info', { version: this.version })
     this.loop = new SyncLoop({

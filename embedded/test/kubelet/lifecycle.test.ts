@@ -235,7 +235,6 @@ test('cluster DNS resolves Services over UDP and TCP, and no other names', async
   expect(await dig(`+short ${name}`)).toBe(clusterIP)
   expect(await dig(`+short +tcp ${name}`)).toBe(clusterIP)
   expect(await dig('+short kubernetes.default.svc.cluster.local')).toBe('10.96.0.1')
-  expect(await dig(`+short -t SRV _http._tcp.${name}`)).toBe(`0 100 80 ${name}.`)
   expect(await dig('nosuch.default.svc.cluster.local')).toContain('status: NXDOMAIN')
   const slice = {
     metadata: { name: 'peers-1', labels: { 'kubernetes.io/service-name': 'peers' } },
