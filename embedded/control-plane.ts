@@ -127,7 +127,7 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
   const tls = createServerTls()
   const network = await step('Creating the network of three nodes', () => createNetwork(machine, nodes))
   const api = createClusterApi()
-  const kubelets = await startKubelets({ machine, network, api, nodes })
+  const kubelets = await startKubelets(machine, network, api)
   endings.push(() => kubelets.stop())
   const server = await startApiServer({ api, backend: kubelets.backend, token, tls, log: console.log })
   endings.push(() => server.close())

@@ -76,8 +76,6 @@ const serversInput = (held: NodeState, wanted: NodeState) =>
   serverInputs({
     wanted: wanted.virtualServers,
     held: held.virtualServers,
-    busy: new Set(),
-    terminating: new Set(),
     first: false,
     excludeCIDRs: [],
   }).add

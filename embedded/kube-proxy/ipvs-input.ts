@@ -46,29 +46,12 @@ export function addressInputs(wanted: readonly Link[], held: readonly Link[]): {
   }
 }
 
-/** A real server of one virtual server, as a key. */
-export const realServerKey = (server: VirtualServer, real: Pick<RealServer, 'address' | 'port'>): string =>
-  `${virtualServerKey(server)} ${printEndpoint(real.address, real.port)}`
-
 export interface ServerChange {
   wanted: readonly VirtualServer[]
   held: readonly VirtualServer[]
-  /** Keys of real servers (realServerKey) that still have connections: they get weight 0 instead of being deleted. */
-  busy: ReadonlySet<string>
-  /** Keys of real servers that an earlier sync gave weight 0. */
-  terminating: ReadonlySet<string>
   /** The first sync after a start also corrects weights (kube-proxy 1.26). */
   first: boolean
   excludeCIDRs: readonly string[]
-}
-
-export interface ServerInputs {
-  /** For `ipvsadm -R`, before the rules are written. */
-  add: string
-  /** For `ipvsadm -R`, afterwards: virtual servers without a Service. */
-  remove: string
-  /** Real servers that have weight 0 after this sync, waiting for their connections to end. */
-  terminating: Set<string>
 }
 
 const serviceOf = (server: VirtualServer) =>
@@ -78,54 +61,38 @@ const serviceOf = (server: VirtualServer) =>
 const bareService = (server: VirtualServer) => serviceOf(server).split(' ').slice(0, 2).join(' ')
 
 /**
- * The changes of virtual servers in a sync (pkg/proxy/ipvs syncService, syncEndpoint, cleanLegacyService): edits those that
- * differ, deletes all others outside `excludeCIDRs`, and keeps real servers with connections until these end.
+ * The changes of virtual servers in a sync (pkg/proxy/ipvs syncService, syncEndpoint, cleanLegacyService), as inputs of `ipvsadm -R`: `add`
+ * edits those that differ, before the rules are written; `remove` deletes all others outside `excludeCIDRs`, afterwards.
  */
-export function serverInputs(change: ServerChange): ServerInputs {
-  const held = new Map(change.held.map((server) => [virtualServerKey(server), server]))
-  const result: ServerInputs = { add: '', remove: '', terminating: new Set() }
-  for (const server of change.wanted) {
-    const present = held.get(virtualServerKey(server))
-    held.delete(virtualServerKey(server))
-    if (!present) result.add += printIpvsadmSave([server])
+export function serverInputs({ wanted, held, first, excludeCIDRs }: ServerChange): { add: string; remove: string } {
+  const left = new Map(held.map((server) => [virtualServerKey(server), server]))
+  let add = ''
+  for (const server of wanted) {
+    const present = left.get(virtualServerKey(server))
+    left.delete(virtualServerKey(server))
+    if (!present) add += printIpvsadmSave([server])
     else {
-      if (serviceOf(present) !== serviceOf(server)) result.add += `-E ${serviceOf(server)}\n`
-      result.add += realServerLines(server, present, change, result.terminating)
+      if (serviceOf(present) !== serviceOf(server)) add += `-E ${serviceOf(server)}\n`
+      add += realServerLines(server, present, first)
     }
   }
-  for (const server of held.values()) {
-    const excluded = server.protocol === 'FWM' || change.excludeCIDRs.some((range) => contains(range, server.address))
-    if (!excluded) result.remove += `-D ${bareService(server)}\n`
-  }
-  return result
+  const foreign = [...left.values()].filter(
+    ({ protocol, address }) => protocol !== 'FWM' && !excludeCIDRs.some((range) => contains(range, address)),
+  )
+  return { add, remove: foreign.map((server) => `-D ${bareService(server)}\n`).join('') }
 }
 
-function realServerLines(
-  server: VirtualServer,
-  held: VirtualServer,
-  { busy, terminating, first }: ServerChange,
-  now: Set<string>,
-): string {
-  const service = bareService(server)
-  const left = new Map(held.realServers.map((real) => [realServerKey(server, real), real]))
+function realServerLines(server: VirtualServer, held: VirtualServer, first: boolean): string {
+  const line = (verb: string, { address, port }: RealServer) =>
+    `${verb} ${bareService(server)} -r ${printEndpoint(address, port)}`
+  const left = new Map(held.realServers.map((real) => [printEndpoint(real.address, real.port), real]))
   let lines = ''
   for (const real of server.realServers) {
-    const key = realServerKey(server, real)
+    const key = printEndpoint(real.address, real.port)
     const present = left.get(key)
     left.delete(key)
-    const at = `${service} -r ${printEndpoint(real.address, real.port)}`
-    if (!present) lines += `-a ${at} -m -w ${real.weight}\n`
-    else if (present.weight !== real.weight && (first || terminating.has(key)))
-      lines += `-e ${at} -m -w ${real.weight}\n`
+    if (!present) lines += `${line('-a', real)} -m -w ${real.weight}\n`
+    else if (present.weight !== real.weight && first) lines += `${line('-e', real)} -m -w ${real.weight}\n`
   }
-  for (const [key, real] of left) {
-    const at = `${service} -r ${printEndpoint(real.address, real.port)}`
-    if (!busy.has(key)) {
-      lines += `-d ${at}\n`
-      continue
-    }
-    now.add(key)
-    if (real.weight !== 0) lines += `-e ${at} -m -w 0\n`
-  }
-  return lines
+  return lines + [...left.values()].map((real) => `${line('-d', real)}\n`).join('')
 }

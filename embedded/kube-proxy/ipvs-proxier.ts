@@ -1,9 +1,8 @@
 import { printIptablesSave } from '../../dataplane/iptables-save.ts'
-import { type VirtualServer, virtualServerKey } from '../../dataplane/ipvsadm-save.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
 import { type GuestNode, restoreCommand, type StepsResult, type Sysctl } from './guest-node.ts'
 import { fullInput } from './iptables-proxier.ts'
-import { addressInputs, ipsetInput, realServerKey, serverInputs } from './ipvs-input.ts'
+import { addressInputs, ipsetInput, serverInputs } from './ipvs-input.ts'
 import { Proxier, type ProxierContext } from './proxier.ts'
 import { type Logger, StartFailure } from './settings.ts'
 
@@ -19,15 +18,10 @@ const strictARP: readonly Sysctl[] = [
   ['net/ipv4/conf/all/arp_announce', 2],
 ]
 
-/** Interval at which real servers with weight 0 are checked (pkg/proxy/ipvs graceful_termination.go). */
-const terminationCheckMs = 60_000
-
 /** kube-proxy's IPVS mode. Its few rules do not depend on the number of Services, so most changes leave them as they are. */
 export class IpvsProxier extends Proxier {
   protected readonly failure = ['proxier.go:1383', 'Failed to sync ipvs rules'] as const
   private first = true
-  private terminating: ReadonlySet<string> = new Set()
-  private terminationCheckedAt = 0
 
   constructor(context: ProxierContext) {
     super(context, 'ipvs', context.settings.syncPeriodMs)
@@ -58,8 +52,6 @@ export class IpvsProxier extends Proxier {
     const servers = serverInputs({
       wanted: wanted.virtualServers,
       held: held.virtualServers,
-      busy: await this.busy(wanted.virtualServers, held.virtualServers),
-      terminating: this.terminating,
       first: this.first,
       excludeCIDRs: settings.config.ipvs.excludeCIDRs,
     })
@@ -74,59 +66,9 @@ export class IpvsProxier extends Proxier {
       { command: 'ip -force -batch -', input: addresses.remove },
       { command: 'ipvsadm -R', input: servers.remove, complains: true },
     ])
-    this.terminating = servers.terminating
     if (result.ok) this.first = false
     return result
   }
-
-  /** Beside the wanted ones, the real servers whose connections have not ended. */
-  protected override remaining(wanted: NodeState, held: NodeState): NodeState {
-    const before = new Map(held.virtualServers.map((server) => [virtualServerKey(server), server]))
-    const virtualServers = wanted.virtualServers.map((server) => {
-      const old = before.get(virtualServerKey(server))?.realServers ?? []
-      const ending = old.filter((real) => this.terminating.has(realServerKey(server, real)))
-      return { ...server, realServers: [...server.realServers, ...ending.map((real) => ({ ...real, weight: 0 }))] }
-    })
-    return { ...wanted, virtualServers }
-  }
-
-  /** Real servers to keep although they are no longer wanted, because connections are open to them. */
-  private async busy(wanted: readonly VirtualServer[], held: readonly VirtualServer[]): Promise<ReadonlySet<string>> {
-    const unwanted = unwantedRealServers(wanted, held)
-    if (unwanted.size === 0) return unwanted
-    const isNew = [...unwanted].some((key) => !this.terminating.has(key))
-    const due = Date.now() - this.terminationCheckedAt >= terminationCheckMs
-    if (!isNew && !due) return this.terminating
-    const { stdout } = await this.context.guest.run('ipvsadm -Ln\n')
-    const busy = new Set([...parseBusyRealServers(stdout)].filter((key) => unwanted.has(key)))
-    if (due) this.terminationCheckedAt = Date.now()
-    else for (const key of this.terminating) if (unwanted.has(key)) busy.add(key)
-    return busy
-  }
-}
-
-/**
- * Reads `ipvsadm -Ln` for the real servers that have connections, open or closing; keys as realServerKey gives them
- * (`TCP 10.96.0.1:80 10.244.1.2:80`).
- */
-export function parseBusyRealServers(text: string): Set<string> {
-  const busy = new Set<string>()
-  let server = ''
-  for (const line of text.split('\n')) {
-    const virtual = /^(TCP|UDP|SCTP)\s+(\S+)\s/.exec(line)
-    if (virtual) server = `${virtual[1]} ${virtual[2]}`
-    const real = /^\s+->\s+(\S+:\d+)\s+\S+\s+\d+\s+(\d+)\s+(\d+)\s*$/.exec(line)
-    if (real && Number(real[2]) + Number(real[3]) > 0) busy.add(`${server} ${real[1]}`)
-  }
-  return busy
-}
-
-/** Only TCP waits for its connections; UDP and SCTP real servers are deleted immediately (IsRsGracefulTerminationNeeded). */
-function unwantedRealServers(wanted: readonly VirtualServer[], held: readonly VirtualServer[]): Set<string> {
-  const kept = new Set(wanted.flatMap((server) => server.realServers.map((real) => realServerKey(server, real))))
-  const tcp = held.filter(({ protocol }) => protocol === 'TCP')
-  const keys = tcp.flatMap((server) => server.realServers.map((real) => realServerKey(server, real)))
-  return new Set(keys.filter((key) => !kept.has(key)))
 }
 
 /**

@@ -131,14 +131,6 @@ function renewLease(api: Api, { metadata: { name, uid } }: Node): void {
     })
 }
 
-export interface KubeletOptions {
-  machine: Machine
-  network: Network
-  api: Api
-  /** Control plane first. */
-  nodes: readonly NodePlan[]
-}
-
 export interface Kubelets {
   backend: NodeBackend
   /** Ends every container immediately and stops watching the API. */
@@ -148,13 +140,13 @@ export interface Kubelets {
 /** As in the kubelet: a quarter of the Lease's 40 s. */
 const leaseRenewalMs = 10_000
 
-/** Starts one kubelet per node: registers the Nodes, then runs the Pods that are bound to them. */
-export async function startKubelets({ machine, network, api, nodes }: KubeletOptions): Promise<Kubelets> {
+/** Starts one kubelet per node, control plane first: registers the Nodes, then runs the Pods that are bound to them. */
+export async function startKubelets(machine: Machine, network: Network, api: Api): Promise<Kubelets> {
   registerOwnImages()
   const facts = await guestFacts(machine)
   const contexts = new Map<string, NodeContext>()
   const leases: NodeJS.Timeout[] = []
-  for (const [index, node] of nodes.entries()) {
+  for (const [index, node] of network.nodes.entries()) {
     const object = registerNode(api, node, facts, index === 0)
     const events = createEventRecorder(api, 'kubelet', node.name)
     const prober = new Prober(machine, network.placement(node.name))

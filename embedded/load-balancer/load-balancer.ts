@@ -61,11 +61,8 @@ export function balancedAddresses(
 }
 
 /** Interval of the health checks; cloud load balancers query them every few seconds. */
-const healthIntervalMs = 2000
+const healthIntervalMs = 1000
 const healthTimeoutSeconds = 1
-/** Polls more often for a while after a change, because kube-proxy needs less than a second. */
-const frequentPhaseMs = 3000
-const frequentIntervalMs = 300
 
 /**
  * The load balancer in front of the cluster: in the guest's own network, which is "outside", it maintains a route for each load
@@ -81,17 +78,13 @@ export class LoadBalancer {
   private working = false
   private again = false
   private stopped = false
-  private changedAt = 0
 
   constructor(machine: Machine, api: Api) {
     this.machine = machine
     this.api = api
     this.prober = new Prober(machine, {})
     this.endWatches = ['services', 'nodes', 'endpointslices'].map((resource) =>
-      api.watch(resource, () => {
-        if (resource !== 'nodes') this.changedAt = Date.now()
-        this.request()
-      }),
+      api.watch(resource, () => this.request()),
     )
   }
 
@@ -122,10 +115,7 @@ export class LoadBalancer {
     if (this.again) {
       this.again = false
       this.request()
-    } else if (services.some(({ spec }) => spec.externalTrafficPolicy === 'Local' && spec.healthCheckNodePort)) {
-      const frequent = Date.now() - this.changedAt < frequentPhaseMs
-      this.timer = setTimeout(() => this.request(), frequent ? frequentIntervalMs : healthIntervalMs)
-    }
+    } else if (services.some(isLocal)) this.timer = setTimeout(() => this.request(), healthIntervalMs)
   }
 
   private async balance(): Promise<void> {
