@@ -34,8 +34,7 @@ const resources = ['nodes', 'services', 'endpointslices'] as const
 function proxiedFacts(object: KubeObject): string {
   const node = object as KubeObject & Partial<Pick<V1Node, 'spec' | 'status'>>
   const { labels, deletionTimestamp } = node.metadata
-  const { podCIDRs, taints } = node.spec ?? {}
-  return JSON.stringify([labels, deletionTimestamp, podCIDRs, taints, node.status?.addresses])
+  return JSON.stringify([labels, deletionTimestamp, node.spec?.podCIDRs, node.status?.addresses])
 }
 
 /** The objects that kube-proxy can use, and one sentence for each of the others. */
@@ -182,13 +181,12 @@ export class KubeProxy implements BuiltinContainer {
 
   private serveHealth(settings: Settings): Promise<void> {
     const { api, node } = this.context
-    const self = api.get<KubeObject & Pick<V1Node, 'spec'>>('nodes', undefined, node)
-    const leaving = self?.spec?.taints?.some(({ key }) => key === 'ToBeDeletedByClusterAutoscaler') ?? false
+    const self = api.get('nodes', undefined, node)
     return this.health.serve({
       mode: settings.mode,
       healthzPort: settings.healthzPort,
       metricsPort: settings.metricsPort,
-      eligible: self !== undefined && !leaving && self.metadata.deletionTimestamp === undefined,
+      eligible: self !== undefined && self.metadata.deletionTimestamp === undefined,
       healthChecks: healthChecks(this.ports()),
     })
   }

@@ -3,7 +3,7 @@ import { PassThrough, Writable } from 'node:stream'
 import { setTimeout as delay } from 'node:timers/promises'
 import { timestamp } from '../apiserver/object-lifecycle.ts'
 import type { GuestProcess } from '../machine/machine.ts'
-import { ContainerProbes } from './container-probes.ts'
+import { startProbes } from './container-probes.ts'
 import { createContainer, type RunningContainer, type StartContainer } from './container-process.ts'
 import { ContainerConfigError } from './environment.ts'
 import { findImage, imageList, repositoryOf } from './images/registry.ts'
@@ -56,7 +56,7 @@ export class ContainerWorker {
   private readonly stopping = new AbortController()
   private runs = 0
   private attached: LogBuffer | undefined
-  private probes: ContainerProbes | undefined
+  private stopProbes: () => void = () => {}
   private wake: () => void = () => {}
 
   constructor(
@@ -165,7 +165,7 @@ export class ContainerWorker {
 
   private async end(): Promise<void> {
     if (!this.running) return
-    this.probes?.stop()
+    this.stopProbes()
     const image = findImage(this.container.image ?? '')
     this.running.signal((image && !('start' in image) && image.stopSignal) || 'SIGTERM')
     await this.running.exited
@@ -200,7 +200,7 @@ export class ContainerWorker {
 
   private async follow(running: RunningContainer, log: LogBuffer, startedAt: string, containerID: string) {
     const { node, container, sandbox } = this
-    this.probes = new ContainerProbes(
+    this.stopProbes = startProbes(
       { node, container, podIP: sandbox.podIP, running },
       {
         ready: (ready) => this.report({ ready }),
@@ -212,9 +212,8 @@ export class ContainerWorker {
         },
       },
     )
-    this.probes.start()
     const { exitCode, signal } = await running.exited
-    this.probes.stop()
+    this.stopProbes()
     const reason = exitCode === 0 ? 'Completed' : 'Error'
     return this.ended(log, { exitCode, ...(signal && { signal }), reason, startedAt, containerID })
   }

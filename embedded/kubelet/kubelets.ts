@@ -17,17 +17,10 @@ import { PodWorker } from './pod-worker.ts'
 
 const architecture = processor?.kubernetes ?? process.arch
 
-interface GuestFacts {
-  kernelVersion: string
-  osImage: string
-  memory: string
-  /** The kernel's boot ID, random at each start. */
-  bootId: string
-  ownKernel: boolean
-}
+type GuestFacts = Awaited<ReturnType<typeof guestFacts>>
 
-/** Facts about the kernel that all nodes share. */
-async function guestFacts(machine: Machine): Promise<GuestFacts> {
+/** Facts about the kernel that all nodes share; its boot ID is random at each start. */
+async function guestFacts(machine: Machine) {
   const { stdout } = await machine.script(`cat /proc/sys/kernel/osrelease
 read -r _ memory _ </proc/meminfo; echo "$memory"
 . /etc/os-release; echo "$PRETTY_NAME"

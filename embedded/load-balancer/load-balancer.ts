@@ -1,5 +1,6 @@
 import type { Api } from '../apiserver/api.ts'
 import { isNodeReady, type Node, type Service } from '../controllers/resources.ts'
+import { SyncLoop } from '../kube-proxy/sync-loop.ts'
 import type { Machine } from '../machine/machine.ts'
 import { httpRequest, Prober, statusOf } from '../network/prober.ts'
 import { ipBatch, runInGuest } from '../network/topology.ts'
@@ -72,50 +73,31 @@ export class LoadBalancer {
   private readonly machine: Machine
   private readonly api: Api
   private readonly prober: Prober
+  private readonly loop: SyncLoop
   private readonly endWatches: (() => void)[]
-  private present: BalancedAddress[] = []
-  private timer: NodeJS.Timeout | undefined
-  private working = false
-  private again = false
-  private stopped = false
+  private present: readonly BalancedAddress[] = []
 
   constructor(machine: Machine, api: Api) {
     this.machine = machine
     this.api = api
     this.prober = new Prober(machine, {})
+    this.loop = new SyncLoop({
+      minIntervalMs: 0,
+      burst: 1,
+      maxIntervalMs: healthIntervalMs,
+      retryMs: healthIntervalMs,
+      sync: () => this.balance(),
+      // The guest is busy or shutting down; the next round retries.
+      onError: () => {},
+    })
     this.endWatches = ['services', 'nodes', 'endpointslices'].map((resource) =>
-      api.watch(resource, () => this.request()),
+      api.watch(resource, () => this.loop.request()),
     )
   }
 
-  stop(): void {
-    this.stopped = true
-    clearTimeout(this.timer)
+  async stop(): Promise<void> {
     for (const end of this.endWatches) end()
-    void this.prober.stop()
-  }
-
-  private request(): void {
-    if (this.stopped) return
-    if (this.working) this.again = true
-    else void this.work()
-  }
-
-  private async work(): Promise<void> {
-    this.working = true
-    clearTimeout(this.timer)
-    try {
-      await this.balance()
-    } catch {
-      // The guest is busy or shutting down; the next round retries.
-    }
-    this.working = false
-    const services = this.api.list<Service>('services')
-    if (this.stopped) return
-    if (this.again) {
-      this.again = false
-      this.request()
-    } else if (services.some(isLocal)) this.timer = setTimeout(() => this.request(), healthIntervalMs)
+    await Promise.all([this.loop.stop(), this.prober.stop()])
   }
 
   private async balance(): Promise<void> {

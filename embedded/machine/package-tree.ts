@@ -13,14 +13,7 @@ export interface Addition {
   add(tree: string, progress: Progress): Promise<void>
 }
 
-export interface PackageTree {
-  cache: string
-  /** Of the tree's folder. */
-  name: string
-  /** Names that are not in this release are ignored, except the first. */
-  packages: readonly string[]
-  /** As AptDownload's. */
-  closure?: AptDownload['closure']
+export interface PackageTree extends Omit<AptDownload, 'sources'> {
   more?: Addition
 }
 
@@ -96,7 +89,7 @@ async function mergeIntoUsr(fresh: string): Promise<void> {
 export interface AptDownload {
   /** Folder for apt's lists and for the archives. */
   cache: string
-  /** Names the folder of the archives, and of the lists where `sources` is given. */
+  /** Names the folder of the archives, that of the lists where `sources` is given, and that of an unpacked tree. */
   name: string
   /** Names that are not in the release are ignored, except the first. */
   packages: readonly string[]

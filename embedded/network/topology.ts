@@ -18,11 +18,6 @@ export const firstModules: readonly string[] = [
   ...['xt_nfacct', 'nfnetlink_acct', 'nf_conntrack_netlink'],
 ]
 
-/**
- * A module that iptables makes kernels up to 6.8 look for, which takes 0.1 s in each node unless it is loaded.
- */
-const soughtModule = 'bpfilter'
-
 /** Further modules for labs: IPVS with its schedulers, ipset, more matches. */
 export const laterModules: readonly string[] = [
   ...['dummy', 'xt_multiport', 'xt_recent', 'xt_set', 'xt_physdev', 'xt_ipvs', 'xt_LOG', 'xt_REDIRECT', 'xt_limit'],
@@ -70,7 +65,7 @@ export async function createNetwork(machine: Machine, nodes: readonly NodePlan[]
   ])
   // Mounts below a shared folder that go away here go away in all namespaces, too (they are made as slaves).
   const script = [
-    ...(machine.ownKernel ? loadFirst : []),
+    machine.ownKernel ? `modprobe -a ${firstModules.join(' ')} || exit 1` : '',
     ...shared.map((folder) => `mount --bind --make-shared ${folder} ${folder} || exit 1`),
     outside.script,
     cpuinfoCommand(nodes),
@@ -93,11 +88,6 @@ export async function createNetwork(machine: Machine, nodes: readonly NodePlan[]
 }
 
 const nodesFstab = '/run/nodes.fstab'
-
-const loadFirst = [
-  `for sought in /lib/modules/*/kernel/net/*/${soughtModule}.ko*; do [ -e "$sought" ] && sought=${soughtModule} || sought=; done`,
-  `modprobe -a ${firstModules.join(' ')} $sought || exit 1`,
-]
 
 /** A Pod's network namespace and its link to the node. */
 export interface PodLink {
