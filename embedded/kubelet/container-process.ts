@@ -46,7 +46,6 @@ export async function createContainer(
     PATH: searchPath,
     HOSTNAME: spec.hostNetwork ? context.node : (spec.hostname ?? metadata.name),
     HOME: '/root',
-    ...('start' in image ? {} : image.env),
     ...serviceEnvironment(node.api, metadata.namespace),
     ...containerEnvironment(node.api, context),
   }
@@ -67,7 +66,7 @@ async function startBuiltin(
   const { link, node } = context
   const placement = link ? { netns: link.netns } : network.placement(node)
   const running = await image.start({
-    ...{ ...context, machine, api, env, placement },
+    ...{ ...context, machine, api, placement },
     log: (line) => log.write('stdout', `${line}\n`),
     stderr: (line) => log.write('stderr', `${line}\n`),
   })
@@ -75,7 +74,7 @@ async function startBuiltin(
     // An ordinary built-in container has no file system of its own, only the node's or the guest's.
     ...(context.container.securityContext?.privileged && { placement: { ...placement, env } }),
     exited: running.exited.then((exitCode) => ({ exitCode })),
-    signal: (name) => void running.stop(name),
+    signal: () => void running.stop(),
     synced: async () => running.synced?.(),
   }
 }
@@ -141,7 +140,7 @@ async function startProcess(
 ): Promise<RunningContainer> {
   const { image, env, log } = start
   const { command: own = [], args = [], stdin, tty = false } = context.container
-  const words = own.length ? [...own, ...args] : [...(image.entrypoint ?? []), ...(args.length ? args : image.command)]
+  const words = own.length ? [...own, ...args] : args.length ? args : image.command
   const argv = words.map((word) => expand(word, env))
   const process = await node.machine.spawn(
     command(node, context, start, argv),
