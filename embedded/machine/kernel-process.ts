@@ -11,7 +11,7 @@ import { isWholeRoot } from './kernel-package.ts'
 import { umlKernel } from './uml-kernel.ts'
 
 /** The start of the supervisor's last line on the console, followed by the kernel's exit status in sh(1). */
-export const ENDED = 'The process of the kernel ended with status '
+const ENDED = 'The process of the kernel ended with status '
 
 /**
  * A kernel consists of several processes in a separate session, and the helpers of User-Mode Linux survive if the main process is
