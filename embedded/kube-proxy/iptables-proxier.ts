@@ -27,13 +27,8 @@ export class IptablesProxier extends Proxier {
     log('I', 'server_linux.go:132', 'Using iptables Proxier')
     this.watchCanary()
     const { localhostNodePorts, nodePortAddresses } = settings.config
+    // For node ports on localhost.
     if (!localhostNodePorts || (nodePortAddresses.length > 0 && !nodePortAddresses.some(coversLoopback))) return []
-    log(
-      'I',
-      'proxier.go:242',
-      'Setting route_localnet=1 to allow node-ports on localhost; to change this either disable iptables.localhostNodePorts (--iptables-localhost-nodeports) or set nodePortAddresses (--nodeport-addresses) to filter loopback addresses',
-      { ipFamily: 'IPv4' },
-    )
     return [['net/ipv4/conf/all/route_localnet', 1]]
   }
 

@@ -28,18 +28,9 @@ export class IpvsProxier extends Proxier {
   }
 
   async prepare(): Promise<Sysctl[]> {
-    const { guest, log, settings, version } = this.context
+    const { guest, log, settings } = this.context
     await checkIpvs(guest, settings.config.ipvs.scheduler, log)
     log('I', 'server_linux.go:182', 'Using ipvs Proxier')
-    if (Number(/^v?1\.(\d+)/.exec(version)?.[1]) >= 35)
-      log(
-        'E',
-        'server_linux.go:196',
-        "The ipvs proxier is now deprecated and may be removed in a future release. Please use 'nftables' instead.",
-      )
-    if (settings.namedScheduler === '') log('I', 'proxier.go:337', 'IPVS scheduler not specified, use rr by default')
-    for (const name of ['KUBE-6-LOAD-BALANCER-SOURCE-CIDR', 'KUBE-6-NODE-PORT-LOCAL-SCTP-HASH'])
-      log('I', 'ipset.go:116', 'Ipset name truncated', { ipSetName: name, truncatedName: name.slice(0, 31) })
     return settings.config.ipvs.strictARP ? [...sysctls, ...strictARP] : [...sysctls]
   }
 

@@ -109,7 +109,6 @@ export class KubeProxy implements BuiltinContainer {
   private async start(): Promise<void> {
     const settings = readSettings(mountedConfig(this.context.pod, this.context.api), this.version)
     if (settings.mode === 'iptables') this.log('I', 'server_linux.go:53', 'Using iptables proxy')
-    this.logStart(settings)
     const proxier = new proxiers[settings.mode]({
       node: this.context.node,
       guest: this.guest,
@@ -195,17 +194,6 @@ export class KubeProxy implements BuiltinContainer {
     const reason = error instanceof Error ? error.message : String(error)
     if (error instanceof VersionError) this.fail(error)
     else this.log('E', 'proxier.go:1563', 'Sync failed', { ipFamily: 'IPv4', err: reason })
-  }
-
-  private logStart({ config }: Settings): void {
-    const { api, node } = this.context
-    const self = api.get<KubeObject & Pick<V1Node, 'status'>>('nodes', undefined, node)
-    const addresses = self?.status?.addresses?.filter(({ type }) => type === 'InternalIP').map(({ address }) => address)
-    this.log('I', 'server.go:219', 'Successfully retrieved NodeIPs', { NodeIPs: addresses ?? [] })
-    if (config.nodePortAddresses.length === 0)
-      this.log('E', 'server.go:256', 'Kube-proxy configuration may be incomplete or incorrect', {
-        err: 'nodePortAddresses is unset; NodePort connections will be accepted on all local IPs. Consider using `--nodeport-addresses primary`',
-      })
   }
 }
 
