@@ -75,6 +75,26 @@ export const expose = (suffix: 'np' | 'lb', type: 'NodePort' | 'LoadBalancer'): 
   play: (bench) => bench.expose(suffix, type),
 })
 
+/** Patches a Service with a merge patch. */
+export const patchService = (name: string, patch: object): SolutionStep => ({
+  commands: [`kubectl patch service ${name} --type merge -p '${JSON.stringify(patch)}'`],
+  play: (bench) => bench.patch('Service', name, patch),
+})
+
+/** Deletes the kube-proxy of a node; its successor writes everything again. */
+export const replaceKubeProxyOn = (node: string): SolutionStep => ({
+  commands: [`kubectl -n kube-system delete pod -l k8s-app=kube-proxy --field-selector spec.nodeName=${node}`],
+  play: (bench) => bench.replaceKubeProxyPod(node),
+})
+
+/** Runs a command on a node of a known name. */
+export const runOn = (node: string, command: string): SolutionStep => ({
+  commands: [`make exec NODE=${node} CMD='${command}'`],
+  play: async (bench) => {
+    await bench.onNode(node, command)
+  },
+})
+
 /** Patches the spec of web-lb. */
 export const patchLoadBalancer = (spec: object): SolutionStep => ({
   commands: [`kubectl patch service web-lb -p '${JSON.stringify({ spec })}'`],

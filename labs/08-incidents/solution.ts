@@ -40,8 +40,9 @@ export const solution: LabSolution = {
       commands: [],
       play: async (bench) => {
         const { incident, environment } = await opened(bench)
-        for (const command of incident.fix.commands(environment)) printCommand(command)
-        await incident.fix.play(bench, environment)
+        const { commands, play } = incident.fix(environment)
+        for (const command of commands) printCommand(command)
+        await play?.(bench)
       },
     },
     cause: readsOnly,
