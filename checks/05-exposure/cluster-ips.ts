@@ -5,8 +5,7 @@ import { inChain } from '../../grading/difference-report.ts'
 import { expectMode, expectNodes } from '../../grading/expect-node.ts'
 import { podsWithLabel, webService } from '../../grading/expect-object.ts'
 import { type NodeView, type Snapshot, stateOf } from '../../grading/snapshot.ts'
-import { expectJumpsFirst } from '../01-iptables/iptables-mode.ts'
-import { chainsLeadToPods } from '../01-iptables/web-chains.ts'
+import { chainsLeadToPods, expectJumpsFirst } from '../01-iptables/service-chains.ts'
 import { ACCESS_FILTER, OLD_RULES } from './access-filter.ts'
 import {
   AGENT_PORT,
@@ -140,11 +139,12 @@ export function nothingIsLeft(context: CheckContext): void {
   const { nodes, snapshot } = context
   expectMode(context, 'ipvs', { hint: 'make ipvs KUBE_PROXY_VERSION=own' })
   webService(snapshot)
-  expectNodes(nodes).noRuleWhere(({ spec }) => OWN_COMMENT.test(spec), {
-    inspect: 'iptables-save | grep lab-5',
-    expected: "no rule with this lab's comment",
-    hint: 'Remove it: iptables -D in place of -A, or -I.',
-  })
+  expectNodes(nodes).noRuleWhere(
+    ({ spec }) => OWN_COMMENT.test(spec),
+    'iptables-save | grep lab-5',
+    "no rule with this lab's comment",
+    { hint: 'Remove it: iptables -D in place of -A, or -I.' },
+  )
   expectJumpsFirst(nodes)
   for (const { name } of nodes) expectPredictedIpvs(context, name)
   expectNodes(nodes)
