@@ -88,13 +88,8 @@ export function expectJumpsFirst(nodes: readonly NodeView[]): void {
 /** `KUBE-SVC-…` of each port of a Service, in the order of its ports. */
 const serviceChains = (service: Service): string[] => chainHashes(service).map((hash) => `KUBE-SVC-${hash}`)
 
-/** The Service web, and the chain of its only port. */
-function webServiceAndChain(snapshot: Snapshot): { service: Service; chain: string } {
-  const { service } = clusterService(snapshot, webService(snapshot).name, { expected: 'the Service web' })
-  return { service, chain: serviceChains(service)[0] ?? '' }
-}
-
-export const webChain = (snapshot: Snapshot): string => webServiceAndChain(snapshot).chain
+/** The chain of web's only port. */
+export const webChain = (snapshot: Snapshot): string => serviceChains(webService(snapshot).service)[0] ?? ''
 
 /** A Service's chain is named after a hash of its namespace, name, port name and protocol: the same on every node. */
 export function nameOfWebChain({ snapshot }: CheckContext): Truth {
@@ -111,7 +106,8 @@ export function nameOfWebChain({ snapshot }: CheckContext): Truth {
  * DNAT for each endpoint.
  */
 export function chainsLeadToPods({ nodes, snapshot }: CheckContext): void {
-  const { service, chain } = webServiceAndChain(snapshot)
+  const { service, backends } = webService(snapshot)
+  const chain = webChain(snapshot)
   expectNodes(nodes).chain('nat PREROUTING').jumpsFirstTo('KUBE-SERVICES')
   expectNodes(nodes).chain('nat OUTPUT').jumpsFirstTo('KUBE-SERVICES')
   expectServiceChains(nodes, service, {
@@ -119,7 +115,7 @@ export function chainsLeadToPods({ nodes, snapshot }: CheckContext): void {
     inspect: `iptables -t nat -S KUBE-SERVICES; iptables -t nat -S ${chain}`,
     expected: `an entry for the Service in KUBE-SERVICES, ${chain} behind it, and a KUBE-SEP- chain with a DNAT for each ready Pod`,
   })
-  expectThat(webService(snapshot).backends.length > 0, {
+  expectThat(backends.length > 0, {
     inspect: 'kubectl get endpointslices -l app=web',
     expected: `a ready Pod for ${chain} to lead to`,
     actual: 'none',

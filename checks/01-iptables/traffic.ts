@@ -178,6 +178,5 @@ function mirrorOf(snapshot: Snapshot): { address: string; node: string; service:
   }
   const { address, node } = expectReadyPod(snapshot.find('Pod', WEB_NAMESPACE, MIRROR), MIRROR, words)
   const service = clusterService(snapshot, MIRROR, words)
-  const backends = [{ address, node, pod: MIRROR }]
-  return { address, node, service: { name: MIRROR, address: service.address, port: service.port, backends } }
+  return { address, node, service: { ...service, name: MIRROR, backends: [{ address, node, pod: MIRROR }] } }
 }

@@ -2,7 +2,7 @@ import { contains } from '../../dataplane/ip-address.ts'
 import type { Service } from '../../dataplane/objects.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { expectNodes } from '../../grading/expect-node.ts'
-import { expectField, findService, WEB_NAMESPACE, webService } from '../../grading/expect-object.ts'
+import { expectField, WEB_NAMESPACE, webService } from '../../grading/expect-object.ts'
 import { expectFound } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import { objectsOf, type Snapshot } from '../../grading/snapshot.ts'
@@ -88,13 +88,11 @@ function expectExposed(snapshot: Snapshot, type: 'NodePort' | 'LoadBalancer', su
 export function webHasChains(context: CheckContext): void {
   backendsOnTwoNodes(context)
   const { snapshot, nodes } = context
-  const service = findService(snapshot, webService(snapshot).name)
-  if (service)
-    expectServiceChains(nodes, service, {
-      chains: [],
-      inspect: 'iptables -t nat -S | grep default/web',
-      expected: 'a KUBE-SVC chain for web that leads to each of its Pods',
-    })
+  expectServiceChains(nodes, webService(snapshot).service, {
+    chains: [],
+    inspect: 'iptables -t nat -S | grep default/web',
+    expected: 'a KUBE-SVC chain for web that leads to each of its Pods',
+  })
 }
 
 /** How long a load balancer may take to notice a change: it sends health checks every few seconds. */
