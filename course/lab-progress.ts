@@ -28,7 +28,6 @@ export interface GuideStep {
 export interface GuideNote {
   /** Id of the current step; empty before the first one. */
   at: string
-  /** The time that a guide was open. */
   workedMs: number
   /** Steps whose text was shown, steps that already passed at that time, and steps that have passed. */
   shown: string[]
@@ -38,7 +37,6 @@ export interface GuideNote {
 
 export interface LabProgress {
   lab: GuideLab
-  /** Index of the current step. */
   at: number
   shown: ReadonlySet<string>
   /** Steps that passed before they were first shown. */
@@ -49,11 +47,9 @@ export interface LabProgress {
   outcomes: ReadonlyMap<string, StepOutcome>
   /** Whether it is decided if the current step was held: false until it is observed for the first time. */
   arrived: boolean
-  /** The number of hints shown, by step. */
   hints: ReadonlyMap<string, number>
 }
 
-/** Before the first step, at a step, or after the last one. */
 type Place = 'intro' | 'step' | 'end'
 
 /** The progress at the start of a lab, or the saved one. */

@@ -14,7 +14,7 @@ import type { Snapshot } from '../grading/snapshot.ts'
 import { personalise, type Variant } from '../grading/variant.ts'
 import { plainText } from '../host/plain-text.ts'
 import type { Progress } from '../host/progress.ts'
-import { rememberHint, shownHints } from './hint-memory.ts'
+import { rememberHint, shownHints } from './hints.ts'
 import { LabBench } from './lab-bench.ts'
 import { type GuideLab, type GuideNote, idOf, type LabProgress } from './lab-progress.ts'
 import { resetLab } from './lab-reset.ts'
@@ -36,7 +36,6 @@ const noteSchema = z.object({
 
 type OpenSource = Awaited<ReturnType<typeof openCluster>>
 
-/** What a session is made of. */
 interface Parts extends OpenLab {
   source: OpenSource
   note: GuideNote | undefined
@@ -100,7 +99,6 @@ export class LabSession {
     return this.bench.answer(this.lab.definition.number, step, text)
   }
 
-  /** Records that a hint was shown. */
   rememberHint(step: string, tier: number): void {
     rememberHint(this.lab.definition.number, this.bench.cluster.name, step, tier)
   }
@@ -159,7 +157,6 @@ export class LabSession {
     return this.#since === undefined
   }
 
-  /** Stops the clock, or lets it go on. */
   pause(paused: boolean): void {
     this.#workedMs = this.workedMs()
     this.#since = paused ? undefined : Date.now()

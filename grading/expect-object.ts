@@ -133,7 +133,7 @@ export function findService(snapshot: Snapshot, name: string): Service | undefin
 
 function readyBackends(snapshot: Snapshot, name: string): WebBackend[] {
   const objects = objectsOf(snapshot)
-  const pods = new Map(objects.pods.flatMap((pod) => pod.podIPs.map((ip) => [ip, pod] as const)))
+  const pods = new Map(snapshot.items.filter(({ kind }) => kind === 'Pod').map((pod) => [pod.status?.podIP, pod]))
   return objects.endpointSlices
     .filter((slice) => slice.namespace === WEB_NAMESPACE && slice.serviceName === name)
     .filter((slice) => slice.addressType === 'IPv4')
@@ -142,7 +142,7 @@ function readyBackends(snapshot: Snapshot, name: string): WebBackend[] {
     .map((endpoint) => {
       const address = endpoint.addresses[0] ?? ''
       const pod = pods.get(address)
-      return { address, node: endpoint.nodeName ?? pod?.nodeName ?? '', pod: pod?.name ?? '' }
+      return { address, node: endpoint.nodeName ?? pod?.spec?.nodeName ?? '', pod: pod?.metadata.name ?? '' }
     })
 }
 

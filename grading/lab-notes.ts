@@ -76,12 +76,16 @@ function tellUnwritten(): void {
  * Adds notes to those of a lab in the cluster, or replaces those with the same key. Concurrent writes of other processes are
  * kept: the guide grades while its learner answers in another terminal.
  */
-export async function writeNotes(
+export const writeNotes = (client: KubeClient, lab: number, data: Readonly<Record<string, string>>): Promise<void> =>
+  writeConfigMap(client, notesName(lab), data)
+
+/** Adds data to a ConfigMap of the labs, which is created if it does not exist. */
+export async function writeConfigMap(
   { core, mergePatch }: KubeClient,
-  lab: number,
+  name: string,
   data: Readonly<Record<string, string>>,
 ): Promise<void> {
-  const place = { name: notesName(lab), namespace: NOTES_NAMESPACE }
+  const place = { name, namespace: NOTES_NAMESPACE }
   if (await unlessCode(404, core.patchNamespacedConfigMap({ ...place, body: { data } }, mergePatch))) return
   const metadata = { ...place, labels: ownLabel }
   await core.createNamespacedConfigMap({ namespace: NOTES_NAMESPACE, body: { metadata, data } })

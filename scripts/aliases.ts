@@ -1,5 +1,5 @@
 import { selectCluster } from '../cluster/select.ts'
-import { chosenNode } from '../course/live-node.ts'
+import { chosenNode } from '../course/read-node.ts'
 import { projectRoot } from '../host/layout.ts'
 import { main } from '../host/main.ts'
 import { printResult } from '../host/output.ts'
@@ -11,7 +11,7 @@ const commands = { ipt: 'iptables -t nat -nvL', ipv: 'ipvsadm -Ln', ips: 'ipset 
 await main(async () => {
   const cluster = await selectCluster()
   const node = await chosenNode(cluster)
-  const run = `node ${shellWord(`${projectRoot}/scripts/start.mjs`)} scripts/node-exec.ts ${shellWord(node)}`
+  const run = `node ${shellWord(`${projectRoot}/scripts/start.mjs`)} scripts/exec.ts ${shellWord(node)}`
   const functions = Object.entries(commands).map(
     ([name, command]) => `${name}() { (cd ${shellWord(projectRoot)} && ${run} ${command} "$@"); }`,
   )

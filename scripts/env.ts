@@ -1,4 +1,4 @@
-import { kubectlPath } from '../cluster/kubectl.ts'
+import { kubectlPath } from '../cluster/programs.ts'
 import { selectCluster } from '../cluster/select.ts'
 import { main } from '../host/main.ts'
 import { printResult } from '../host/output.ts'

@@ -18,7 +18,6 @@ await main(async () => {
   console.log(`Written: ${PUBLISHED_FILE}, the values of ${Object.keys(sorted).length} published files and folders.`)
 })
 
-/** Empty if the list does not exist yet. */
 function readBefore(): PublishedValues {
   try {
     return readPublishedValues()

@@ -1,4 +1,4 @@
-import { serviceHash } from '../../dataplane/kube-proxy/rule-text.ts'
+import { serviceHash } from '../../dataplane/kube-proxy/ruleset-builder.ts'
 import type { Service } from '../../dataplane/objects.ts'
 import { targetOf } from '../../dataplane/rule.ts'
 import type { CheckContext } from '../../grading/check-context.ts'

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { isServiceChain } from '../../dataplane/kube-proxy/rule-text.ts'
+import { isServiceChain } from '../../dataplane/kube-proxy/ruleset-builder.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { expectNodes } from '../../grading/expect-node.ts'
 import { noInterfaceOwnsClusterIPs } from '../../grading/expect-object.ts'

@@ -1,6 +1,6 @@
 import { kubeProxyPods } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
 import type { Finding } from '../../dataplane/compare.ts'
-import { isServiceChain } from '../../dataplane/kube-proxy/rule-text.ts'
+import { isServiceChain } from '../../dataplane/kube-proxy/ruleset-builder.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { configOf, evaluate } from '../../grading/evaluate.ts'
 import { expectNode, expectNodes } from '../../grading/expect-node.ts'

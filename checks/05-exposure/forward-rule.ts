@@ -1,5 +1,5 @@
 import { parseIptablesSave } from '../../dataplane/iptables-save.ts'
-import { ParseError } from '../../dataplane/parse-error.ts'
+import { ParseError } from '../../dataplane/program-output.ts'
 import { type CheckContext, onceSeen } from '../../grading/check-context.ts'
 import { expectMode } from '../../grading/expect-node.ts'
 import { type WebService, webService } from '../../grading/expect-object.ts'

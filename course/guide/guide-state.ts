@@ -79,7 +79,6 @@ export function startGuide(lab: GuideLab, note: GuideNote | undefined, hints: Re
   return { ...progress, view: place === 'intro' ? 'intro' : 'task', summary: '', scroll: 0 }
 }
 
-/** True if a step is shown, and not the introduction or the end. */
 const isAtStep = ({ view }: GuideState): boolean => view === 'task' || view === 'seen'
 
 export function advance(state: GuideState, event: GuideEvent): Next {

@@ -10,13 +10,12 @@ import type { Snapshot } from '../../grading/snapshot.ts'
 import { plainText } from '../../host/plain-text.ts'
 import type { Progress } from '../../host/progress.ts'
 import { LabSession, sentenceOf } from '../lab-session.ts'
-import { resolveRoute, stateOfNode } from '../live-node.ts'
+import { resolveRoute, stateOfNode } from '../read-node.ts'
 import { advance, type GuideEffect, type GuideEvent, type GuideState, startGuide } from './guide-state.ts'
 import { type GuideTerminal, isPlain, openTerminal } from './guide-terminal.ts'
 import { diffSnapshots } from './node-diff.ts'
 import type { Part } from './terminal-text.ts'
 
-/** The time between two observations of the nodes. */
 const OBSERVATION_INTERVAL_MS = 1500
 
 /** Guides a learner through a lab, from the saved step or from the starting state, until the learner quits. Returns 0. */

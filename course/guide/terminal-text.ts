@@ -146,7 +146,6 @@ function listItems(tokens: readonly Token[]): Token[][] {
   return items
 }
 
-/** The text of one paragraph, with styles applied. */
 function inlineText(token: Token | undefined, style: Style): string {
   const open: { close: string; from: number; style: (text: string) => string }[] = []
   let text = ''

@@ -99,7 +99,6 @@ function* lintSolution(lab: LabFiles, { steps }: WrittenLab): Complaints {
   }
 }
 
-/** The project's README lists every lab. */
 function* lintOverview({ folder }: LabFiles, definition: WrittenLab | undefined, { readme }: CourseFiles): Complaints {
   const row = readme.split('\n').find((line) => line.startsWith('|') && line.includes(`labs/${folder}/README.md`))
   if (row === undefined) yield { file: 'README.md', text: `its table of labs has no row for labs/${folder}.` }

@@ -1,7 +1,7 @@
 // Contradictions between captures of one cluster, whose time only goes forward.
 
 import type { NodeFiles } from '../../cluster/capture-folder.ts'
-import { type NodeBoot, parseNodeBoot } from '../../dataplane/node-boot.ts'
+import { type NodeBoot, parseNodeBoot } from '../../dataplane/capture.ts'
 import { interfaceName } from '../../embedded/index.ts'
 import { type BirthMark, birthMarks, clusterIdentity } from '../../grading/api-object.ts'
 import type { Submission } from '../submission/read-submission.ts'

@@ -2,7 +2,7 @@
 
 import type { LabBench } from '../../course/lab-bench.ts'
 import type { LabSolution } from '../../course/lab-solution.ts'
-import { measureHere } from '../../course/scale/measure-here.ts'
+import { measureHere } from '../../course/scale/measure.ts'
 import { isMeasurement, MEASUREMENT, type Measurement } from '../../course/scale/measurement.ts'
 import { lastServiceSlowdown } from '../../course/scale/table.ts'
 import { readsOnly } from '../../course/typed-commands.ts'

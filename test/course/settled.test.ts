@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { readCaptureFolder } from '../../cluster/capture-folder.ts'
-import { isProgrammed } from '../../course/programmed.ts'
+import { isProgrammed } from '../../course/settled.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
 import { breakFile, flushedCapture, kindCapture } from '../grading/solved-capture.ts'
 

@@ -1,12 +1,15 @@
+import { existsSync, readdirSync } from 'node:fs'
+import { join } from 'node:path'
 import type { Cluster } from '../cluster/driver.ts'
 import { kubeClient } from '../cluster/kube-client.ts'
 import { nodeReportRequest } from '../cluster/node-report.ts'
 import { runOnNode } from '../cluster/node-script.ts'
-import { readCapturedNode } from '../dataplane/capture.ts'
-import { familyOf } from '../dataplane/ip-address.ts'
+import { CAPTURE_FILES, readCapturedNode } from '../dataplane/capture.ts'
+import { type Family, familyOf } from '../dataplane/ip-address.ts'
 import type { NodeState } from '../dataplane/node-state.ts'
 import { UserError } from '../host/main.ts'
 import { hasOutside, OUTSIDE } from '../host/outside.ts'
+import { isFolder, readPlainFile } from '../host/plain-file.ts'
 
 /** The machine that `NODE` names: a node, or the machine outside the cluster. Throws as chosenNode does. */
 export async function chosenMachine(cluster: Cluster): Promise<string> {
@@ -71,7 +74,38 @@ export async function resolveRoute(cluster: Cluster, from: string, to: string, w
 export async function stateOfNode(cluster: Cluster, node: string, destination: string): Promise<NodeState> {
   const request = nodeReportRequest('thorough')
   const { stdout } = await runOnNode(cluster, node, request.script, { timeoutMs: 30_000, readOnly: true })
-  const { state, faults } = readCapturedNode(request.read(stdout).files, { family: familyOf(destination) })
+  return readable(node, request.read(stdout).files, familyOf(destination))
+}
+
+function readable(name: string, files: ReadonlyMap<string, string>, family: Family | undefined): NodeState {
+  const { state, faults } = readCapturedNode(files, { family })
   if (faults.length === 0) return state
-  throw new UserError(`${node} cannot be read:\n${faults.map(({ message }) => `  ${message}`).join('\n')}`)
+  throw new UserError(`${name} cannot be read:\n${faults.map(({ message }) => `  ${message}`).join('\n')}`)
+}
+
+/**
+ * The state of a node in a capture, with the rules of one address family. `capture` may also be the folder of one node's files;
+ * `node` may be empty if there is only one.
+ * @throws UserError with every error in the node's files, or with the names of the nodes that the capture has
+ */
+export function recordedNode(capture: string, node: string, family: Family | undefined): NodeState {
+  const folder = nodeFolder(capture, node)
+  const present = CAPTURE_FILES.filter((name) => existsSync(join(folder, name)))
+  const files = new Map(present.map((name) => [name, readPlainFile(join(folder, name))]))
+  return readable(`"${folder}"`, files, family)
+}
+
+function nodeFolder(capture: string, node: string): string {
+  if (!isFolder(capture)) throw new UserError(`"${capture}" is not a folder; make a capture with: make capture`)
+  if (existsSync(join(capture, 'iptables-save'))) return capture
+  const nodes = join(capture, 'nodes')
+  if (!isFolder(nodes))
+    throw new UserError(
+      `"${capture}" is not a capture, it has neither "nodes" nor "iptables-save"; make one with: make capture`,
+    )
+  const names = readdirSync(nodes).filter((name) => isFolder(join(nodes, name)))
+  const chosen = node || (names.length === 1 ? names[0] : undefined)
+  if (chosen === undefined) throw new UserError(`--node must be given; "${capture}" has: ${names.join(', ') || 'none'}`)
+  if (names.includes(chosen)) return join(nodes, chosen)
+  throw new UserError(`"${chosen}" is not a node of "${capture}"; it has: ${names.join(', ') || 'none'}`)
 }
