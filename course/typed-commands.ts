@@ -4,7 +4,7 @@ import type { RunnableMode } from '../cluster/kube-proxy/proof.ts'
 import { personalise } from '../grading/variant.ts'
 import type { LabBench } from './lab-bench.ts'
 import type { SolutionStep } from './lab-solution.ts'
-import { chosenNode } from './live-node.ts'
+import { chosenNode } from './read-node.ts'
 
 /** A step that only reads. */
 export const readsOnly: SolutionStep = { commands: [] }
