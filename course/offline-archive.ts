@@ -17,7 +17,7 @@ import {
 } from 'node:fs'
 import { arch, tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { officialKubectl } from '../cluster/kubectl.ts'
+import { officialKubectl } from '../cluster/programs.ts'
 import { makeOffline, unpackPackages } from '../embedded/index.ts'
 import { $ } from '../host/command.ts'
 import { cacheFolder, offlineRoot, projectRoot } from '../host/layout.ts'

@@ -49,6 +49,9 @@ export interface NftTable {
   maps: Map<string, NftMap>
 }
 
+/** `ip kube-proxy`, as commands and traces name a table. */
+export const nftTitle = ({ family, name }: Pick<NftTable, 'family' | 'name'>): string => `${family} ${name}`
+
 /** The name of kube-proxy's own table, one in family ip and one in family ip6. */
 export const KUBE_PROXY_TABLE = 'kube-proxy'
 
@@ -100,7 +103,6 @@ export function printNftTable({ family, name, chains, sets, maps }: NftTable): s
  */
 function printNftChanges(held: NftTable, wanted: NftTable, rewrite = false): string {
   const table = `${wanted.family} ${wanted.name}`
-  if (!isSameFrame(held, wanted)) return printNftTable(wanted)
   const [make, empty, fill, drop]: [string[], string[], string[], string[]] = [[], [], [], []]
   for (const [name, chain] of wanted.chains) {
     const there = held.chains.get(name)

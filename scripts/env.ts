@@ -1,5 +1,5 @@
 // Prints shell lines that point kubectl at the cluster; with --aliases, short commands for a node:  eval "$(make env)"
-import { kubectlPath } from '../cluster/kubectl.ts'
+import { kubectlPath } from '../cluster/programs.ts'
 import { selectCluster } from '../cluster/select.ts'
 import { chosenNode } from '../course/read-node.ts'
 import { projectRoot, START } from '../host/layout.ts'

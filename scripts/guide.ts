@@ -3,7 +3,7 @@
 import { guideOnCluster } from '../cluster/cluster-lock.ts'
 import { consent } from '../cluster/consent.ts'
 import { kubeClient } from '../cluster/kube-client.ts'
-import { kubectlPath } from '../cluster/kubectl.ts'
+import { kubectlPath } from '../cluster/programs.ts'
 import { selectCluster } from '../cluster/select.ts'
 import { labChange } from '../course/lab-bench.ts'
 import { labNumber, mustRunHere, needsOf, readLab } from '../grading/lab-definition.ts'

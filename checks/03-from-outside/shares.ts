@@ -11,8 +11,7 @@ import type { Truth } from '../../grading/question.ts'
 import { objectsOf, type Snapshot } from '../../grading/snapshot.ts'
 import { shareBars } from '../../grading/traffic.ts'
 import { timeoutScale } from '../../host/wait.ts'
-import { localService } from './exposed-service.ts'
-import { expectAllAnswered } from './load-balancer.ts'
+import { expectAllAnswered, localService } from './exposed-service.ts'
 import { sendAndReadLogs, typedCommand } from './outside-requests.ts'
 
 /** The number of requests that one Pod answered. */

@@ -7,7 +7,7 @@ import { expectFound, expectOnNode, onNode, Trouble } from '../../grading/failur
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import type { Truth } from '../../grading/question.ts'
 import { type NodeView, stateOf } from '../../grading/snapshot.ts'
-import { chainsLeadToPods } from '../01-iptables/web-chains.ts'
+import { chainsLeadToPods } from '../01-iptables/service-chains.ts'
 import { clientPod } from '../web-client.ts'
 import { answered } from './node-agent.ts'
 import { clientInIpvsMode, expectPacket, filterHooks, type Stop } from './packet-path.ts'

@@ -1,5 +1,5 @@
 import { remainingAccess } from '../../embedded/index.ts'
-import { kindRelease } from '../kind/binary.ts'
+import { kindRelease } from '../programs.ts'
 import type { EmbeddedFacts, Facts, HostFacts, KernelFacts, KernelNeed, KindFacts, LabNeeds } from './facts.ts'
 import { type DoctorResult, fault, fine, kernelResults, note, type Severity, warning } from './judge-kernel.ts'
 

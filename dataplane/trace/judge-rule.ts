@@ -34,8 +34,7 @@ function* judgements(rule: ParsedRule, flow: Flow, context: TraceContext): Gener
 }
 
 /**
- * True for a rule with another destination, without computing a reason: most evaluated rules are for other
- * Services.
+ * True for a rule with another destination, without computing a reason: most evaluated rules are for other Services.
  */
 export function isForOther({ destination }: ParsedRule, flow: Flow): boolean {
   return destination !== undefined && contains(destination.value, flow.destination) === destination.negated

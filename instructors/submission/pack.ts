@@ -11,8 +11,7 @@ import type { Moment } from '../../grading/moments.ts'
 import { isAnswerNote } from '../../grading/question.ts'
 import type { Report } from '../../grading/report-schema.ts'
 import { projectRoot } from '../../host/layout.ts'
-import { printItems } from './item-texts.ts'
-import { type Manifest, type ManifestCapture, manifestSchema } from './manifest.ts'
+import { type Manifest, type ManifestCapture, manifestSchema, printItems } from './manifest.ts'
 import { type TarEntry, writeTarGz } from './tar.ts'
 
 const ANSWER = /^answer\.(.+)$/

@@ -5,6 +5,7 @@ import type { LabSolution } from '../../course/lab-solution.ts'
 import { measureHere } from '../../course/scale/measure.ts'
 import { isMeasurement, MEASUREMENT, type Measurement } from '../../course/scale/measurement.ts'
 import { lastServiceSlowdown } from '../../course/scale/table.ts'
+import { readsOnly } from '../../course/typed-commands.ts'
 import { Unsupported } from '../../embedded/index.ts'
 import { NOTES_NAMESPACE, notesName } from '../../grading/lab-notes.ts'
 
@@ -28,14 +29,9 @@ async function measure({ cluster, client, progress }: LabBench): Promise<void> {
   }
 }
 
-const readsOnly = { commands: [] }
-
 export const solution: LabSolution = {
   steps: {
-    measured: {
-      commands: ['make measure'],
-      play: measure,
-    },
+    measured: { commands: ['make measure'], play: measure },
     entries: readsOnly,
     'rules-each': {
       commands: [

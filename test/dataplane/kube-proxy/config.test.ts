@@ -95,7 +95,6 @@ describe('the cluster range that the nodes suggest', () => {
     services: [],
     endpointSlices: [],
     serviceCIDRs: [],
-    pods: [],
   })
   test.each([
     [[['10.244.0.0/24'], ['10.244.2.0/24']], '10.244.0.0/16'],

@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
-import { cachedKind, kindPath, kindRelease, kindVersion } from '../../cluster/kind/binary.ts'
+import { cachedKind, kindPath, kindRelease, kindVersion } from '../../cluster/programs.ts'
 import { FakeEngine } from './fake-engine.ts'
 
 const content = Buffer.from('#!/bin/sh\necho a kind\n')
