@@ -19,7 +19,7 @@ import {
 import { contextFolder, ownKubeconfig, ownObjects } from './context/own-objects.ts'
 import { execInPod } from './context/pod-exec.ts'
 import type { Cluster, KubeClient } from './driver.ts'
-import { kubectlPath } from './kubectl.ts'
+import { kubectlPath } from './programs.ts'
 
 const readyDeadlineMs = 120_000
 const goneDeadlineMs = 300_000

@@ -5,8 +5,8 @@ import type { V1Deployment, V1Service } from '@kubernetes/client-node'
 import { nodePlans } from '../host/layout.ts'
 import { waitFor } from '../host/wait.ts'
 import type { Api, Draft } from './apiserver/api.ts'
+import { createClusterApi } from './apiserver/api.ts'
 import { createServerTls, kubeconfig } from './apiserver/certificate.ts'
-import { createClusterApi } from './apiserver/cluster-api.ts'
 import { gitVersion } from './apiserver/documents.ts'
 import { startApiServer } from './apiserver/server.ts'
 import { startControllers } from './controllers/controllers.ts'
@@ -136,7 +136,7 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
   const report = (error: unknown) => console.log(error)
   const inside = `https://${apiServerEndpoint.ip}:${apiServerEndpoint.port}`
   registerImage(kubeProxyImage(kubeProxy ? { binary: kubeProxy, server: inside, ca: tls.cert, token } : undefined))
-  const controllers = startControllers(api, { caCertificate: tls.cert, apiServerEndpoint, report })
+  const controllers = startControllers(api, { apiServerEndpoint, report })
   endings.push(() => controllers.stop())
   const kubeProxyVersion = kubeProxy ? await versionOfProgram(kubeProxy) : gitVersion
   createAddons(api, { controlPlane, kubeProxyVersion, genuine: Boolean(kubeProxy) })

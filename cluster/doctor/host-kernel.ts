@@ -2,7 +2,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { platform, release, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type HostKernelTrouble, hostKernelTrouble, startMachine, umlTrouble } from '../../embedded/index.ts'
-import { chooseKernel, type KernelChoice, needsOf } from './choose-kernel.ts'
+import { chooseKernel, type KernelChoice, needsOf } from './choose.ts'
 import type { EmbeddedFacts, KernelFacts, LabNeeds } from './facts.ts'
 import { kernelLacks } from './judge.ts'
 import { kernelProbeCommand, probeMs, readKernelProbe } from './kernel-probe.ts'
@@ -23,7 +23,7 @@ export async function hostKernelFacts(packages: string | undefined): Promise<Emb
     )
     await machine.stop()
     if (!kernel) return { trouble: unfinished }
-    return { kernel, ipvsTrouble: ipvsTrouble(kernel, ipvsModule()) }
+    return { kernel, ipvsTrouble: ipvsTrouble(kernel, hasIpvsModule()) }
   } catch (error) {
     // The console that the message names is in the folder that is removed below.
     return {
@@ -39,14 +39,11 @@ const unfinished: HostKernelTrouble = {
   fix: 'LAB_TIMEOUT_SCALE=5 make doctor, where programs are slow to start',
 }
 
-/** ip_vs in this machine's kernel: loaded or built in, a module that can be loaded, or not there. */
-export type IpvsModule = 'loaded' | 'loadable' | 'missing'
-
-function ipvsModule(): IpvsModule {
-  if (existsSync('/proc/net/ip_vs')) return 'loaded'
+/** Whether this machine's kernel has ip_vs: loaded, built in, or as a module that can be loaded. */
+function hasIpvsModule(): boolean {
   const lists = ['dep', 'builtin'].map((name) => `/lib/modules/${release()}/modules.${name}`)
   const isListed = (file: string) => existsSync(file) && readFileSync(file, 'utf8').includes('/ip_vs.ko')
-  return lists.some(isListed) ? 'loadable' : 'missing'
+  return existsSync('/proc/net/ip_vs') || lists.some(isListed)
 }
 
 /** Before it, network namespaces of a user namespace have no settings of ip_vs (ip_vs_control_net_init_sysctl), which kube-proxy needs. */
@@ -56,11 +53,11 @@ const IPVS_IN_NAMESPACES = [6, 11] as const
  * Why this machine's own kernel has no IPVS for the cluster, and what changes that; undefined where it has. That the user
  * is root of the machine changes nothing: the guest is never run with root's rights there. Pure.
  */
-export function ipvsTrouble(kernel: KernelFacts, module: IpvsModule): HostKernelTrouble | undefined {
+export function ipvsTrouble(kernel: KernelFacts, hasModule: boolean): HostKernelTrouble | undefined {
   if (kernelLacks(kernel, ['ipvs']).length === 0) return undefined
   const [major = 0, minor = 0] = kernel.release.split('.').map(Number)
   const [since, sinceMinor] = IPVS_IN_NAMESPACES
-  if (module === 'missing') return { detail: 'it was built without ip_vs' }
+  if (!hasModule) return { detail: 'it was built without ip_vs' }
   if (major < since || (major === since && minor < sinceMinor))
     return { detail: `up to Linux ${since}.${sinceMinor - 1} ip_vs can't be used in user namespaces` }
   const modules = ['ip_vs', 'ip_vs_rr', 'ip_vs_wrr', 'ip_vs_sh', 'ip_vs_lc', 'ip_set', 'xt_set', 'dummy']

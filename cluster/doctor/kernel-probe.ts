@@ -15,7 +15,6 @@ const rules: Record<string, string> = {
   MARK: '-j MARK --or-mark 0x4000',
   statistic: '-m statistic --mode random --probability 0.5 -j RETURN',
   recent: '-m recent --name probe --rcheck --seconds 10800 --reap -j RETURN',
-  physdev: '-m physdev ! --physdev-is-in -j RETURN',
 }
 
 /**
@@ -26,7 +25,7 @@ const rules: Record<string, string> = {
 const kernelProbe = `PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 [ -n "$PROBE_INSIDE" ] || exec env PROBE_INSIDE=1 unshare -n sh -c "$0"
 echo "release=$(uname -r)"
-for module in ip_vs ip_set xt_set dummy nf_conntrack xt_recent xt_statistic xt_nfacct nfnetlink_acct br_netfilter; do
+for module in ip_vs ip_set xt_set dummy nf_conntrack xt_recent xt_statistic br_netfilter; do
   modprobe -q "$module"
 done >/dev/null 2>&1
 has_module() {
@@ -50,14 +49,10 @@ ${Object.entries(rules)
   .map(([name, rule]) => `try ${name} ${rule}`)
   .join('\n')}
 iptables -t nat -A POSTROUTING -j MASQUERADE --random-fully >/dev/null 2>&1 && echo extension=MASQUERADE
-# If the kernel has the extension, the error is that the set or object does not exist.
+# If the kernel has the extension, the error is that the set does not exist.
 case $(iptables -t filter -A PROBE -m set --match-set probe src -j RETURN 2>&1) in
   *"doesn't exist"*) echo ipset=yes ;;
   *) command -v ipset >/dev/null && ipset list -n >/dev/null 2>&1 && echo ipset=yes ;;
-esac
-case $(iptables -t filter -A PROBE -m nfacct --nfacct-name probe -j RETURN 2>&1) in
-  *"missing kernel module"*|*"ouldn't load match"*|*"not supported"*|*"Invalid argument"*) ;;
-  *) has_module xt_nfacct && echo extension=nfacct ;;
 esac
 iptables-legacy -t nat -A POSTROUTING -j MASQUERADE >/dev/null 2>&1 && echo nat=legacy
 iptables-nft -t nat -A POSTROUTING -j MASQUERADE >/dev/null 2>&1 && echo nat=nft

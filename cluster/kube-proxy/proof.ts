@@ -1,6 +1,5 @@
 import { readCapturedNode } from '../../dataplane/capture.ts'
-import type { FlushedMode, SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
-import { DUMMY_LINK } from '../../dataplane/kube-proxy/mode-ownership.ts'
+import { DUMMY_LINK, type FlushedMode, type SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import type { Cluster } from '../driver.ts'
 import type { KubeClient } from '../kube-client.ts'
 import { readNode } from '../snapshot.ts'

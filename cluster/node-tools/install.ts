@@ -1,9 +1,10 @@
 import { readFileSync } from 'node:fs'
 import { basename } from 'node:path'
 import { cacheFolder } from '../../host/layout.ts'
+import { consent } from '../consent.ts'
 import type { Cluster } from '../driver.ts'
 import { PATH } from '../node-report.ts'
-import { runOnNode } from '../node-script.ts'
+import { describeBackends, iptablesBackends, runOnNode } from '../node-script.ts'
 import { fetchForNode, HostPackagesError } from './host-packages.ts'
 
 /** The tools with which the labs read IPVS and its sets; kube-proxy does not install them on the node. */
@@ -13,7 +14,7 @@ const nodeTools: readonly string[] = ['ipset', 'ipvsadm']
 export class NodeToolsError extends Error {}
 
 /** The tools installed on one node. */
-export interface ToolsReport {
+interface ToolsReport {
   node: string
   /** Tools that were missing, and their source. */
   installed: readonly string[]
@@ -108,4 +109,20 @@ function fetchOnce(cluster: Cluster, node: string, names: readonly string[], cac
   const fetch = ofCluster.get(key) ?? fetchForNode(cluster, node, names, cache)
   ofCluster.set(key, fetch)
   return fetch
+}
+
+/**
+ * Installs ipset and ipvsadm on every node that lacks them. Returns a line for each node, which also names the iptables back
+ * end. Throws NodeToolsError when they can't be installed.
+ */
+export async function installToolsEverywhere(cluster: Cluster): Promise<string[]> {
+  const nodes = await cluster.nodes()
+  await consent(cluster, `install ipset and ipvsadm on the nodes that lack them (of ${nodes.length})`)
+  return Promise.all(
+    nodes.map(async (node) => {
+      const { installed, from, paths } = await installNodeTools(cluster, node)
+      const how = from === undefined ? 'already installed' : `installed ${installed.join(' and ')} from ${from}`
+      return `${node}: ${how} (${paths.join(', ')}); ${describeBackends(await iptablesBackends(cluster, node))}`
+    }),
+  )
 }

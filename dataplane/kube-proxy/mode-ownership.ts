@@ -2,7 +2,7 @@ import { printEndpoint } from '../ip-address.ts'
 import { serviceOption, type VirtualServer } from '../ipvsadm-save.ts'
 import type { NodeState } from '../node-state.ts'
 import { setNames } from './ipvs/sets.ts'
-import { isServiceChain } from './rule-text.ts'
+import { isServiceChain } from './ruleset-builder.ts'
 import { featuresOf, SUPPORTED_VERSIONS } from './versions.ts'
 
 /** The modes between which kube-proxy is switched in place without cleaning up. */

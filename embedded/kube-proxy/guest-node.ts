@@ -4,7 +4,7 @@ import { parseIptablesSave } from '../../dataplane/iptables-save.ts'
 import { parseIpvsadmSave } from '../../dataplane/ipvsadm-save.ts'
 import { parseNftList } from '../../dataplane/nft-list.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
-import { ParseError } from '../../dataplane/parse-error.ts'
+import { ParseError } from '../../dataplane/program-output.ts'
 import type { GuestProcess, Machine, Placement, RunResult } from '../machine/machine.ts'
 
 /** One command of a script, with its standard input. A step without input is skipped. */

@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { readyEndpoints } from '../../dataplane/kube-proxy/endpoint-categories.ts'
-import type { ServicePort } from '../../dataplane/kube-proxy/service-ports.ts'
+import { readyEndpoints, type ServicePort } from '../../dataplane/kube-proxy/service-ports.ts'
 import { shellWord } from '../../host/shell-word.ts'
 import type { GuestProcess } from '../machine/machine.ts'
 import type { GuestNode } from './guest-node.ts'

@@ -1,6 +1,5 @@
 import type { Ruleset, Table } from '../../dataplane/iptables-save.ts'
-import { isServiceChain } from '../../dataplane/kube-proxy/rule-text.ts'
-import { isBuiltIn } from '../../dataplane/kube-proxy/ruleset-builder.ts'
+import { isBuiltIn, isServiceChain } from '../../dataplane/kube-proxy/ruleset-builder.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
 import { restoreCommand, type StepsResult, type Sysctl } from './guest-node.ts'
 import { hourMs, Proxier, type ProxierContext } from './proxier.ts'

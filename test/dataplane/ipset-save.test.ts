@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { canonicalMember, parseIpsetSave, printIpsetSave } from '../../dataplane/ipset-save.ts'
-import { ParseError } from '../../dataplane/parse-error.ts'
+import { ParseError } from '../../dataplane/program-output.ts'
 import { recordedFiles } from './recordings.ts'
 
 const recordings = recordedFiles('ipset-save')

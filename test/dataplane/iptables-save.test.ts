@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { type Chain, parseIptablesSave, printIptablesSave, type Ruleset } from '../../dataplane/iptables-save.ts'
-import { ParseError } from '../../dataplane/parse-error.ts'
+import { ParseError } from '../../dataplane/program-output.ts'
 import { recordedFiles } from './recordings.ts'
 
 const recordings = [...recordedFiles('iptables-save'), ...recordedFiles('ip6tables-save')]

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { parseIpvsadmSave, printIpvsadmSave, type VirtualServer } from '../../dataplane/ipvsadm-save.ts'
-import { ParseError } from '../../dataplane/parse-error.ts'
+import { ParseError } from '../../dataplane/program-output.ts'
 import { recordedFiles } from './recordings.ts'
 
 const address = fc.oneof(

@@ -2,10 +2,9 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { describe, expect, it, test } from 'vitest'
-import { statement } from '../../dataplane/nft-expression.ts'
 import { parseNftList } from '../../dataplane/nft-list.ts'
 import { type NftChain, type NftTable, printNftTransactions } from '../../dataplane/nft-table.ts'
-import { ParseError } from '../../dataplane/parse-error.ts'
+import { ParseError } from '../../dataplane/program-output.ts'
 
 const listing = readFileSync(join(import.meta.dirname, '../../data/nft/web-lb-source-ranges-v1.34.json'), 'utf8')
 
@@ -141,7 +140,7 @@ test('any JSON is read or refused by a ParseError, whatever stands where', () =>
     }),
     { numRuns: 150 },
   )
-  fc.assert(fc.property(fc.jsonValue({ maxDepth: 8 }), (value) => typeof statement(value) === 'string'))
+  fc.assert(fc.property(fc.jsonValue({ maxDepth: 8 }), (value) => typeof textOf(value) === 'string'))
 })
 
 test('a large change is written in several transactions, of which each refers only to what exists', () => {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { parseNodeBoot } from '../../dataplane/node-boot.ts'
+import { parseNodeBoot } from '../../dataplane/capture.ts'
 
 const bootId = '8a217065-9a4f-477e-885e-2d50d89d2902'
 const mark = 'd9'.repeat(32)

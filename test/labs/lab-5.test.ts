@@ -6,8 +6,8 @@ import { chooseImage, isForeignImage } from '../../cluster/kube-proxy/image-choi
 import { readDaemonSet } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
 import { restartKubeProxyPods } from '../../cluster/kube-proxy/rollout.ts'
 import { resetLab } from '../../course/lab-reset.ts'
+import { webService } from '../../grading/expect-object.ts'
 import { judge, judgeRound } from '../../grading/judge.ts'
-import { webService } from '../../grading/web-service.ts'
 import { type BreakageEnvironment, breakages, type Lab5Breakage, wrongAnswers } from './lab-5-breakages.ts'
 import { LabTest, passed, RESTORE, testUnsolved, verdictsOf } from './own-cluster.ts'
 
@@ -50,7 +50,7 @@ describe('step by step', () => {
     for (const breakage of breakages) if (breakage.step === id) await expectFailure(breakage)
     const { outcomes } = await judge(spec, own.source, { only: [id] })
     expect(verdictsOf(outcomes)).toEqual(passed([{ id }]))
-    await cleanup?.play(own.bench)
+    await cleanup?.play?.(own.bench)
   })
 })
 

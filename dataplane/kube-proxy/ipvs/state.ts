@@ -1,12 +1,11 @@
 import type { Link } from '../../ip-addr.ts'
 import { canonicalAddress, contains, familyOf, isIPv6LinkLocal, isLoopback } from '../../ip-address.ts'
 import { type IpvsProtocol, type VirtualServer, virtualServerKey } from '../../ipvsadm-save.ts'
-import { categorizeEndpoints, readyEndpoints } from '../endpoint-categories.ts'
 import type { TrackedEndpoint } from '../endpoints.ts'
 import { DUMMY_LINK } from '../mode-ownership.ts'
 import { nodePortAddresses } from '../node-addresses.ts'
 import type { Proxier } from '../proxier.ts'
-import type { ServicePort } from '../service-ports.ts'
+import { categorizeEndpoints, readyEndpoints, type ServicePort } from '../service-ports.ts'
 import { SetBuilder, type SetName } from './sets.ts'
 
 /** The state of ipvs mode in one family besides iptables rules. */

@@ -1,13 +1,15 @@
 import { contains } from '../../ip-address.ts'
-import { anonymousSetText } from '../../nft-address-set.ts'
-import type { NftTable } from '../../nft-table.ts'
+import { anonymousSetText, type NftTable } from '../../nft-table.ts'
 import type { KubeProxyConfig } from '../config.ts'
-import { categorizeEndpoints, type EndpointCategories } from '../endpoint-categories.ts'
 import type { TrackedEndpoint } from '../endpoints.ts'
 import type { Proxier } from '../proxier.ts'
-import { isExternallyAccessible, type ServicePort } from '../service-ports.ts'
-import { NftTableBuilder } from './builder.ts'
-import { AFFINITY_PREFIX, endpointName, servicePortName } from './names.ts'
+import {
+  categorizeEndpoints,
+  type EndpointCategories,
+  isExternallyAccessible,
+  type ServicePort,
+} from '../service-ports.ts'
+import { AFFINITY_PREFIX, endpointName, NftTableBuilder, servicePortName } from './builder.ts'
 import { markForMasquerade, masqueradedSenders, sourceCondition, writeStaticChains } from './static-chains.ts'
 
 const REJECT = 'goto reject-chain'

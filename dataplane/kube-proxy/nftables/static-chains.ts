@@ -1,5 +1,5 @@
 import { isLoopback } from '../../ip-address.ts'
-import { anonymousSetText } from '../../nft-address-set.ts'
+import { anonymousSetText } from '../../nft-table.ts'
 import type { Proxier } from '../proxier.ts'
 import type { NftTableBuilder } from './builder.ts'
 
@@ -48,15 +48,11 @@ const mark = (value: number): string => `0x${value.toString(16).padStart(8, '0')
 /** The statement that requests masquerading, in versions without a chain for it. */
 const setMark = ({ config }: Proxier): string => `meta mark set meta mark | ${mark(2 ** config.nftables.masqueradeBit)}`
 
-/**
- * The request for masquerading in a rule: a jump to mark-for-masquerade, since 1.36 a statement in each rule.
- */
+/** The request for masquerading in a rule: a jump to mark-for-masquerade, since 1.36 a statement in each rule. */
 export const markForMasquerade = (proxier: Proxier): string =>
   proxier.features.nftHairpinSet ? setMark(proxier) : 'jump mark-for-masquerade'
 
-/**
- * The condition that a packet comes from a Pod, or does not; undefined if kube-proxy cannot distinguish them.
- */
+/** The condition that a packet comes from a Pod, or does not; undefined if kube-proxy cannot distinguish them. */
 export function sourceCondition({ detector, features }: Proxier, ip: string, not: '' | '!= ' = ''): string | undefined {
   if (!detector) return undefined
   if (detector.range !== undefined) return `${ip} saddr ${not}${detector.range}`
@@ -128,10 +124,7 @@ function writeDispatch(builder: NftTableBuilder, proxier: Proxier): void {
   builder.rule('reject-chain', 'reject')
 }
 
-/**
- * Writes the part of the table that does not depend on Services (setupNFTables of
- * pkg/proxy/nftables/proxier.go).
- */
+/** Writes the part of the table that does not depend on Services (setupNFTables of pkg/proxy/nftables/proxier.go). */
 export function writeStaticChains(builder: NftTableBuilder, proxier: Proxier): void {
   const filters = proxier.features.nftLateFilters ? LATE_FILTERS : EARLY_FILTERS
   for (const [name, type, hook, priority, rules] of [...filters, ...NAT]) {

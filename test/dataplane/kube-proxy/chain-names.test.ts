@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { endpointChain, isServiceChain, serviceHash } from '../../../dataplane/kube-proxy/rule-text.ts'
+import { endpointChain, isServiceChain, serviceHash } from '../../../dataplane/kube-proxy/ruleset-builder.ts'
 
 describe('chain names', () => {
   // Names seen on real nodes.

@@ -1,6 +1,10 @@
 import { describe, expect, test } from 'vitest'
-import { likelyClusterCIDR } from '../../../dataplane/kube-proxy/cluster-config.ts'
-import { ConfigError, defaultConfig, parseKubeProxyConfiguration } from '../../../dataplane/kube-proxy/config.ts'
+import {
+  ConfigError,
+  defaultConfig,
+  likelyClusterCIDR,
+  parseKubeProxyConfiguration,
+} from '../../../dataplane/kube-proxy/config.ts'
 import type { ClusterObjects } from '../../../dataplane/objects.ts'
 
 const faultsOf = (text: string): string[] => {
@@ -91,7 +95,6 @@ describe('the cluster range that the nodes suggest', () => {
     services: [],
     endpointSlices: [],
     serviceCIDRs: [],
-    pods: [],
   })
   test.each([
     [[['10.244.0.0/24'], ['10.244.2.0/24']], '10.244.0.0/16'],
