@@ -3,7 +3,7 @@
 export type { Node, Service } from './controllers/resources.ts'
 export { restoreCommand } from './kube-proxy/guest-node.ts'
 export { tableInput } from './kube-proxy/iptables-proxier.ts'
-export { addressInputs, ipsetInput, serverInputs } from './kube-proxy/ipvs-input.ts'
+export { addressInputs, ipsetInput, serverInputs } from './kube-proxy/ipvs-proxier.ts'
 export { genuineAnnotation } from './kube-proxy/manifests.ts'
 export type { BalancedAddress } from './load-balancer/load-balancer.ts'
 export { balancedAddresses, healthChecks, healthKey } from './load-balancer/load-balancer.ts'

@@ -112,7 +112,7 @@ export class HealthServer {
     const configuration = healthConfiguration(this.place, settings)
     if (configuration === this.written && this.process) return
     this.written = configuration
-    const write = `mkdir -p ${FOLDER}; printf '%s' ${shellWord(configuration)} >${this.place}.conf\n`
+    const write = `[ -d ${FOLDER} ] || mkdir ${FOLDER}; printf '%s' ${shellWord(configuration)} >${this.place}.conf\n`
     // Signals to the process group would also reach the nsenter that waits for nginx.
     const reload = `tries=50
 until [ -s ${this.place}.pid ] || [ $tries = 0 ]; do tries=$((tries - 1)); sleep 0.1; done
