@@ -24,7 +24,6 @@ interface Chains {
 
 const key = (...parts: (string | number)[]): string => parts.join(' . ')
 
-/** Writes the map elements: the addresses and node ports of the Service port, with their verdicts. */
 function writeElements(
   builder: NftTableBuilder,
   port: ServicePort,
@@ -53,7 +52,6 @@ function writeElements(
   if (!serves(port.externalLocal)) builder.entry('no-endpoint-nodeports', key(protocol, nodePort), without)
 }
 
-/** Writes the chain for traffic from outside, by a node port or an external address. */
 function writeExternal(builder: NftTableBuilder, proxier: Proxier, port: ServicePort, chains: Chains, serves: boolean) {
   const { ip } = builder
   const masquerade = markForMasquerade(proxier)
@@ -81,7 +79,6 @@ function writeFirewall(builder: NftTableBuilder, { nodeIP }: Proxier, port: Serv
 
 const asConcat = ({ ip, port }: TrackedEndpoint): string => `${ip} . ${port}`
 
-/** Writes the random choice among the endpoints, with equal probability. */
 function writeChoice(
   builder: NftTableBuilder,
   proxier: Proxier,

@@ -42,7 +42,6 @@ const LATE_FILTERS: readonly Base[] = [
   ['filter-output', 'filter', 'output', FILTER, [`${NEW} service-endpoints-check`, `${NEW} cluster-ips-check`]],
 ]
 
-/** A number as nft prints a mark. */
 const mark = (value: number): string => `0x${value.toString(16).padStart(8, '0')}`
 
 /** The statement that requests masquerading, in versions without a chain for it. */
