@@ -149,7 +149,7 @@ describe.skipIf(reason !== undefined)(
     })
     afterAll(() => kernel?.stop())
 
-    it.each(LAYOUTS)('%s: the rules that match and the ends of real packets', async (version) => {
+    it.each(LAYOUTS)('%s: a trace has the matching rules and the destinations of real packets', async (version) => {
       const sent: Sent[] = []
       for (const scenario of Object.keys(FLOWS)) sent.push(...(await sendAll(kernel, scenario, version)))
       expect(sent.map(faultsOf).filter((faults) => faults !== undefined)).toEqual([])

@@ -4,7 +4,7 @@ import { parseNodeBoot } from '../../dataplane/capture.ts'
 const bootId = '8a217065-9a4f-477e-885e-2d50d89d2902'
 const mark = 'd9'.repeat(32)
 
-test('which boot of a kernel, for how long, since when, and the mark of a class', () => {
+test('reads the boot ID, the uptime, the boot time and the mark of a class', () => {
   expect(parseNodeBoot(`boot_id ${bootId}\nuptime 50.49\nbtime 1795355199\nclass ${mark}\n`)).toEqual({
     bootId,
     uptimeSeconds: 50.49,
@@ -21,4 +21,4 @@ test.each([
   `boot_id ${bootId}\n`,
   `boot_id ${bootId}x\nuptime 5.0\n`,
   `boot_id ${bootId}\nuptime -5\n`,
-])('nothing of %j', (text) => expect(parseNodeBoot(text)).toBeUndefined())
+])('%j is not a boot file', (text) => expect(parseNodeBoot(text)).toBeUndefined())

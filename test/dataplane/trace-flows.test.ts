@@ -20,7 +20,7 @@ const flows = z
   )
   .parse(JSON.parse(readFileSync(join(RECORDINGS, 'flows.json'), 'utf8')))
 
-describe('a trace ends where real packets ended', () => {
+describe('a trace has the destinations of real packets', () => {
   it.each(flows)('$mode $scenario: $from → $to', (flow) => {
     const { state, faults } = recordedNode(`${flow.version}/${flow.mode}/${flow.scenario}`)
     expect(faults).toEqual([])

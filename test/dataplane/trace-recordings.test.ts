@@ -4,14 +4,14 @@ import { parsePacket, tracePacket } from '../../dataplane/trace.ts'
 import { trace } from './made-node.ts'
 import { recordedFiles, recordedNode } from './recordings.ts'
 
-describe('every recorded node', () => {
+describe('a trace through every recorded node', () => {
   const folders = recordedFiles('ip-addr.json').map(({ path }) => path.replace(/\/ip-addr\.json$/, ''))
   const nodes = folders.map((folder) => ({ folder, state: recordedNode(folder).state }))
   const address = fc
     .tuple(fc.constantFrom('10.96', '172.18', '10.244', '8.8'), fc.nat(255), fc.nat(255))
     .map((parts) => parts.join('.'))
 
-  it('takes any packet to an end whose probabilities add up to 1', () => {
+  it('has outcomes whose probabilities add up to 1 for any packet', () => {
     const port = fc.oneof(fc.integer({ min: 1, max: 65535 }), fc.constantFrom(80, 443, 53))
     const from = fc.oneof(
       fc.constant('host'),
@@ -32,10 +32,10 @@ describe('every recorded node', () => {
     )
   })
 
-  it.each(nodes)('takes each virtual server of $folder to exactly its real servers', ({ state }) => {
+  it.each(nodes)('has exactly the real servers of each virtual server of $folder as outcomes', ({ state }) => {
     for (const server of state.virtualServers) {
       const to = `${server.address}:${server.port}/${server.protocol.toLowerCase()}`
-      // What stands on a node after it went back to iptables mode is not where packets go.
+      // The virtual servers of a node that was switched back to iptables mode receive no packets.
       if (
         state.iptables
           .get('nat')

@@ -63,8 +63,8 @@ const servesNodePorts = (nat: Map<string, Chain>) =>
 const isClusterWide = (service: Service, minor: string) =>
   service.internalTrafficPolicy === 'Cluster' || featuresOf(minor).internalTrafficPolicy === 'ignored'
 
-describe('iptables mode, whatever the Services', () => {
-  test('every ready endpoint is reached through its ClusterIP, with equal shares that sum to one', () => {
+describe('iptables mode for random Services', () => {
+  test('every ready endpoint is reachable through the ClusterIP with equal probability', () => {
     fc.assert(
       fc.property(randomObjects, version, family, config, (objects, v, ip, cfg) => {
         const state = predict(objects, { node: NODE, mode: 'iptables', version: v, family: ip, config: cfg })
@@ -84,7 +84,7 @@ describe('iptables mode, whatever the Services', () => {
     )
   })
 
-  test('no rule leads nowhere; no chain is left without a rule that leads to it', () => {
+  test('every jump has its chain, and every chain a jump', () => {
     fc.assert(
       fc.property(randomObjects, version, family, config, (objects, v, ip, cfg) => {
         const state = predict(objects, { node: NODE, mode: 'iptables', version: v, family: ip, config: cfg })
@@ -100,7 +100,7 @@ describe('iptables mode, whatever the Services', () => {
     )
   })
 
-  test('what is predicted prints and parses as iptables-save, and every rule is one', () => {
+  test('a prediction is printed and read as iptables-save, and every rule is parsed', () => {
     fc.assert(
       fc.property(randomObjects, version, family, config, (objects, v, ip, cfg) => {
         const { iptables } = predict(objects, { node: NODE, mode: 'iptables', version: v, family: ip, config: cfg })
@@ -118,8 +118,8 @@ describe('iptables mode, whatever the Services', () => {
   })
 })
 
-describe('ipvs mode, whatever the Services', () => {
-  test('virtual servers, sets and addresses are those of the API, and rules name only sets that exist', () => {
+describe('ipvs mode for random Services', () => {
+  test('virtual servers, sets and addresses are those of the objects, and rules match only existing sets', () => {
     fc.assert(
       fc.property(randomObjects, version, config, (objects, v, cfg) => {
         const state = predict(objects, { node: NODE, mode: 'ipvs', version: v, config: cfg })
@@ -169,7 +169,7 @@ describe('ipvs mode, whatever the Services', () => {
     )
   })
 
-  test('the number of rules does not grow with the number of Services', () => {
+  test('the number of rules does not depend on the number of Services', () => {
     const count = (services: number) => {
       const objects = fc.sample(randomObjects, { seed: 1, numRuns: 1 })[0] as ClusterObjects
       const [first] = objects.services

@@ -35,7 +35,7 @@ function listedChains(text: string): Record<string, string[]> {
   return chains
 }
 
-describe('a prediction equals what the genuine kube-proxy programmed', () => {
+describe('a prediction equals the recording of a genuine kube-proxy', () => {
   test.each(recordings)('$version $mode $scenario', ({ version, mode, scenario }) => {
     const folder = recordingPath(version, mode, scenario)
     const recorded = stateAt(folder)
@@ -53,7 +53,7 @@ describe('a prediction equals what the genuine kube-proxy programmed', () => {
     equal++
   })
 
-  test('the comparison sees a rule, a member, a real server, an address that is not there, and order', () => {
+  test('strictDifference finds a missing rule, member, real server and address, and another order', () => {
     const state = () =>
       predict(objectsAt('objects', 'web-lb-local.json'), { node: NODE, mode: 'ipvs', version: '1.30' })
     const changes: ((changed: ReturnType<typeof state>) => unknown)[] = [
