@@ -4,8 +4,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { printNftTable } from '../../dataplane/nft-table.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
 import { parsePacket, type Trace, tracePacket } from '../../dataplane/trace.ts'
-import { predictedTables } from './kube-proxy/recordings.ts'
 import { NftNode, type Observed, whyNot } from './nft-kernel.ts'
+import { predictedTables } from './recordings.ts'
 
 const SENDERS = {
   client: { net: 'client', from: 'pod:10.244.1.99' },

@@ -1,12 +1,12 @@
-// Traces through nftables rules; nft-kernel.test.ts holds them to what a kernel does.
+// Traces through nftables rules; nft-kernel.test.ts compares them with a kernel.
 
 import { describe, expect, it } from 'vitest'
 import type { NftTable } from '../../dataplane/nft-table.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
 import { stoppingPlace } from '../../dataplane/trace/stopping-place.ts'
 import { parsePacket, tracePacket } from '../../dataplane/trace.ts'
-import { predictedTables } from './kube-proxy/recordings.ts'
 import { node as madeNode, pod, trace } from './made-node.ts'
+import { predictedTables } from './recordings.ts'
 
 /** A node with one table: rules by base chain (`prerouting nat -100`) or other chain, and the elements of sets and maps. */
 function nodeWith(
@@ -31,7 +31,7 @@ function nodeWith(
   return { ...madeNode({}), nftables: [table] }
 }
 
-/** Where a Pod's packet to a Service ends that meets only this rule before it is forwarded. */
+/** The result for a Pod's packet to a Service if this is the only rule before FORWARD. */
 const endAt = (rule: string, options: Parameters<typeof nodeWith>[1] = {}, to = '10.96.0.7:80') => {
   const state = nodeWith(
     { 'prerouting nat -100': [rule, 'drop'], marked: ['meta mark & 0x00004000 == 0x00004000 accept', 'drop'] },

@@ -6,7 +6,7 @@ import { parseIpAddr } from '../../../dataplane/ip-addr.ts'
 import { parseIpsetSave } from '../../../dataplane/ipset-save.ts'
 import { parseIptablesSave } from '../../../dataplane/iptables-save.ts'
 import { parseIpvsadmSave } from '../../../dataplane/ipvsadm-save.ts'
-import { recordingPath, stateAt } from './recordings.ts'
+import { recordingPath, stateAt } from '../recordings.ts'
 import { strictDifference } from './strict-difference.ts'
 
 const START = join(import.meta.dirname, '../../../scripts/start.mjs')

@@ -14,8 +14,8 @@ import { parseNftList } from '../../../dataplane/nft-list.ts'
 import { anonymousSetText, mergeAddresses, type NftTable } from '../../../dataplane/nft-table.ts'
 import { type ClusterObjects, readObjects } from '../../../dataplane/objects.ts'
 import { PredictError, predict } from '../../../dataplane/predict.ts'
+import { NODE, objectsAt, recordedConfig } from '../recordings.ts'
 import { randomObjects } from './random-objects.ts'
-import { NODE, objectsAt, recordedConfig } from './recordings.ts'
 
 const LAYOUTS = ['1.31', '1.33.6', '1.34', '1.36']
 

@@ -8,9 +8,9 @@ import { featuresOf, SUPPORTED_VERSIONS } from '../../../dataplane/kube-proxy/ve
 import type { ClusterObjects, Service } from '../../../dataplane/objects.ts'
 import { predict } from '../../../dataplane/predict.ts'
 import { parseRule, printRule } from '../../../dataplane/rule.ts'
+import { NODE } from '../recordings.ts'
 import { danglingReferences, walk } from './chain-walk.ts'
 import { randomObjects } from './random-objects.ts'
-import { NODE } from './recordings.ts'
 
 const version = fc.constantFrom(...SUPPORTED_VERSIONS)
 const family = fc.constantFrom('ipv4' as const, 'ipv6' as const)
@@ -71,7 +71,7 @@ describe('iptables mode for random Services', () => {
         const nat = state.iptables.get('nat') ?? new Map<string, Chain>()
         for (const { service, port, ready, name } of portsOf(objects, ip)) {
           if (ready.size === 0 || !isClusterWide(service, v)) continue
-          // Up to 1.23 a Service whose node port no address of the node may serve is left half done, as seen on a genuine 1.20.2.
+          // Up to 1.23 a Service whose node port no address of the node may serve is programmed only in part, as a genuine 1.20.2 does.
           const isLeft = port.nodePort !== 0 && featuresOf(v).serviceChains !== 'external' && !servesNodePorts(nat)
           if (isLeft) continue
           const ends = walk(nat, `KUBE-SVC-${serviceHash(name, port.protocol.toLowerCase())}`)
@@ -88,7 +88,7 @@ describe('iptables mode for random Services', () => {
     fc.assert(
       fc.property(randomObjects, version, family, config, (objects, v, ip, cfg) => {
         const state = predict(objects, { node: NODE, mode: 'iptables', version: v, family: ip, config: cfg })
-        // Chains that stand once per node may have no user; up to 1.23 KUBE-XLB- is declared before it is known who uses it.
+        // Chains that exist once per node may have no jump; up to 1.23 KUBE-XLB- is declared before it is known who uses it.
         const perService =
           featuresOf(v).serviceChains === 'external'
             ? /KUBE-[A-Z]{2,3}-\w{16} is not used/

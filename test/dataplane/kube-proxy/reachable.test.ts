@@ -7,8 +7,8 @@ import type { NodeState } from '../../../dataplane/node-state.ts'
 import type { ClusterObjects, Service, ServicePortSpec } from '../../../dataplane/objects.ts'
 import { predict } from '../../../dataplane/predict.ts'
 import { type Packet, type Trace, tracePacket } from '../../../dataplane/trace.ts'
+import { NODE } from '../recordings.ts'
 import { randomObjects } from './random-objects.ts'
-import { NODE } from './recordings.ts'
 
 const mode = fc.constantFrom('iptables' as const, 'ipvs' as const)
 const version = fc.constantFrom(...SUPPORTED_VERSIONS)

@@ -5,7 +5,7 @@ import { compareNftables } from '../../../dataplane/compare/compare-nftables.ts'
 import { parseNftList } from '../../../dataplane/nft-list.ts'
 import type { NftTable } from '../../../dataplane/nft-table.ts'
 import { predict } from '../../../dataplane/predict.ts'
-import { folders, NODE, objectsAt, recordedConfig, recordingPath, stateAt } from './recordings.ts'
+import { folders, NODE, objectsAt, recordedConfig, recordingPath, stateAt } from '../recordings.ts'
 import { strictDifference } from './strict-difference.ts'
 
 const versions = folders().filter((name) => /^v1\.\d+\.\d+$/.test(name))
@@ -40,7 +40,7 @@ describe('a prediction equals the recording of a genuine kube-proxy', () => {
     const folder = recordingPath(version, mode, scenario)
     const recorded = stateAt(folder)
     const objects = objectsAt('objects', `${scenario}.json`)
-    // Where ipvsadm-ln is missing, the kernel had no dummy links and a bridge stood in for kube-ipvs0 (README there).
+    // Where ipvsadm-ln is missing, the kernel had no dummy links, and kube-ipvs0 is a bridge (README of the recordings).
     const options = { dummyAddressesOnly: mode === 'ipvs' && !existsSync(join(folder, 'ipvsadm-ln')) }
     const predicted = predict(objects, { node: NODE, mode, version, config: recordedConfig() })
     expect(strictDifference(recorded, predicted, options)).toEqual([])

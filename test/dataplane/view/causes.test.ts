@@ -3,7 +3,7 @@ import { readObjects } from '../../../dataplane/objects.ts'
 import { predict } from '../../../dataplane/predict.ts'
 import { type Cause, type Causes, causesOf } from '../../../dataplane/view/causes.ts'
 import { entriesOf, holdingsOf } from '../../../dataplane/view/holdings.ts'
-import { recordedConfig } from '../kube-proxy/recordings.ts'
+import { recordedConfig } from '../recordings.ts'
 import { recordedNodes, wholeNodes } from './nodes.ts'
 
 /** The value of `spec.ports[0].nodePort` in an object. */

@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { parseIpvsadmList } from '../../../dataplane/ipvsadm-save.ts'
 import { type Entry, entriesOf, holdingsOf, nameOf } from '../../../dataplane/view/holdings.ts'
-import { recordingPath } from '../kube-proxy/recordings.ts'
 import { node } from '../made-node.ts'
+import { recordingPath } from '../recordings.ts'
 import { listedTables, recordedNodes, wholeNodes } from './nodes.ts'
 
 const empty = { iptables: new Map(), ipsets: new Map(), virtualServers: [], links: [] }
