@@ -77,7 +77,7 @@ async function playAlone(
     const { cleanup } = act
     if (!cleanup) continue
     printCommands(cleanup.commands, bench)
-    await cleanup.play(bench)
+    await cleanup.play?.(bench)
   }
   return outcomes
 }

@@ -49,7 +49,7 @@ describe('step by step', () => {
     for (const breakage of breakages) if (breakage.step === id) await expectFailure(breakage)
     const { outcomes } = await judge(spec, own.source, { only: [id] })
     expect(verdictsOf(outcomes)).toEqual(passed([{ id }]))
-    await cleanup?.play(own.bench)
+    await cleanup?.play?.(own.bench)
   })
 })
 

@@ -5,24 +5,8 @@ import type {
   V1Taint,
   V1Toleration,
 } from '@kubernetes/client-node'
-import { hasLabels } from '../../../dataplane/label-selector.ts'
-import type { Api } from '../../apiserver/api.ts'
-import { isTerminal, type Node, type Pod, type Stored } from '../resources.ts'
-
-/** The input of one scheduling decision. */
-export interface SchedulingView {
-  nodes: readonly Node[]
-  /** The Pods that use a node, by its name: bound and not ended. */
-  byNode: ReadonlyMap<string, readonly Pod[]>
-}
-
-/** Reads the current state of the cluster, without Pods of nodes that no longer exist. */
-export function readSchedulingView(api: Api): SchedulingView {
-  const nodes = api.list<Node>('nodes')
-  const byNode = new Map<string, Pod[]>(nodes.map((node) => [node.metadata.name, []]))
-  for (const pod of api.list<Pod>('pods')) if (!isTerminal(pod)) byNode.get(pod.spec.nodeName ?? '')?.push(pod)
-  return { nodes, byNode }
-}
+import { hasLabels } from '../../dataplane/label-selector.ts'
+import type { Node, Stored } from './resources.ts'
 
 type Requirement = Stored<V1NodeSelectorRequirement>
 type Term = Stored<V1NodeSelectorTerm>
@@ -47,7 +31,7 @@ function meets(value: string | undefined, { operator, values = [] }: Requirement
 }
 
 /** Whether a node meets all requirements of a term; a term without any matches no node. */
-export function matchesTerm(node: Node, { matchExpressions = [], matchFields = [] }: Term): boolean {
+function matchesTerm(node: Node, { matchExpressions = [], matchFields = [] }: Term): boolean {
   if (matchExpressions.length === 0 && matchFields.length === 0) return false
   return (
     matchExpressions.every((requirement) => meets(node.metadata.labels?.[requirement.key], requirement)) &&
@@ -92,36 +76,5 @@ export function untolerated(
 ): Taint[] {
   return taintsOf(node).filter(
     (taint) => effects.includes(taint.effect) && !tolerations.some((toleration) => tolerates(toleration, taint)),
-  )
-}
-
-interface HostPort {
-  protocol: string
-  address: string
-  port: number
-}
-
-const anyAddress = '0.0.0.0'
-
-function hostPorts({ spec }: Pod): HostPort[] {
-  // Sidecars (init containers that keep running) hold their ports too.
-  const sidecars = (spec.initContainers ?? []).filter(({ restartPolicy }) => restartPolicy === 'Always')
-  return [...spec.containers, ...sidecars].flatMap(({ ports = [] }) =>
-    ports.flatMap(({ hostPort, hostIP, protocol }) =>
-      hostPort ? [{ port: hostPort, address: hostIP || anyAddress, protocol: protocol ?? 'TCP' }] : [],
-    ),
-  )
-}
-
-/** Whether none of the Pod's host ports is taken by `others` on the same node; 0.0.0.0 takes a port on every address. */
-export function hostPortsAreFree(pod: Pod, others: readonly Pod[]): boolean {
-  const taken = others.flatMap(hostPorts)
-  return hostPorts(pod).every((wanted) =>
-    taken.every(
-      (held) =>
-        held.port !== wanted.port ||
-        held.protocol !== wanted.protocol ||
-        (held.address !== wanted.address && held.address !== anyAddress && wanted.address !== anyAddress),
-    ),
   )
 }
