@@ -1,4 +1,5 @@
 import { type ApiCall, flag, number } from './api-call.ts'
+import { columnsOf } from './columns.ts'
 import { sendObject } from './http-messages.ts'
 import { apiVersionOf, type Resource } from './resource.ts'
 import { selects } from './selectors.ts'
@@ -32,7 +33,7 @@ export function found({ api, resource, namespace, name = '' }: ApiCall): Stored 
 function shaped(call: ApiCall, object: Stored, headers = true): object {
   const { resourceVersion } = object.metadata
   return call.asTable
-    ? tableOf(call.resource.name, [object], { resourceVersion }, { ...tableOptions(call), headers })
+    ? tableOf(columnsOf(call.resource.name), [object], { resourceVersion }, { ...tableOptions(call), headers })
     : inVersionOf(call.resource, object)
 }
 
@@ -51,7 +52,7 @@ export function listObjects(call: ApiCall): void {
   const items = api.store.list(resource.name, call.namespace).filter(selection(call))
   const metadata = { resourceVersion: String(api.store.revision) }
   const body = call.asTable
-    ? tableOf(resource.name, items, metadata, tableOptions(call))
+    ? tableOf(columnsOf(resource.name), items, metadata, tableOptions(call))
     : listOf(resource, items, metadata)
   sendObject(response, 200, body)
 }
