@@ -18,7 +18,7 @@ export interface Status {
     group?: string
     kind?: string
     uid?: string
-    causes?: { reason?: string; message?: string; field?: string }[]
+    causes?: Partial<StatusCause>[]
     retryAfterSeconds?: number
   }
   code?: number

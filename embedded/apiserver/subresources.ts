@@ -1,3 +1,4 @@
+import { pipeline } from 'node:stream/promises'
 import type { V1LabelSelector, V1Pod } from '@kubernetes/client-node'
 import { type ApiCall, flag, number } from './api-call.ts'
 import { readBody, readObject, readPatch, sendObject } from './http-messages.ts'
@@ -101,17 +102,8 @@ export async function servePodLog(call: ApiCall): Promise<void> {
   response.writeHead(200, { 'content-type': 'text/plain', 'cache-control': 'no-cache, private' })
   // Headers are sent immediately, because the container may print nothing for a long time.
   response.flushHeaders()
-  const stop = (): void => {
-    log.destroy()
-    response.end()
-  }
-  call.closing.addEventListener('abort', stop)
-  response.on('close', () => {
-    call.closing.removeEventListener('abort', stop)
-    log.destroy()
-  })
-  log.on('error', () => response.end())
-  log.pipe(response)
+  // Ends with the log, with the client's connection or with the server.
+  await pipeline(log, response, { signal: call.closing }).catch(() => response.end())
 }
 
 /**

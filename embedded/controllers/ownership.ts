@@ -86,18 +86,18 @@ function wouldClaim(owner: Owner, labels: Labels | undefined): boolean {
  * would adopt it.
  */
 export function watchOwned(
-  { api, watch }: ControllerContext,
+  context: ControllerContext,
   queue: Workqueue,
   resource: string,
   owners: { resource: string; kind: string },
 ): void {
-  watch<KubeObject>(resource, ({ object, previous }) => {
+  context.watch<KubeObject>(resource, ({ object, previous }) => {
     for (const state of previous ? [previous, object] : [object]) {
       const owner = controllerOf(state)
       if (owner?.kind === owners.kind) queue.add(`${state.metadata.namespace}/${owner.name}`)
     }
     if (controllerOf(object)) return
-    for (const owner of api.list<Owner>(owners.resource, inNamespaceOf(object)))
+    for (const owner of context.api.list<Owner>(owners.resource, inNamespaceOf(object)))
       if (wouldClaim(owner, object.metadata.labels)) queue.add(keyOf(owner))
   })
 }

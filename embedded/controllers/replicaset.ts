@@ -3,7 +3,7 @@ import { timestamp } from '../apiserver/object-lifecycle.ts'
 import { messageOf } from '../apiserver/status-error.ts'
 import { type ControllerContext, writeStatus } from './context.ts'
 import { claim, inNamespaceOf, isControlledBy, watchOwned } from './ownership.ts'
-import { createPodControl, type PodControl } from './pod-control.ts'
+import { PodControl } from './pod-control.ts'
 import {
   byCreation,
   compareRanks,
@@ -18,7 +18,7 @@ import {
 /** Maintains the requested number of active Pods of each ReplicaSet. */
 export function startReplicaSetController(context: ControllerContext): void {
   const { api } = context
-  const control = createPodControl(context, context.recorder('replicaset-controller'))
+  const control = new PodControl(api, context.recorder('replicaset-controller'))
 
   const queue = context.reconcile<ReplicaSet>('replicasets', (replicaSet) => {
     const pods = claim<Pod>(api, replicaSet, 'pods', isActive)
