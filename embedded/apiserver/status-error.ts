@@ -17,9 +17,7 @@ export interface Status {
     name?: string
     group?: string
     kind?: string
-    uid?: string
     causes?: Partial<StatusCause>[]
-    retryAfterSeconds?: number
   }
   code?: number
 }

@@ -60,33 +60,21 @@ function pair(large: number, largeUnit: string, small: number, smallUnit: string
   return small === 0 ? `${large}${largeUnit}` : `${large}${largeUnit}${small}${smallUnit}`
 }
 
-/** The content of a table's rows besides the cells: nothing, the metadata of the object, or the whole object. */
-export type IncludeObject = 'None' | 'Metadata' | 'Object'
-
-/** Objects as the table that kubectl prints; `headers: false` for all but the first event of a watch. */
+/** Objects as the table that kubectl prints; without headers for all but the first event of a watch. */
 export function tableOf(
   columns: readonly Column[],
   objects: readonly Stored[],
-  metadata: object,
-  { include, now, headers = true }: { include: IncludeObject; now: Date; headers?: boolean },
+  { resourceVersion, headers, whole }: { resourceVersion: string; headers: boolean; whole: boolean },
 ): object {
-  const contents = {
-    None: () => undefined,
-    Metadata: ({ metadata }: Stored) => ({ kind: 'PartialObjectMetadata', apiVersion: 'meta.k8s.io/v1', metadata }),
-    Object: (object: Stored) => object,
-  }
   const columnDefinitions = columns.map(({ name, type = 'string', wide }) => ({
     ...{ name, type, format: name === 'Name' ? 'name' : '', description: '', priority: wide ? 1 : 0 },
   }))
+  const apiVersion = 'meta.k8s.io/v1'
+  const now = new Date()
   const rows = objects.map((object) => ({
     cells: columns.map((column) => column.cell(object, now)),
-    object: contents[include](object),
+    object: whole ? object : { kind: 'PartialObjectMetadata', apiVersion, metadata: object.metadata },
   }))
-  return {
-    kind: 'Table',
-    apiVersion: 'meta.k8s.io/v1',
-    metadata,
-    columnDefinitions: headers ? columnDefinitions : [],
-    rows,
-  }
+  const metadata = { resourceVersion }
+  return { kind: 'Table', apiVersion, metadata, columnDefinitions: headers ? columnDefinitions : [], rows }
 }

@@ -37,7 +37,7 @@ export function startDaemonSetController(context: ControllerContext): void {
     }
   })
 
-  watchOwned(context, queue, 'pods', { resource: 'daemonsets', kind: 'DaemonSet' })
+  watchOwned(context, queue, 'pods', 'daemonsets')
   context.watch<Node>('nodes', ({ type, object, previous }) => {
     for (const daemonSet of api.list<DaemonSet>('daemonsets')) {
       const changed = !previous || type === 'DELETED' || placement(daemonSet, previous) !== placement(daemonSet, object)

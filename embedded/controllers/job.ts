@@ -56,7 +56,7 @@ export function startJobController(context: ControllerContext): void {
     if (end) recorder.event(job, isComplete ? 'Normal' : 'Warning', isComplete ? 'Completed' : end.reason, end.message)
   })
 
-  watchOwned(context, queue, 'pods', { resource: 'jobs', kind: 'Job' })
+  watchOwned(context, queue, 'pods', 'jobs')
 }
 
 const complete = {
@@ -129,7 +129,7 @@ export function startCronJobController(context: ControllerContext, now: () => nu
     })
   })
 
-  watchOwned(context, queue, 'jobs', { resource: 'cronjobs', kind: 'CronJob' })
+  watchOwned(context, queue, 'jobs', 'cronjobs')
 }
 
 /** The latest time of a schedule after `since`, up to `until`; earlier missed Jobs are not started. */

@@ -2,7 +2,7 @@ import type { V1ReplicaSetCondition } from '@kubernetes/client-node'
 import { timestamp } from '../apiserver/object-lifecycle.ts'
 import { messageOf } from '../apiserver/status-error.ts'
 import { type ControllerContext, writeStatus } from './context.ts'
-import { claim, inNamespaceOf, isControlledBy, watchOwned } from './ownership.ts'
+import { claim, watchOwned } from './ownership.ts'
 import { PodControl } from './pod-control.ts'
 import {
   byCreation,
@@ -21,15 +21,12 @@ export function startReplicaSetController(context: ControllerContext): void {
   const control = new PodControl(api, context.recorder('replicaset-controller'))
 
   const queue = context.reconcile<ReplicaSet>('replicasets', (replicaSet) => {
-    const pods = claim<Pod>(api, replicaSet, 'pods', isActive)
-    const failure = replicaSet.metadata.deletionTimestamp ? undefined : manage(control, replicaSet, pods)
-    const own = api
-      .list<Pod>('pods', inNamespaceOf(replicaSet))
-      .filter((pod) => isActive(pod) && isControlledBy(pod, replicaSet))
-    writeStatus(api, 'replicasets', replicaSet, statusOf(replicaSet, own, failure))
+    const active = () => claim<Pod>(api, replicaSet, 'pods').filter(isActive)
+    const failure = replicaSet.metadata.deletionTimestamp ? undefined : manage(control, replicaSet, active())
+    writeStatus(api, 'replicasets', replicaSet, statusOf(replicaSet, active(), failure))
     if (failure) throw failure
   })
-  watchOwned(context, queue, 'pods', { resource: 'replicasets', kind: 'ReplicaSet' })
+  watchOwned(context, queue, 'pods', 'replicasets')
 }
 
 /** Creates or deletes Pods towards `spec.replicas`; returns the error that stopped it. */
