@@ -1,3 +1,4 @@
+import { z } from 'zod'
 import { serviceHash } from '../../dataplane/kube-proxy/ruleset-builder.ts'
 import type { Service } from '../../dataplane/objects.ts'
 import { targetOf } from '../../dataplane/rule.ts'
@@ -139,7 +140,7 @@ export function probabilityOfSecondRule({ nodes, snapshot }: CheckContext): Trut
 const BEFORE = 'endpoints-before-scaling'
 const SCALED = 'scaled'
 
-const isCount = (value: unknown): value is number => typeof value === 'number' && value > 0
+const count = z.number().positive()
 
 /** Notes the number of endpoints of the Service web at the first check. */
 export function keepEndpoints({ snapshot, notes }: CheckContext): void {
@@ -151,9 +152,9 @@ export function keepEndpoints({ snapshot, notes }: CheckContext): void {
 /** The number of Pods changed, and with it the EndpointSlices and the rules of every node. */
 export function rulesFollowScaling(context: CheckContext): void {
   const { snapshot, notes } = context
-  if (notes.read(SCALED, isCount)) return
+  if (notes.read(SCALED, count)) return
   const { backends } = webService(snapshot)
-  const before = notes.read(BEFORE, isCount) ?? backends.length
+  const before = notes.read(BEFORE, count) ?? backends.length
   expectThat(backends.length !== before, {
     inspect: 'kubectl get endpointslices -l app=web',
     expected: `a number of ready Pods other than the previous ${before}`,

@@ -20,9 +20,6 @@ const sharesSchema = z.array(podShareSchema).min(1)
 
 export type PodShare = z.infer<typeof podShareSchema>
 
-/** True for shares that were read back from the cluster. */
-const isShares = (value: unknown): value is PodShare[] => sharesSchema.safeParse(value).success
-
 const EXCLUDED = 'node.kubernetes.io/exclude-from-external-load-balancers'
 /**
  * Allowed difference between measured and expected share in standard deviations: more than five occur once in a million
@@ -161,7 +158,7 @@ function unevenPods({ snapshot, live }: CheckContext): Map<string, number> {
 /** With uneven Pods under externalTrafficPolicy Local, a Pod's share depends on how many neighbours it has: measured, and kept. */
 export async function sharesAreUneven(context: CheckContext): Promise<void> {
   const { live, notes, show } = context
-  const known = live && notes.read(NOTE, isShares)
+  const known = live && notes.read(NOTE, sharesSchema)
   if (known) return show(drawShares(known, 'from outside, by Pod, when they were unevenly spread'))
   const pods = unevenPods(context)
   if (!live) return
@@ -214,7 +211,7 @@ export async function sharesAreEven(context: CheckContext): Promise<void> {
   })
   if (!live) return
   const { shares, lines } = await measureShares(context, live)
-  const before = notes.read(NOTE, isShares)
+  const before = notes.read(NOTE, sharesSchema)
   if (before) show([...lines, `One Pod's share went from ${spanOf(before)} before to ${spanOf(shares)} now.`])
 }
 

@@ -1,8 +1,8 @@
 import {
-  isMeasurement,
   largestPoint,
   MEASUREMENT,
   type Measurement,
+  measurement,
   type Quantity,
 } from '../../course/scale/measurement.ts'
 import { measurementTable } from '../../course/scale/results.ts'
@@ -36,7 +36,7 @@ const repeated: readonly Quantity[] = ['changeMs', 'newMoreMicros', 'keptMoreMic
  * that can't run the measuring kernel.
  */
 export async function measuredRun({ notes, live }: CheckContext): Promise<Measurement> {
-  const run = notes.read(MEASUREMENT, isMeasurement)
+  const run = notes.read(MEASUREMENT, measurement)
   if (!run) await expectMeasurable(live)
   return expectFound(run, {
     inspect: SHOW,

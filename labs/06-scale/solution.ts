@@ -3,7 +3,7 @@
 import type { LabBench } from '../../course/lab-bench.ts'
 import type { LabSolution } from '../../course/lab-solution.ts'
 import { measureHere } from '../../course/scale/measure.ts'
-import { isMeasurement, MEASUREMENT, type Measurement } from '../../course/scale/measurement.ts'
+import { MEASUREMENT, type Measurement, measurement } from '../../course/scale/measurement.ts'
 import { lastServiceSlowdown } from '../../course/scale/results.ts'
 import { readsOnly } from '../../course/typed-commands.ts'
 import { Unsupported } from '../../embedded/index.ts'
@@ -15,8 +15,7 @@ const LAB = 6
 async function lastRun({ client }: LabBench): Promise<Measurement | undefined> {
   const fieldSelector = `metadata.name=${notesName(LAB)}`
   const { items } = await client.core.listNamespacedConfigMap({ namespace: NOTES_NAMESPACE, fieldSelector })
-  const run: unknown = JSON.parse(items[0]?.data?.[MEASUREMENT] ?? 'null')
-  return isMeasurement(run) ? run : undefined
+  return measurement.safeParse(JSON.parse(items[0]?.data?.[MEASUREMENT] ?? 'null')).data
 }
 
 /** If the measuring kernel can't run, no step of this lab is applicable, and the checks give the reason. */
