@@ -159,7 +159,7 @@ test('a step turns green by itself after a program that the guide knows nothing 
   const member = (await guide.onNode(NODE, 'ipset list KUBE-CLUSTER-IP | grep -m1 ,tcp:')).split(' ')[0] ?? ''
   const heard = await announcements()
   const times: number[] = []
-  const rounds = 6
+  const rounds = 4
   for (let round = 0; round < rounds; round++) {
     await guide.onNode(NODE, `ipset del KUBE-CLUSTER-IP ${member}`)
     await passed('sets').waitFor({ state: 'hidden' })
