@@ -57,11 +57,11 @@ doctor: $(NODE_MODULES) ## Show which clusters and labs this machine can run, an
 env: $(NODE_MODULES) ## Print shell lines that point kubectl at the cluster: eval "$$(make env)"
 	@$(RUN) scripts/env.ts
 shell: $(NODE_MODULES) ## Open a shell on a node (NODE=k8s-guide-worker)
-	@$(RUN) scripts/shell.ts
+	@$(RUN) scripts/exec.ts --shell
 exec: $(NODE_MODULES) ## Run one command on a node (NODE=… CMD='ipvsadm -Ln')
 	@$(RUN) scripts/exec.ts
 aliases: $(NODE_MODULES) ## Print the short commands ipt, ipv and ips for a node: eval "$$(make aliases)"
-	@$(RUN) scripts/aliases.ts
+	@$(RUN) scripts/env.ts --aliases
 capture: $(NODE_MODULES) ## Write the state of every node to a folder (DIR=captures/…)
 	@$(RUN) scripts/capture.ts
 trace: $(NODE_MODULES) ## Draw the path of a packet (FROM=pod/NAME|host|outside TO=svc/web:80 NODE=… VERBOSE=1)
@@ -95,7 +95,7 @@ grade-class: $(NODE_MODULES) ## Grade every file in submissions/ and write repor
 slides: $(NODE_MODULES) ## Build the slides of all labs into dist/slides, as HTML and PDF (downloads Chromium once)
 	@$(RUN) scripts/slides.ts
 present: $(NODE_MODULES) ## Build the slides and show them on this machine until Ctrl-C (PORT=…)
-	@$(RUN) scripts/present.ts
+	@$(RUN) scripts/slides.ts --present
 test-grader: $(NODE_MODULES) ## Test the grader: change recorded good captures and check that it notices
 	@$(RUN) scripts/test-grader.ts
 
@@ -119,7 +119,6 @@ e2e-kind: $(NODE_MODULES) ## Test every target and lab 2 on a kind cluster (need
 	@$(RUN) scripts/e2e-kind.ts
 bench: $(NODE_MODULES) ## Measure prediction, parsing, grading, start-up, and a class of 1,000
 	@$(RUN) scripts/bench.ts
-	@$(RUN) scripts/bench-class.ts
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-zA-Z0-9_%-]+:.*## / {sub(/%/, "N", $$1); gsub(/[$$][$$]/, "$$", $$2); printf "  %-16s %s\n", $$1, $$2}' Makefile
 

@@ -46,7 +46,7 @@ const grading: TestProjectConfiguration = {
     name: 'checks',
     include: ['checks/*.check.ts'],
     provide: { grades: true },
-    globalSetup: 'grading/vitest-exit-code.ts',
+    globalSetup: 'grading/steps-as-tests.ts',
     fileParallelism: false,
     testTimeout: 0,
   },

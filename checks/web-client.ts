@@ -1,17 +1,21 @@
 // The Pods of web, and requests of the learner's client Pod or of a node to it, as the checks of several labs need them.
 
 import { randomUUID } from 'node:crypto'
-import { type LoggedRequest, loggedRequests } from '../grading/access-logs.ts'
 import type { CheckContext } from '../grading/check-context.ts'
-import { expectReadyPod } from '../grading/expect-object.ts'
-import { expectAnswered } from '../grading/expect-traffic.ts'
-import { expectThat, type FailureDetail } from '../grading/failure.ts'
+import {
+  expectReadyPod,
+  WEB_NAMESPACE,
+  type WebBackend,
+  type WebService,
+  webService,
+} from '../grading/expect-object.ts'
+import { expectThat, type Words } from '../grading/failure.ts'
 import { type HttpReply, httpRequests, readReplies } from '../grading/http-requests.ts'
 import type { LiveCluster } from '../grading/live-cluster.ts'
 import type { Sender } from '../grading/packet-trace.ts'
 import type { Snapshot } from '../grading/snapshot.ts'
+import { expectAnswered, type LoggedRequest, loggedRequests } from '../grading/traffic.ts'
 import { variantIn } from '../grading/variant.ts'
-import { WEB_NAMESPACE, type WebBackend, type WebService, webService } from '../grading/web-service.ts'
 
 export const CLIENT = { namespace: WEB_NAMESPACE, name: 'client' }
 
@@ -57,7 +61,7 @@ export async function expectAnswers(
   from: Requester,
   service: WebService,
   times: number,
-  words: Partial<Omit<FailureDetail, 'node'>> = {},
+  words: Words = {},
 ): Promise<Answered> {
   const token = newToken()
   const script = requestsTo(service, times, { token })

@@ -1,5 +1,6 @@
-import { Agent, type AgentOptions, request as httpsRequest } from 'node:https'
-import type { HttpLibrary } from '@kubernetes/client-node'
+import { once } from 'node:events'
+import { request as httpRequest, type IncomingMessage } from 'node:http'
+import { Agent, request as httpsRequest, type RequestOptions } from 'node:https'
 import { timeoutScale } from '../host/wait.ts'
 import { guardWrite } from './context/write-guard.ts'
 import type { Cluster, KubeClient } from './driver.ts'
@@ -9,7 +10,6 @@ import {
   createConfiguration,
   DiscoveryV1Api,
   HttpMethod,
-  IsomorphicFetchHttpLibrary,
   KubeConfig,
   PatchStrategy,
   RequestContext,
@@ -20,99 +20,77 @@ import {
 } from './kubernetes.ts'
 
 /** The largest list of a learner's cluster has a few megabytes. */
-const ANSWER_BYTES = 16 * 2 ** 20
-const REQUEST_MS = 30_000
+const LEARNERS_ANSWER_BYTES = 16 * 2 ** 20
+/** Timeout of a request including its answer: a paused machine accepts connections and sends nothing. */
+const ANSWER_MS = 30_000
 
 /**
- * HTTPS to the API server of a learner: answers are limited in size and time, are not decompressed, and redirects are not
- * followed (the client's own library follows them, with our certificate, to any host that this machine reaches).
+ * Sends a request and reads the whole answer, which is limited in time and size, is not decompressed, and is not followed if
+ * it is a redirect (the client's own library follows it, with our certificate, to any host that this machine reaches).
  */
-const boundedHttp = (): HttpLibrary => wrapHttpLibrary({ send })
-
-function send(context: RequestContext): Promise<ResponseContext> {
-  const body = context.getBody()
-  const agent = context.getAgent()
-  return new Promise((resolve, reject) => {
-    const request = httpsRequest(context.getUrl(), {
-      method: context.getHttpMethod(),
-      headers: context.getHeaders(),
-      ...(agent ? { agent } : {}),
-    })
-    const stop = (why: string) => request.destroy(new Error(why))
-    const timer = setTimeout(() => stop('the API server did not respond in time'), REQUEST_MS * timeoutScale())
-    request.on('error', reject)
-    request.on('close', () => clearTimeout(timer))
-    request.on('response', (response) => {
-      const chunks: Buffer[] = []
-      let size = 0
-      response.on('data', (chunk: Buffer) => {
-        size += chunk.length
-        if (size > ANSWER_BYTES) stop(`the API server answered with more than ${ANSWER_BYTES / 2 ** 20} MiB`)
-        else chunks.push(chunk)
-      })
-      response.on('error', reject)
-      response.on('end', () => {
-        const bytes = Buffer.concat(chunks)
-        const headers = Object.entries(response.headers).map(([name, value]) => [name, String(value)])
-        const content = { text: async () => bytes.toString('utf8'), binary: async () => bytes }
-        resolve(new ResponseContext(response.statusCode ?? 0, Object.fromEntries(headers), content))
-      })
-    })
-    request.end(typeof body === 'string' ? body : undefined)
-  })
+async function send(context: RequestContext, limitBytes: number): Promise<ResponseContext> {
+  const url = new URL(context.getUrl())
+  const timeoutMs = ANSWER_MS * timeoutScale()
+  const signal = AbortSignal.timeout(timeoutMs)
+  const options = { method: context.getHttpMethod(), headers: context.getHeaders(), signal, ...connectionOf(context) }
+  try {
+    const request = (url.protocol === 'http:' ? httpRequest : httpsRequest)(url, options)
+    request.end(bodyOf(context))
+    const [response]: IncomingMessage[] = await once(request, 'response')
+    if (!response) throw new Error('the API server gave no answer')
+    const chunks: Buffer[] = []
+    let size = 0
+    for await (const chunk of response) {
+      size += chunk.length
+      if (size > limitBytes) throw new Error(`the API server answered with more than ${limitBytes / 2 ** 20} MiB`)
+      chunks.push(chunk)
+    }
+    const bytes = Buffer.concat(chunks)
+    const headers = Object.entries(response.headers).map(([name, value]) => [name, String(value)])
+    const body = { text: async () => bytes.toString('utf8'), binary: async () => bytes }
+    return new ResponseContext(response.statusCode ?? 0, Object.fromEntries(headers), body)
+  } catch (error) {
+    if (!signal.aborted) throw error
+    const asked = `${options.method} ${url.pathname}`
+    throw new Error(`the API server gave no answer to ${asked} within ${Math.round(timeoutMs / 1000)} s`)
+  }
 }
 
-/** Timeout of a request including its answer: a paused machine accepts connections and sends nothing. */
-const answerMs = 30_000
+/** Keeps connections between requests; those of other credentials are others (Agent.getName). */
+const keepingAgent = new Agent({ keepAlive: true })
 
-/** The API server did not respond in time. */
-class ApiDeadlineError extends Error {}
+/** The client library creates an agent, and so a TLS connection, for each request: only its options are used. */
+function connectionOf(context: RequestContext): RequestOptions {
+  const agent = context.getAgent()
+  if (!agent) return {}
+  // The agent for an HTTP proxy has another class.
+  if (agent.constructor !== Agent) return { agent }
+  const { path: _, ...options } = (agent as Agent).options
+  return { ...options, agent: keepingAgent }
+}
 
-/**
- * Makes every API of a configuration send its requests with a deadline, and those that change a cluster that is not ours
- * through guardWrite. `library` replaces the HTTP library.
- */
-function sendThroughGuard(
-  config: KubeConfig,
-  cluster: Pick<Cluster, 'driver' | 'name'>,
-  library: HttpLibrary = new IsomorphicFetchHttpLibrary(),
-): void {
-  /** Sends a request and reads the whole answer. Throws ApiDeadlineError when that takes too long. */
-  const answered = async (request: RequestContext) => {
-    const signal = AbortSignal.timeout(answerMs * timeoutScale())
-    request.setSignal(signal)
-    try {
-      const { httpStatusCode, headers, body } = await library.send(request).toPromise()
-      const bytes = await body.binary()
-      const whole = { text: async () => bytes.toString('utf8'), binary: async () => bytes }
-      return new ResponseContext(httpStatusCode, headers, whole)
-    } catch (error) {
-      if (!signal.aborted) throw error
-      const { pathname } = new URL(request.getUrl())
-      throw new ApiDeadlineError(
-        `the API server gave no answer to ${request.getHttpMethod()} ${pathname} within ${Math.round((answerMs * timeoutScale()) / 1000)} s`,
-      )
-    }
-  }
+function bodyOf(context: RequestContext): string | undefined {
+  const body = context.getBody()
+  return typeof body === 'string' ? body : undefined
+}
 
+/** Makes every API of a configuration send its requests by `send`, and those that change a cluster that is not ours through guardWrite. */
+function sendThroughGuard(config: KubeConfig, cluster: GuardedCluster, limitBytes: number): void {
   const guarded = async (request: RequestContext) => {
-    if (cluster.driver !== 'context') return answered(request)
+    if (cluster.driver !== 'context') return send(request, limitBytes)
     const url = request.getUrl()
     const read = async (path: string): Promise<unknown> => {
       const get = new RequestContext(new URL(path, url).href, HttpMethod.GET)
       await config.applySecurityAuthentication(get)
-      const { httpStatusCode, body } = await answered(get)
+      const { httpStatusCode, body } = await send(get, limitBytes)
       if (httpStatusCode === 404) return undefined
       if (httpStatusCode === 200) return JSON.parse(await body.text())
       throw new Error(`the API server answered ${httpStatusCode} to GET ${path}`)
     }
     const method = request.getHttpMethod().toString()
-    const body = request.getBody()
-    const text = typeof body === 'string' ? body : undefined
-    request.setBody((await guardWrite(cluster, { method, url, body: text }, read)) ?? body)
-    return answered(request)
+    request.setBody((await guardWrite(cluster, { method, url, body: bodyOf(request) }, read)) ?? request.getBody())
+    return send(request, limitBytes)
   }
-
   const baseServer = new ServerConfiguration(config.getCurrentCluster()?.server ?? '', {})
   const httpApi = wrapHttpLibrary({ send: guarded })
   const configuration = createConfiguration({ baseServer, authMethods: { default: config }, httpApi })
@@ -135,35 +113,31 @@ export interface ClusterAccess {
   keyData?: string
 }
 
-/**
- * Clients for a cluster, from its own kubeconfig. Every request has a deadline, and one that changes a cluster that is not
- * ours is guarded (sendThroughGuard), for every API.
- */
-export function clientFromFile(cluster: Pick<Cluster, 'driver' | 'name' | 'kubeconfig'>): KubeClient {
-  const config = new KubeConfig()
-  config.loadFromFile(cluster.kubeconfig)
-  keepConnections(config)
-  sendThroughGuard(config, cluster)
-  return clientsOf(config)
-}
+type GuardedCluster = Pick<Cluster, 'driver' | 'name'>
 
 /**
- * Clients for a learner's cluster, from the values of its kubeconfig, without a file. Requests are guarded as above, and the
- * server's answers are limited (boundedHttp).
+ * Clients for a cluster, from its own kubeconfig. Every request has a deadline (send), and one that changes a cluster that is
+ * not ours is guarded (sendThroughGuard), for every API.
  */
-export function clientOfLearner(cluster: Pick<Cluster, 'driver' | 'name'>, access: ClusterAccess): KubeClient {
+export function clientFromFile(cluster: GuardedCluster & Pick<Cluster, 'kubeconfig'>): KubeClient {
+  const config = new KubeConfig()
+  config.loadFromFile(cluster.kubeconfig)
+  return clientsOf(config, cluster)
+}
+
+/** The same for a learner's cluster, from the values of its kubeconfig, without a file; the size of its answers is limited. */
+export function clientOfLearner(cluster: GuardedCluster, access: ClusterAccess): KubeClient {
   const { server, caData, tlsServerName, skipTLSVerify, token, certData, keyData } = access
   const config = new KubeConfig()
   config.loadFromClusterAndUser(
     { name: 'cluster', server, skipTLSVerify, ...(caData && { caData }), ...(tlsServerName && { tlsServerName }) },
     { name: 'user', ...(token && { token }), ...(certData && { certData }), ...(keyData && { keyData }) },
   )
-  keepConnections(config)
-  sendThroughGuard(config, cluster, boundedHttp())
-  return clientsOf(config)
+  return clientsOf(config, cluster, LEARNERS_ANSWER_BYTES)
 }
 
-function clientsOf(config: KubeConfig): KubeClient {
+function clientsOf(config: KubeConfig, cluster: GuardedCluster, limitBytes = Number.POSITIVE_INFINITY): KubeClient {
+  sendThroughGuard(config, cluster, limitBytes)
   return {
     config,
     core: config.makeApiClient(CoreV1Api),
@@ -173,24 +147,3 @@ function clientsOf(config: KubeConfig): KubeClient {
     strategicPatch: setHeaderOptions('Content-Type', PatchStrategy.StrategicMergePatch),
   }
 }
-
-/** The client library creates an agent, and so a TLS connection, for each request; this keeps one for all requests. */
-function keepConnections(config: KubeConfig): void {
-  const authenticate = config.applySecurityAuthentication.bind(config)
-  let kept: { agent: Agent; options: AgentOptions } | undefined
-  config.applySecurityAuthentication = async (context) => {
-    await authenticate(context)
-    const fresh = context.getAgent()
-    // The agent for an HTTP proxy has another class.
-    if (fresh?.constructor !== Agent) return
-    const { options } = fresh as Agent
-    if (!kept || !sameCredentials(kept.options, options))
-      kept = { agent: new Agent({ ...options, keepAlive: true }), options }
-    context.setAgent(kept.agent)
-  }
-}
-
-const sameCredentials = (one: AgentOptions, other: AgentOptions) =>
-  String(one.ca) === String(other.ca) &&
-  String(one.cert) === String(other.cert) &&
-  String(one.key) === String(other.key)

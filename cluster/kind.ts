@@ -2,6 +2,7 @@ import { existsSync, mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { $, type ProcessPromise } from '../host/command.ts'
 import { kindFolder, projectRoot } from '../host/layout.ts'
+import { reasonOf } from '../host/main.ts'
 import { OUTSIDE } from '../host/outside.ts'
 import { type Progress, withProgress } from '../host/progress.ts'
 import type { ExecOptions, ExecResult } from '../host/shell-word.ts'
@@ -9,7 +10,6 @@ import { DeadlineError, timeoutScale, waitFor } from '../host/wait.ts'
 import { changeCluster } from './cluster-lock.ts'
 import { askToContinue } from './consent.ts'
 import { type Cluster, notUp } from './driver.ts'
-import { kindPath } from './kind/binary.ts'
 import {
   endStrayCreation,
   forgetComplete,
@@ -19,35 +19,28 @@ import {
   wasComplete,
 } from './kind/creation.ts'
 import { containerEngine, type EngineName } from './kind/engine.ts'
-import { loadLabImages } from './kind/lab-images.ts'
-import { applianceName } from './kind/load-balancer/appliance.ts'
-import { startBalancer, stopBalancer } from './kind/load-balancer/balancer.ts'
+import { loadLabImages, nodeImage, pinnedImage } from './kind/images.ts'
+import { applianceName, startBalancer, stopBalancer } from './kind/load-balancer/appliance.ts'
 import {
-  addressesOf,
-  imageOf,
+  ADDRESS,
+  IMAGE,
+  inspect,
   isRunning,
   type NodeContainer,
   nodeContainers,
   restartInOrder,
+  STARTED_AT,
+  STATE,
   startContainers,
-  startTimes,
-  stateOf,
 } from './kind/node-containers.ts'
-import { nodeImage, pinnedImage } from './kind/node-image.ts'
 import { kubeClient } from './kube-client.ts'
+import { kindPath } from './programs.ts'
 
-/**
- * A cluster that was complete once may need minutes to respond after a restart of the engine; an interrupted creation does
- * not get them.
- */
-const answerDeadlineMs = { complete: 300_000, unknown: 120_000, interrupted: 15_000 }
+/** A cluster may need minutes to respond after a restart of the engine; an interrupted creation does not get them. */
+const answerDeadlineMs = { whole: 300_000, interrupted: 15_000 }
 const readyDeadlineMs = 180_000
 /** Default timeout of a command on a node. */
 const execDeadlineMs = 600_000
-const kubeletDeadlineMs = 10_000
-
-/** Prints nothing if the node's kubelet is healthy. */
-const kubeletTrouble = `[ "$(curl -s -m 5 http://127.0.0.1:10248/healthz)" = ok ] || echo 'its kubelet does not respond'`
 
 type Kind = (words: string[]) => ProcessPromise
 
@@ -75,19 +68,20 @@ export class KindCluster implements Cluster {
     else await this.#createOrComplete(progress, wasInterrupted)
     const engine = await this.engine()
     const nodes = await this.nodes()
-    recordComplete(kindFolder(this.name), await addressesOf(engine, nodes))
+    recordComplete(kindFolder(this.name), await inspect(engine, ADDRESS, nodes))
     const [node = ''] = nodes
     const { name } = this
     await loadLabImages({ engine, name, nodes, kind: async (words) => (await this.#kind(progress))(words) }, progress)
-    await startBalancer({ engine, name, image: await imageOf(engine, node) }, progress)
+    const image = (await inspect(engine, IMAGE, [node])).get(node) ?? ''
+    await startBalancer({ engine, name, image }, progress)
   }
 
   async #createOrComplete(progress: Progress, wasInterrupted: boolean): Promise<void> {
     const kind = await this.#kind(progress)
     mkdirSync(kindFolder(this.name), { recursive: true, mode: 0o700 })
     const containers = await this.#containers()
-    if (containers.length > 0 && (await this.#complete(kind, containers, wasInterrupted, progress))) return
-    await this.#create(kind, progress)
+    const isComplete = containers.length > 0 && (await this.#complete(kind, containers, wasInterrupted, progress))
+    if (!isComplete) await this.#create(kind, progress)
     await this.#awaitReady(progress)
   }
 
@@ -114,32 +108,21 @@ export class KindCluster implements Cluster {
     if (!existsSync(this.kubeconfig)) return false
     const containers = await this.#containers()
     if (containers.length === 0 || !containers.every(isRunning)) return false
-    const [nodes, areKubeletsHealthy] = await Promise.all([this.#apiNodes(), this.#areKubeletsHealthy(containers)])
-    if (!areKubeletsHealthy || nodes?.length !== containers.length || !nodes.every(({ ready }) => ready)) return false
-    const started = await startTimes(
-      await this.engine(),
-      containers.map(({ name }) => name),
-    )
+    const nodes = await this.#apiNodes()
+    if (nodes?.length !== containers.length || !nodes.every(({ ready }) => ready)) return false
+    const names = containers.map(({ name }) => name)
+    const started = await inspect(await this.engine(), STARTED_AT, names)
     // For 40 s after a node stopped, the API server shows the last status of its kubelet.
-    return nodes.every(
-      ({ name, heardAt }) => !heardAt || heardAt.getTime() + 1000 > (started.get(name)?.getTime() ?? 0),
-    )
+    return nodes.every(({ name, heardAt }) => {
+      const startedAt: string = JSON.parse(started.get(name) ?? '"1970-01-01"')
+      return !heardAt || heardAt.getTime() + 1000 > Date.parse(startedAt)
+    })
   }
 
   /** Nodes whose machine does not run now, each with its state. */
   async stoppedNodes(): Promise<string[]> {
     const stopped = (await this.#containers()).filter((container) => !isRunning(container))
     return stopped.map(({ name, state }) => `${name} (${state})`)
-  }
-
-  async #areKubeletsHealthy(containers: readonly NodeContainer[]): Promise<boolean> {
-    const checks = containers.map(async ({ name }) => {
-      const { stdout } = await this.exec(name, ['sh', '-c', kubeletTrouble], {
-        timeoutMs: kubeletDeadlineMs * timeoutScale(),
-      })
-      return stdout.trim() === ''
-    })
-    return (await Promise.allSettled(checks)).every((answer) => answer.status === 'fulfilled' && answer.value)
   }
 
   async nodes(): Promise<string[]> {
@@ -194,8 +177,9 @@ export class KindCluster implements Cluster {
    * Throws with the state of the node's container if it does not run: the command was interrupted and did not fail by itself.
    */
   async #requireRunning(engine: EngineName, node: string): Promise<void> {
-    const state = await stateOf(engine, this.#containerOf(node))
-    if (state !== '' && state !== 'running')
+    const container = this.#containerOf(node)
+    const state = (await inspect(engine, STATE, [container])).get(container)
+    if (state !== undefined && state !== 'running')
       throw new Error(`${node} is ${state}, so the command was interrupted; \`make up\` starts it again`)
   }
 
@@ -228,7 +212,7 @@ export class KindCluster implements Cluster {
   /**
    * Completes an existing cluster: starts stopped nodes, fetches a lost kubeconfig, waits. A cluster whose creation was
    * interrupted, or with a node that never joined, is removed, unless it was complete once: then the user is asked.
-   * @returns whether the cluster is up now
+   * @returns whether it was completed
    * @throws ConsentError when it was complete once, can't be restarted, and the user did not agree to remove it
    */
   async #complete(
@@ -244,16 +228,13 @@ export class KindCluster implements Cluster {
       await withProgress(progress, `Starting ${names} again`, () => startContainers(engine, stopped))
     }
     await this.#restoreAddresses(progress)
-    const before = wasComplete(kindFolder(this.name)) ? 'complete' : wasInterrupted ? 'interrupted' : 'unknown'
-    const { trouble, incomplete } = await this.#inspectNodes(kind, containers.length, before, progress)
-    if (trouble === undefined) {
-      await this.#awaitReady(progress)
-      return true
-    }
-    if (before === 'complete' || !incomplete)
+    const { trouble, incomplete } = await this.#inspectNodes(kind, containers.length, wasInterrupted, progress)
+    if (trouble === undefined) return true
+    const fate = `The kind cluster "${this.name}" can't be restarted: ${trouble}.`
+    if (wasComplete(kindFolder(this.name)) || !incomplete)
       await askToContinue(
-        `The kind cluster "${this.name}" can't be restarted: ${trouble}. It will be removed with everything in it, and created again.`,
-        `The kind cluster "${this.name}" can't be restarted: ${trouble}. Nothing was removed: \`make up\` tries again, and \`YES=1 make up\` removes it with everything in it and creates a new one.`,
+        `${fate} It will be removed with everything in it, and created again.`,
+        `${fate} Nothing was removed: \`make up\` tries again, and \`YES=1 make up\` removes it with everything in it and creates a new one.`,
       )
     const removing = `Removing the ${incomplete ? 'incomplete ' : ''}kind cluster "${this.name}"`
     await withProgress(progress, removing, () => this.#delete(kind))
@@ -267,7 +248,7 @@ export class KindCluster implements Cluster {
   async #restoreAddresses(progress: Progress): Promise<void> {
     const recorded = recordedAddresses(kindFolder(this.name))
     const engine = await this.engine()
-    const now = await addressesOf(engine, [...recorded.keys()])
+    const now = await inspect(engine, ADDRESS, [...recorded.keys()])
     const moved = [...recorded].filter(([node, address]) => now.has(node) && now.get(node) !== address)
     if (moved.length === 0) return
     const which = moved.map(([node, address]) => `${node} ${now.get(node)} instead of ${address}`).join(', ')
@@ -287,32 +268,24 @@ export class KindCluster implements Cluster {
   async #inspectNodes(
     kind: Kind,
     count: number,
-    before: keyof typeof answerDeadlineMs,
+    wasInterrupted: boolean,
     progress: Progress,
   ): Promise<{ trouble?: string; incomplete?: boolean }> {
     const exported = await kind(['export', 'kubeconfig', '--name', this.name, '--kubeconfig', this.kubeconfig])
     if (exported.exitCode !== 0) return { trouble: 'its control plane has no kubeconfig', incomplete: true }
-    const deadlineMs = answerDeadlineMs[before]
+    const deadlineMs = answerDeadlineMs[wasInterrupted ? 'interrupted' : 'whole']
     const seconds = Math.round((deadlineMs * timeoutScale()) / 1000)
     const waiting = `Waiting for the API server of "${this.name}" (up to ${seconds} s)`
-    const since = Date.now()
-    let shown = 0
     try {
       const nodes = await withProgress(progress, waiting, () =>
-        waitFor('the API server to respond', deadlineMs, async () => {
-          const minutes = Math.floor((Date.now() - since) / 30_000) / 2
-          if (minutes > shown)
-            progress.note(`No answer yet after ${minutes * 60} s; nodes that were restarted may need minutes.`)
-          shown = minutes
-          return this.#apiNodes()
-        }),
+        waitFor('the API server to respond', deadlineMs, () => this.#apiNodes()),
       )
       if (nodes.length === count) return {}
       const known = `the API server lists ${nodes.length} nodes, and there are ${count} containers`
       return { trouble: known, incomplete: nodes.length < count }
     } catch (error) {
       if (!(error instanceof DeadlineError)) throw error
-      return { trouble: `its API server did not respond within ${seconds} s`, incomplete: before === 'interrupted' }
+      return { trouble: `its API server did not respond within ${seconds} s`, incomplete: wasInterrupted }
     }
   }
 
@@ -335,23 +308,18 @@ export class KindCluster implements Cluster {
     const { exitCode, stderr } = await creation
     process.off('SIGINT', interrupt)
     progress.end(exitCode === 0 && !interrupted)
-    if (interrupted) await this.#removeAfterInterrupt(kind, progress)
+    if (interrupted) {
+      const removing = `Interrupted: removing the incomplete cluster "${this.name}"`
+      await withProgress(progress, removing, () => this.#delete(kind)).catch(() =>
+        progress.note('`make down` removes the rest.'),
+      )
+      process.exit(130)
+    }
     if (exitCode === 0) return
     const reason = stderr.split('\n').find((line) => line.startsWith('ERROR')) ?? stderr.trim().split('\n').at(-1)
     throw new Error(
       `kind could not create the cluster (${reason}). \`make doctor\` can show the cause; CLUSTER=embedded needs no engine.`,
     )
-  }
-
-  /** After Ctrl-C: removes the incomplete cluster, unless a second Ctrl-C interrupts this too. */
-  async #removeAfterInterrupt(kind: Kind, progress: Progress): Promise<never> {
-    progress.start(`Interrupted: removing the incomplete cluster "${this.name}"`)
-    const gone = await this.#delete(kind).then(
-      () => true,
-      () => false,
-    )
-    progress.end(gone, gone ? undefined : '`make down` removes the rest')
-    process.exit(130)
   }
 
   async #delete(kind: Kind): Promise<void> {
@@ -365,7 +333,7 @@ export class KindCluster implements Cluster {
         waitFor('every node to be Ready', readyDeadlineMs, () => this.running()),
       )
     } catch (error) {
-      throw new Error(`${error instanceof Error ? error.message : error} \`make down up\` creates a new cluster.`)
+      throw new Error(`${reasonOf(error)} \`make down up\` creates a new cluster.`)
     }
   }
 

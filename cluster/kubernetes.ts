@@ -10,7 +10,6 @@ export {
   DiscoveryV1Api,
   Exec,
   HttpMethod,
-  IsomorphicFetchHttpLibrary,
   KubeConfig,
   KubernetesObjectApi,
   PatchStrategy,

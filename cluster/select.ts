@@ -1,12 +1,15 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
+import { requireSupport, Unsupported } from '../embedded/index.ts'
 import { clusterName, kindFolder, offlineRoot } from '../host/layout.ts'
+import { UserError } from '../host/main.ts'
 import type { Progress } from '../host/progress.ts'
+import { chooseCluster, refusalOf } from './doctor/choose.ts'
 import type { LabNeeds } from './doctor/facts.ts'
+import { UNMEASURABLE } from './doctor/judge.ts'
 import { type Cluster, requireUp } from './driver.ts'
 import { EmbeddedCluster } from './embedded.ts'
 
-/** The prefix of CLUSTER for a cluster of the user's kubeconfig. */
 const contextPrefix = 'context:'
 
 /** The purpose of a selection, which limits the choice. */
@@ -28,6 +31,7 @@ export async function selectCluster(
   name = clusterName(),
   purpose: Purpose = {},
 ): Promise<Cluster> {
+  if (purpose.lab) await requireMeasurable(purpose.lab)
   if (wish === 'embedded') return new EmbeddedCluster(name, purpose.lab)
   // Each driver is loaded only when it is used, so that commands start faster.
   if (wish === 'kind') return new (await import('./kind.ts')).KindCluster(name)
@@ -47,6 +51,17 @@ export async function runningCluster(): Promise<Cluster> {
   return cluster
 }
 
+/** Throws for a lab that measures, on whichever cluster, where its measuring kernel can't run. */
+async function requireMeasurable(lab: () => Promise<LabNeeds>): Promise<void> {
+  try {
+    await requireSupport('uml')
+  } catch (error) {
+    const needs = await lab()
+    if (!needs.measures || !(error instanceof Unsupported)) return
+    throw new UserError(refusalOf(needs, `${UNMEASURABLE} (${error.message.replace(/\.$/, '')})`))
+  }
+}
+
 /** In most cases an embedded cluster runs, or ended by itself, or there is no engine: then there is nothing to choose. */
 async function automatic(name: string, { creating, lab: wanted }: Purpose): Promise<Cluster> {
   const embedded = new EmbeddedCluster(name, wanted)
@@ -60,11 +75,8 @@ async function automatic(name: string, { creating, lab: wanted }: Purpose): Prom
   const lab = await wanted?.()
   const needsKernel = lab !== undefined && lab.kernel.length > 0
   if (kindExists && !needsKernel) return kind
-  const [{ gatherClusterFacts }, { chooseCluster }] = await Promise.all([
-    import('./doctor/gather.ts'),
-    import('./doctor/choose.ts'),
-  ])
-  const facts = await gatherClusterFacts(name, engine, { kernel: needsKernel, exists: kindExists, creating })
+  const { gatherFacts } = await import('./doctor/gather.ts')
+  const facts = await gatherFacts(name, engine, { kernel: needsKernel, exists: kindExists, creating })
   const choice = chooseCluster({ name, engine, kindExists, kindWasMade }, facts, lab)
   if ('refusal' in choice) throw new Error(choice.refusal)
   if (choice.note !== undefined) process.stderr.write(` • ${choice.note}\n`)

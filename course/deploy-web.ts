@@ -1,7 +1,7 @@
 import type { V1Deployment, V1Service } from '@kubernetes/client-node'
 import { type KubeClient, unlessCode } from '../cluster/kube-client.ts'
 import { STANDARD, type Variant } from '../grading/variant.ts'
-import type { Progress } from '../host/progress.ts'
+import { type Progress, withProgress } from '../host/progress.ts'
 import { waitFor } from '../host/wait.ts'
 
 const namespace = 'default'
@@ -64,21 +64,19 @@ export async function deployWeb(
   return [...lines, `Service ${name}: ${spec?.clusterIP}:${spec?.ports?.[0]?.port}`]
 }
 
-async function everyReplica({ apps }: KubeClient, name: string, progress: Progress): Promise<void> {
-  progress.start(`Waiting for every replica of ${name}`)
-  try {
-    await waitFor(`every replica of ${name} to be ready`, 120_000, async () => {
-      const { spec, status } = await apps.readNamespacedDeployment({ namespace, name })
-      return status?.readyReplicas === spec?.replicas && (status?.replicas ?? 0) === (spec?.replicas ?? 0)
-    })
-  } catch (error) {
-    progress.end(false)
-    throw error
-  }
-  progress.end(true)
+const everyReplica = (client: KubeClient, name: string, progress: Progress) =>
+  withProgress(progress, `Waiting for every replica of ${name}`, () =>
+    waitFor(`every replica of ${name} to be ready`, 120_000, () => isRolledOut(client, name)),
+  )
+
+/** True if every Pod of a Deployment is updated and ready, and no old one is left. */
+export async function isRolledOut({ apps }: KubeClient, name: string): Promise<boolean> {
+  const { metadata, spec, status } = await apps.readNamespacedDeployment({ namespace, name })
+  const pods = [status?.replicas, status?.updatedReplicas, status?.readyReplicas].map((count) => count ?? 0)
+  const isObserved = (status?.observedGeneration ?? 0) >= (metadata?.generation ?? 0)
+  return isObserved && pods.every((count) => count === spec?.replicas)
 }
 
-/** The Pods of web that do not terminate. */
 async function webPods({ core }: KubeClient) {
   const { items } = await core.listNamespacedPod({ namespace, labelSelector: 'app=web' })
   return items.filter(({ metadata }) => !metadata?.deletionTimestamp)

@@ -1,101 +1,122 @@
 import { createReadStream, existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
-import { parseArgs } from 'node:util'
+import { compareNodeState, type Finding } from '../dataplane/compare.ts'
 import { printIpAddr } from '../dataplane/ip-addr.ts'
 import { acceptedFamily } from '../dataplane/ip-address.ts'
 import { printIpsetSave } from '../dataplane/ipset-save.ts'
 import { printIptablesSave } from '../dataplane/iptables-save.ts'
 import { printIpvsadmSave } from '../dataplane/ipvsadm-save.ts'
+import { clusterConfig, parseKubeProxyConfiguration, withCircumstances } from '../dataplane/kube-proxy/config.ts'
 import { DUMMY_LINK } from '../dataplane/kube-proxy/mode-ownership.ts'
 import { inKernelOrder } from '../dataplane/kube-proxy/ruleset-builder.ts'
+import { newestBefore } from '../dataplane/kube-proxy/versions.ts'
 import { type NftTable, printNftTable } from '../dataplane/nft-table.ts'
 import type { NodeState } from '../dataplane/node-state.ts'
 import { type ClusterObjects, readObjects } from '../dataplane/objects.ts'
-import { UserError } from '../host/main.ts'
+import { predict } from '../dataplane/predict.ts'
+import { ExitCode, UserError } from '../host/main.ts'
 import { PlainFileError, readPlainFile } from '../host/plain-file.ts'
 import { plainJson, plainText } from '../host/plain-text.ts'
+import { recordedNode } from './read-node.ts'
 
-const FORMATS = ['iptables-save', 'ipset-save', 'ipvsadm-save', 'ip-addr', 'nft', 'json'] as const
-type Format = (typeof FORMATS)[number]
+/** The values of the options that take one of a list. */
+export const CHOICES = {
+  mode: ['iptables', 'ipvs', 'nftables', 'userspace'],
+  as: ['iptables-save', 'ipset-save', 'ipvsadm-save', 'ip-addr', 'nft', 'json'],
+  family: ['ipv4', 'ipv6'],
+} as const
+type Choice<Option extends keyof typeof CHOICES> = (typeof CHOICES)[Option][number]
 
-const MODES = ['iptables', 'ipvs', 'nftables', 'userspace'] as const
-const FAMILIES = ['ipv4', 'ipv6'] as const
-
-export const HELP = `Usage: node --import tsx scripts/expect.ts --objects FILE --node NAME --mode MODE [--kube-proxy VERSION] [--as FORMAT]
-       node --import tsx scripts/expect.ts --diff DIR --node NAME --mode MODE [--kube-proxy VERSION] [--objects FILE]
-
-Prints what a genuine kube-proxy programs on a node, or compares it with the recorded state of a node.
-
-  --objects FILE      output of "kubectl get nodes,services,endpointslices -A -o json"; - reads standard input
-  --node NAME         the name of the node
-  --mode MODE         ${MODES.join(', ')}; optional when the objects contain kube-proxy's ConfigMap
-  --kube-proxy VER    its version, for example v1.30 or v1.20.2; default: the version in the Node's status
-  --as FORMAT         ${FORMATS.join(', ')} (default: all parts, as JSON)
-  --diff DIR          compare with a capture (DIR/nodes/NAME/...) or with a folder of one node's files
-  --config FILE       a KubeProxyConfiguration (the ConfigMap's config.conf)
-  --address IP        one of the node's own addresses, may be repeated; default: from the capture or the Node
-  --family FAMILY     address family of the iptables rules: ${FAMILIES.join(' or ')}
-
-Exit status: 0 printed or equal, 1 different, 2 error.
-`
-
-export interface ExpectArguments {
-  objects: string | undefined
-  node: string
-  mode: (typeof MODES)[number] | undefined
-  version: string | undefined
-  as: Format | undefined
-  diff: string | undefined
-  config: string | undefined
-  addresses: string[]
-  family: (typeof FAMILIES)[number]
-}
-
-const TEXTS = ['objects', 'node', 'mode', 'kube-proxy', 'as', 'diff', 'config', 'family'] as const
-
-function rawArguments(argv: readonly string[]) {
-  const text = { type: 'string' } as const
-  const texts = Object.fromEntries(TEXTS.map((name) => [name, text])) as Record<(typeof TEXTS)[number], typeof text>
-  const address = { type: 'string', multiple: true } as const
-  try {
-    return parseArgs({ args: [...argv], options: { ...texts, address, help: { type: 'boolean', short: 'h' } } }).values
-  } catch (error) {
-    throw new UserError(`${error instanceof Error ? error.message.split('\n')[0] : error} See --help.`)
-  }
+/** The command line of scripts/expect.ts. */
+export interface ExpectOptions {
+  objects?: string | undefined
+  node?: string | undefined
+  mode?: string | undefined
+  'kube-proxy'?: string | undefined
+  as?: string | undefined
+  diff?: string | undefined
+  config?: string | undefined
+  address?: string[] | undefined
+  family?: string | undefined
 }
 
 /**
- * Reads the command line.
- * @throws UserError with all errors
+ * Prints the state that kube-proxy programs on a node, or its differences from a recorded node. Returns the exit code.
+ * @throws UserError with all errors of the options, or one in the input
  */
-export function expectArguments(argv: readonly string[]): ExpectArguments | 'help' {
-  const values = rawArguments(argv)
-  if (values.help) return 'help'
+export async function expectNode(options: ExpectOptions): Promise<number> {
+  const { node, mode: wanted, as, family } = checked(options)
+  const observed = options.diff === undefined ? undefined : recordedNode(options.diff, node, family)
+  const objects = await givenObjects(options)
+  const configured =
+    options.config === undefined ? clusterConfig(objects) : parseKubeProxyConfiguration(await readInput(options.config))
+  const config = observed ? withCircumstances(configured, observed) : configured
+  const mode = wanted ?? config.mode
+  if (mode === undefined) throw new UserError('--mode is missing, and no kube-proxy configuration sets it.')
+  const version = options['kube-proxy'] ?? versionOf(objects, node)
+  const nodeAddresses = options.address ?? (observed && ownAddresses(observed))
+  const expected = predict(objects, { node, mode, version, config, family, ...(nodeAddresses && { nodeAddresses }) })
+  if (!observed) {
+    process.stdout.write(printState(expected, as))
+    return ExitCode.passed
+  }
+  const findings = compareNodeState(expected, observed, {
+    mode: mode === 'ipvs' ? 'ipvs' : 'iptables',
+    untouched: true,
+  })
+  process.stdout.write(report(findings))
+  return findings.length === 0 ? ExitCode.passed : ExitCode.notYet
+}
+
+function checked(options: ExpectOptions) {
   const faults: string[] = []
-  const choice = <T extends string>(option: string, text: string | undefined, choices: readonly T[]): T | undefined => {
-    const found = choices.find((one) => one === text)
-    if (text !== undefined && found === undefined)
-      faults.push(`--${option} "${text}" is not one of ${choices.join(', ')}.`)
+  const choice = <Option extends keyof typeof CHOICES>(option: Option): Choice<Option> | undefined => {
+    const choices: readonly Choice<Option>[] = CHOICES[option]
+    const found = choices.find((one) => one === options[option])
+    if (options[option] !== undefined && found === undefined)
+      faults.push(`--${option} "${options[option]}" is not one of ${choices.join(', ')}.`)
     return found
   }
-  const mode = choice('mode', values.mode, MODES)
-  const as = choice('as', values.as, FORMATS)
-  const family = choice('family', values.family, FAMILIES)
-  if (!values.node) faults.push('--node is missing.')
-  if (values.objects === undefined && values.diff === undefined) faults.push('--objects is missing.')
-  if (values.as !== undefined && values.diff !== undefined) faults.push('--as and --diff cannot be used together.')
-  for (const address of values.address ?? [])
+  const chosen = { mode: choice('mode'), as: choice('as') ?? 'json', family: choice('family') ?? 'ipv4' } as const
+  if (!options.node) faults.push('--node is missing.')
+  if (options.objects === undefined && options.diff === undefined) faults.push('--objects is missing.')
+  if (options.as !== undefined && options.diff !== undefined) faults.push('--as and --diff cannot be used together.')
+  for (const address of options.address ?? [])
     if (!acceptedFamily(address)) faults.push(`--address "${address}" is not an IP address.`)
   if (faults.length > 0) throw new UserError(`${faults.join('\n')}\nSee: node --import tsx scripts/expect.ts --help`)
-  const { objects, node = '', 'kube-proxy': version, diff, config, address: addresses = [] } = values
-  return { objects, node, mode, version, as, diff, config, addresses, family: family ?? 'ipv4' }
+  return { ...chosen, node: options.node ?? '' }
+}
+
+/** The version in the Node's status; for a version later than the modelled ones the newest, with a note. */
+function versionOf(objects: ClusterObjects, node: string): string {
+  const own = objects.nodes.find(({ name }) => name === node)?.kubeProxyVersion
+  if (own === undefined) throw new UserError(`Node "${node}" does not report its version; add --kube-proxy v1.30.`)
+  const newest = newestBefore(own)
+  if (newest === undefined) return own
+  process.stderr.write(`kube-proxy "${own}" is newer than the modelled versions; using ${newest}.\n`)
+  return newest
+}
+
+const HEADINGS: [Finding['kind'], string][] = [
+  ['missing', 'Missing'],
+  ['stale', 'Stale'],
+  ['wrong', 'Wrong'],
+  ['order', 'Out of order'],
+]
+
+function report(findings: readonly Finding[]): string {
+  if (findings.length === 0) return 'Equal: the node has exactly what kube-proxy programs.\n'
+  return HEADINGS.map(([kind, heading]) => {
+    const texts = findings.filter((finding) => finding.kind === kind).map((finding) => `  ${finding.text}\n`)
+    return texts.length === 0 ? '' : `${heading} (${texts.length}):\n${texts.join('')}`
+  }).join('')
 }
 
 const ADVICE = 'write it with: kubectl get nodes,services,endpointslices -A -o json'
 
 /** The text of a file, or of standard input for `-`. */
-export async function readInput(path: string): Promise<string> {
+async function readInput(path: string): Promise<string> {
   // A stream waits for a slow pipe; a synchronous read of the descriptor does not.
   if (path === '-') return text(process.stdin)
   // <(command) in a shell is also a pipe.
@@ -112,7 +133,7 @@ export async function readInput(path: string): Promise<string> {
  * and omitted.
  * @throws UserError when there are none or they are not JSON, ObjectsError when they are not a list of objects.
  */
-export async function givenObjects({ objects, diff }: ExpectArguments): Promise<ClusterObjects> {
+async function givenObjects({ objects, diff }: ExpectOptions): Promise<ClusterObjects> {
   const beside = diff === undefined ? undefined : join(diff, 'objects.json')
   const path = objects ?? (beside !== undefined && existsSync(beside) ? beside : undefined)
   if (path === undefined) throw new UserError(`"${diff}" does not contain "objects.json"; add --objects FILE.`)
@@ -137,10 +158,9 @@ export async function givenObjects({ objects, diff }: ExpectArguments): Promise<
 }
 
 /** The node's own addresses, without those of kube-ipvs0. */
-export const ownAddresses = (state: NodeState): string[] =>
+const ownAddresses = (state: NodeState): string[] =>
   state.links.filter((link) => link.name !== DUMMY_LINK).flatMap((link) => link.addresses.map(({ address }) => address))
 
-/** Maps and sets as objects and lists. */
 function toJson(state: NodeState): unknown {
   const iptables = Object.fromEntries(
     [...inKernelOrder(state.iptables)].map(([table, chains]) => [
@@ -173,7 +193,7 @@ const tableToJson = ({ family, name, chains, sets, maps }: NftTable) => ({
 })
 
 /** The part of a state that the named tool prints, or the whole state as JSON. */
-export function printState(state: NodeState, format: Format): string {
+function printState(state: NodeState, format: Choice<'as'>): string {
   if (format === 'iptables-save') return printIptablesSave(inKernelOrder(state.iptables))
   if (format === 'ipset-save') return printIpsetSave(state.ipsets)
   if (format === 'ipvsadm-save') return printIpvsadmSave(state.virtualServers)

@@ -11,13 +11,16 @@ import {
   kubeProxy,
   listKubeProxyPods,
   readConfigConf,
+  readDaemonSet,
   restartAnnotation,
 } from '../cluster/kube-proxy/kube-proxy-pods.ts'
 import type { RunnableMode } from '../cluster/kube-proxy/proof.ts'
+import { isForeignImage, OWN } from '../cluster/kube-proxy/rollout.ts'
 import { switchMode } from '../cluster/kube-proxy/switch-mode.ts'
 import { KubernetesObjectApi } from '../cluster/kubernetes.ts'
 import { PATH } from '../cluster/node-report.ts'
 import { runOnNode } from '../cluster/node-script.ts'
+import { installToolsEverywhere } from '../cluster/node-tools.ts'
 import { readMode } from '../dataplane/kube-proxy/config-conf.ts'
 import type { SwitchedMode } from '../dataplane/kube-proxy/mode-ownership.ts'
 import { LiveCluster } from '../grading/live-cluster.ts'
@@ -26,11 +29,9 @@ import { STANDARD, type Variant } from '../grading/variant.ts'
 import { projectRoot } from '../host/layout.ts'
 import type { Progress } from '../host/progress.ts'
 import { waitFor } from '../host/wait.ts'
-import { putClassWord } from './class-word.ts'
-import { deployWeb } from './deploy-web.ts'
-import { installToolsEverywhere } from './install-tools.ts'
-import { ownVariant } from './own-variant.ts'
-import { startIn } from './starting-mode.ts'
+import { ownVariant, putClassWord } from './cluster-settings.ts'
+import { deployWeb, isRolledOut } from './deploy-web.ts'
+import { holdsOnly } from './settled.ts'
 
 /** The learner's commands as functions on one cluster, for reference solutions. */
 export class LabBench {
@@ -70,21 +71,25 @@ export class LabBench {
     await switchMode(this.cluster, mode, { ...options, progress: this.progress })
   }
 
-  /** Brings the cluster into a lab's starting state: this mode with its default scheduler, without leftovers or damage. */
+  /**
+   * Brings the cluster into a lab's starting state: this mode with its default scheduler, in the cluster's own version, without
+   * leftovers or damage; fast if this is already the state.
+   */
   async startIn(mode: SwitchedMode): Promise<void> {
-    await startIn(mode, this)
+    const configured = readMode((await readConfigConf(this.client)).text)
+    const isUsual = configured.scheduler === '' || configured.scheduler === 'rr'
+    const isConfigured = (configured.mode || 'iptables') === mode && isUsual
+    const isForeign = isForeignImage(await readDaemonSet(this.client))
+    if (isConfigured && !isForeign && (await holdsOnly(mode, this, this.progress))) return
+    await this.mode(mode, { ...(!isUsual && { scheduler: 'rr' }), version: OWN })
+    await this.flush()
+    // Manually altered rules survive many syncs of iptables mode; a restarted kube-proxy writes all rules.
+    if (!(await holdsOnly(mode, this, this.progress))) await this.mode(mode, { force: true })
   }
 
   /** `make tools` */
   async tools(): Promise<void> {
-    const { lines } = await installToolsEverywhere(this.cluster)
-    for (const line of lines) this.progress.note(line)
-  }
-
-  /** The option that resets the scheduler to `rr`; empty if it is already the default. */
-  async defaultScheduler(): Promise<{ scheduler?: string }> {
-    const { scheduler } = readMode((await readConfigConf(this.client)).text)
-    return scheduler === '' || scheduler === 'rr' ? {} : { scheduler: 'rr' }
+    for (const line of await installToolsEverywhere(this.cluster)) this.progress.note(line)
   }
 
   /** `make flush-nat` */
@@ -192,19 +197,16 @@ export class LabBench {
 
   /** `kubectl rollout status`: every Pod is updated and ready, and no old one is left. */
   async rolledOut(kind: 'Deployment' | 'DaemonSet', name: string): Promise<void> {
-    const { apps } = this.client
-    const deployed = async () => {
-      const { metadata, spec, status } = await apps.readNamespacedDeployment({ namespace, name })
-      const pods = [status?.replicas, status?.updatedReplicas, status?.readyReplicas].map((count) => count ?? 0)
-      return isObserved(metadata, status) && pods.every((count) => count === spec?.replicas)
-    }
     const onEveryNode = async () => {
-      const { metadata, status } = await apps.readNamespacedDaemonSet({ namespace, name })
+      const { metadata, status } = await this.client.apps.readNamespacedDaemonSet({ namespace, name })
       const { desiredNumberScheduled = 0, updatedNumberScheduled = 0, numberAvailable = 0 } = status ?? {}
+      const isObserved = (status?.observedGeneration ?? 0) >= (metadata?.generation ?? 0)
       const ready = Math.min(updatedNumberScheduled, numberAvailable)
-      return isObserved(metadata, status) && desiredNumberScheduled > 0 && ready >= desiredNumberScheduled
+      return isObserved && desiredNumberScheduled > 0 && ready >= desiredNumberScheduled
     }
-    await waitFor(`every Pod of ${name} to be ready`, 120_000, kind === 'Deployment' ? deployed : onEveryNode)
+    await waitFor(`every Pod of ${name} to be ready`, 120_000, () =>
+      kind === 'Deployment' ? isRolledOut(this.client, name) : onEveryNode(),
+    )
   }
 
   /** `make exec NODE=… CMD='…'`. Returns its output; throws Error with its standard error if it fails. */
@@ -214,7 +216,6 @@ export class LabBench {
     return stdout
   }
 
-  /** Runs `onNode` on every node. */
   async onEveryNode(script: string): Promise<void> {
     await Promise.all((await this.cluster.nodes()).map((node) => this.onNode(node, script)))
   }
@@ -289,9 +290,6 @@ interface Patch {
   spec?: object
   data?: Record<string, string>
 }
-
-const isObserved = (metadata?: { generation?: number }, status?: { observedGeneration?: number }): boolean =>
-  (status?.observedGeneration ?? 0) >= (metadata?.generation ?? 0)
 
 /** True for a Pod whose containers pass their readiness probes. */
 export const isReady = ({ status }: V1Pod): boolean =>

@@ -1,5 +1,6 @@
 // A learner's progress in a lab, for the terminal guide and the page. Pure functions.
 
+import { z } from 'zod'
 import type { StepOutcome } from '../grading/failure.ts'
 import type { LabDefinition, StepDefinition } from '../grading/lab-definition.ts'
 import { pointsWith } from '../grading/report.ts'
@@ -25,20 +26,19 @@ export interface GuideStep {
 }
 
 /** The persistent part of the progress, stored in the cluster, in the lab's notes. */
-export interface GuideNote {
+export const guideNote = z.object({
   /** Id of the current step; empty before the first one. */
-  at: string
-  /** The time that a guide was open. */
-  workedMs: number
+  at: z.string(),
+  workedMs: z.number(),
   /** Steps whose text was shown, steps that already passed at that time, and steps that have passed. */
-  shown: string[]
-  held: string[]
-  passed: string[]
-}
+  shown: z.array(z.string()),
+  held: z.array(z.string()),
+  passed: z.array(z.string()),
+})
+export type GuideNote = z.infer<typeof guideNote>
 
 export interface LabProgress {
   lab: GuideLab
-  /** Index of the current step. */
   at: number
   shown: ReadonlySet<string>
   /** Steps that passed before they were first shown. */
@@ -49,11 +49,9 @@ export interface LabProgress {
   outcomes: ReadonlyMap<string, StepOutcome>
   /** Whether it is decided if the current step was held: false until it is observed for the first time. */
   arrived: boolean
-  /** The number of hints shown, by step. */
   hints: ReadonlyMap<string, number>
 }
 
-/** Before the first step, at a step, or after the last one. */
 type Place = 'intro' | 'step' | 'end'
 
 /** The progress at the start of a lab, or the saved one. */

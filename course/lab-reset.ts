@@ -4,16 +4,14 @@ import { changeCluster } from '../cluster/cluster-lock.ts'
 import type { Cluster } from '../cluster/driver.ts'
 import { PATH } from '../cluster/node-report.ts'
 import { runOnNode } from '../cluster/node-script.ts'
-import { evidenceFolder } from '../grading/evidence.ts'
-import { loadSpec } from '../grading/grader.ts'
+import { evidenceFolder, loadSpec } from '../grading/grader.ts'
 import { judgeRound } from '../grading/judge.ts'
-import type { LabDefinition } from '../grading/lab-definition.ts'
-import { listLabs } from '../grading/lab-folders.ts'
+import { type LabDefinition, listLabs } from '../grading/lab-definition.ts'
 import { NOTES_NAMESPACE, notesName } from '../grading/lab-notes.ts'
-import { openCluster } from '../grading/source.ts'
+import { openCluster } from '../grading/live-cluster.ts'
 import { projectRoot } from '../host/layout.ts'
 import type { LabBench } from './lab-bench.ts'
-import { loadSolution } from './lab-solution.ts'
+import { type LabSolution, loadSolution } from './lab-solution.ts'
 
 /**
  * Deletes every rule whose comment matches $1, in all chains of both families; iptables-save prints quotes around a comment
@@ -76,10 +74,21 @@ export function resetLab(lab: LabDefinition, bench: LabBench): Promise<void> {
 }
 
 async function resetAlone(lab: LabDefinition, bench: LabBench): Promise<void> {
-  const { reset } = await loadSolution(lab.folder)
+  const solution = await loadSolution(lab.folder)
   await leaveOthers(lab.number, bench)
-  await reset(bench)
+  await (solution.reset?.(bench) ?? startOver(lab, solution, bench))
   rmSync(join(projectRoot, evidenceFolder(lab.number, bench.cluster.name)), { recursive: true, force: true })
   const source = await openCluster(bench.cluster)
   await judgeRound(await loadSpec(lab), await source.snapshot(), source.live, [])
+}
+
+/** The starting state of most labs. */
+async function startOver({ number }: LabDefinition, { leave }: LabSolution, bench: LabBench): Promise<void> {
+  await Promise.all([
+    leave?.(bench),
+    bench.delete('Pod', 'client'),
+    bench.deleteLabelled('app=web'),
+    bench.delete('ConfigMap', notesName(number)),
+  ])
+  await bench.startIn('iptables')
 }

@@ -8,7 +8,7 @@ export interface SolutionStep {
   /** It does not affect the steps before it, so all of them are judged on one snapshot, taken after the last. */
   independent?: true
   /** The cleanup after the step has passed. */
-  cleanup?: { commands: string[]; play(bench: LabBench): Promise<void> }
+  cleanup?: SolutionStep
 }
 
 /** A lab's solution.ts: every step by its id, and the reset. */
@@ -18,8 +18,8 @@ export interface LabSolution {
   comments?: readonly string[]
   /** Removes other leftovers of the lab on machines and in the cluster that would disturb another lab. */
   leave?(bench: LabBench): Promise<void>
-  /** Resets the lab to its starting state from any state; idempotent. */
-  reset(bench: LabBench): Promise<void>
+  /** Resets the lab to its starting state from any state; idempotent. Default: nothing of the lab and of web, in iptables mode. */
+  reset?(bench: LabBench): Promise<void>
 }
 
 /** Loads `labs/NN-name/solution.ts`. */

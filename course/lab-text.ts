@@ -6,7 +6,6 @@ import { projectRoot } from '../host/layout.ts'
 /** A fenced block of commands in a lab's text, with the attributes that follow ```bash. */
 export interface Fence {
   commands: string
-  /** Its timeout. */
   timeout: number
   /** The section's step; absent before the first one. */
   step?: string

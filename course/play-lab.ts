@@ -1,23 +1,19 @@
 import { chalk } from 'zx/core'
 import { changeCluster } from '../cluster/cluster-lock.ts'
 import type { Cluster } from '../cluster/driver.ts'
-import { takeObjects } from '../cluster/snapshot.ts'
 import type { LabSpec } from '../grading/check-context.ts'
 import type { StepOutcome } from '../grading/failure.ts'
 import { gradeWith, loadSpec } from '../grading/grader.ts'
-import { judge, type Source } from '../grading/judge.ts'
+import { judge } from '../grading/judge.ts'
 import type { LabDefinition, StepDefinition } from '../grading/lab-definition.ts'
 import { failureLines, learnerReport, measuredLines, outcomeLine } from '../grading/learner-report.ts'
-import { pendingChanges } from '../grading/pending-changes.ts'
-import { Snapshot } from '../grading/snapshot.ts'
-import { openCluster } from '../grading/source.ts'
+import { openCluster, type SnapshotSource } from '../grading/live-cluster.ts'
 import { personalise } from '../grading/variant.ts'
 import type { Progress } from '../host/progress.ts'
-import { DeadlineError, waitFor } from '../host/wait.ts'
 import { LabBench } from './lab-bench.ts'
 import { resetLab } from './lab-reset.ts'
 import { type LabSolution, loadSolution, type SolutionStep } from './lab-solution.ts'
-import { programmed } from './programmed.ts'
+import { settled } from './settled.ts'
 
 /**
  * A step that changes the cluster, and the following steps that only read, answer a question, or do not affect earlier steps:
@@ -28,7 +24,6 @@ interface Act {
   solution: SolutionStep
   /** The solutions of the steps after the first one, by step id. */
   others: Map<string, SolutionStep>
-  /** The cleanup after the last of them. */
   cleanup: SolutionStep['cleanup']
 }
 
@@ -37,7 +32,7 @@ export interface OpenLab {
   spec: LabSpec
   solution: LabSolution
   bench: LabBench
-  source: Source
+  source: SnapshotSource
 }
 
 /**
@@ -61,11 +56,11 @@ async function playAlone(
     let changed = false
     for (const { play, independent } of [act.solution, ...act.others.values()]) {
       // Answers are read from a settled cluster; other steps need not wait.
-      if (changed && !independent) await waitUntilSettled(bench)
+      if (changed && !independent) await settled(bench)
       await play?.(bench)
       changed = independent === true || (play !== undefined && act.solution.play === play)
     }
-    if (changed) await waitUntilSettled(bench)
+    if (changed) await settled(bench)
     const only = act.steps.map(({ id }) => id)
     const { outcomes: judged } = await judge(spec, source, { only })
     for (const [index, step] of act.steps.entries()) {
@@ -82,33 +77,13 @@ async function playAlone(
     const { cleanup } = act
     if (!cleanup) continue
     printCommands(cleanup.commands, bench)
-    await cleanup.play(bench)
+    await cleanup.play?.(bench)
   }
   return outcomes
 }
 
 function printCommands(commands: readonly string[], { variant }: LabBench): void {
   for (const command of commands) console.log(`  $ ${personalise(command, variant)}`)
-}
-
-/** The time that kube-proxy may need for recent changes, if the driver does not report when it has synced. */
-const freshMs = 1000
-const syncMs = 3000
-
-/**
- * Waits until the API shows no pending change and every kube-proxy has synced, because a node that is read earlier is
- * incomplete. After the timeout the checks report the problem.
- */
-async function waitUntilSettled({ cluster, client }: LabBench): Promise<void> {
-  try {
-    await waitFor('the cluster to settle', 10_000, async () => {
-      const fresh = cluster.synced ? 0 : freshMs
-      return pendingChanges(new Snapshot(await takeObjects(cluster, client)), fresh).length === 0
-    })
-  } catch (error) {
-    if (!(error instanceof DeadlineError)) throw error
-  }
-  await programmed(cluster, client, syncMs)
 }
 
 function actsOf(steps: readonly StepDefinition[], solution: LabSolution): Act[] {

@@ -8,25 +8,15 @@ export class BoundedCache<Value> {
     this.#limit = limit
   }
 
-  /**
-   * The value of a text, created with `create` if it is not in the cache; if that throws, nothing is stored.
-   */
+  /** The value of a text, created if it is not in the cache; if `create` throws, nothing is stored. */
   getOrCreate(text: string, create: (text: string) => Value): Value {
     const known = this.#values.get(text)
     if (known !== undefined || this.#values.has(text)) return known as Value
-    const value = create(text)
+    // A slice of a longer text would keep the whole text in memory (V8), so the key is a copy.
+    const key = Buffer.from(text).toString()
+    const value = create(key)
     if (this.#values.size >= this.#limit) this.#values.clear()
-    this.#values.set(text, value)
+    this.#values.set(key, value)
     return value
-  }
-
-  /**
-   * The same for a slice of a longer text. A slice would keep the whole text in memory (V8), so the key is a
-   * copy.
-   */
-  getOrCreateOfSlice(slice: string, create: (text: string) => Value): Value {
-    const known = this.#values.get(slice)
-    if (known !== undefined) return known
-    return this.getOrCreate(this.#values.has(slice) ? slice : Buffer.from(slice).toString(), create)
   }
 }

@@ -1,7 +1,7 @@
 // Output of `ip route`:  default via 172.18.0.1 dev eth0 / 10.244.1.0/24 dev cni0 proto kernel scope link src 10.244.1.1
 
 import { familyOf, parsePrefix } from './ip-address.ts'
-import { eachLine, ParseError } from './parse-error.ts'
+import { eachLine, ParseError } from './program-output.ts'
 
 /**
  * One route. `destination` is a prefix (`default` is read as 0.0.0.0/0 or ::/0); of several next hops the first is kept.

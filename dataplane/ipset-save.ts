@@ -1,8 +1,7 @@
 // Output of `ipset save`:  create KUBE-CLUSTER-IP hash:ip,port family inet … / add KUBE-CLUSTER-IP 10.96.0.1,tcp:443
 
 import { canonicalAddress, PROTOCOL_NUMBERS } from './ip-address.ts'
-import { eachLine, ParseError } from './parse-error.ts'
-import { quoteWord, splitWords } from './words.ts'
+import { eachLine, ParseError, quoteWord, splitWords } from './program-output.ts'
 
 /**
  * One set. `members` contains the text after `add NAME ` in canonical form, `options` the options of the create line.

@@ -1,6 +1,6 @@
 // Output of `iptables-save`:  *nat / :KUBE-SERVICES - [0:0] / -A KUBE-SERVICES … / COMMIT
 
-import { eachLine, ParseError } from './parse-error.ts'
+import { eachLine, ParseError } from './program-output.ts'
 
 /** One rule. `spec` is the text after `-A CHAIN `, exactly as iptables-save prints it (no counters). */
 export interface Rule {
@@ -44,62 +44,59 @@ export function parseIptablesSave(text: string): Ruleset {
   let lastNumber = 0
   eachLine(text, (line, number) => {
     lastNumber = number
-    const first = line.charCodeAt(0)
-    if (first === 45 || first === 91) {
-      // '-' or '['
-      if (!table) throw new ParseError(SOURCE, number, line, 'a rule outside any table')
-      chain = readRule(line, number, table, chain)
-    } else if (first === 58) {
-      // ':'
-      if (!table) throw new ParseError(SOURCE, number, line, 'a chain outside any table')
-      const declared = readChain(line, number)
-      if (table.has(declared.name)) throw new ParseError(SOURCE, number, line, 'this chain is declared twice')
+    const fail = (fault: string) => new ParseError(SOURCE, number, line, fault)
+    const first = line.charAt(0)
+    if (first === '-' || first === '[') {
+      if (!table) throw fail('a rule outside any table')
+      chain = readRule(line, table, chain, fail)
+    } else if (first === ':') {
+      if (!table) throw fail('a chain outside any table')
+      const declared = readChain(line, fail)
+      if (table.has(declared.name)) throw fail('this chain is declared twice')
       table.set(declared.name, declared)
-    } else if (first === 42) {
-      // '*'
-      if (table) throw new ParseError(SOURCE, number, line, 'a table begins before the COMMIT of the previous one')
+    } else if (first === '*') {
+      if (table) throw fail('a table begins before the COMMIT of the previous one')
       const name = line.slice(1).trimEnd()
-      if (!TABLE_NAME.test(name)) throw new ParseError(SOURCE, number, line, 'not a table name')
+      if (!TABLE_NAME.test(name)) throw fail('not a table name')
       table = new Map()
       chain = undefined
       ruleset.set(name, table)
-    } else if (first === 35 || line.trim() === '') {
-      return
     } else if (line.trimEnd() === 'COMMIT') {
-      if (!table) throw new ParseError(SOURCE, number, line, 'COMMIT outside any table')
+      if (!table) throw fail('COMMIT outside any table')
       table = undefined
-      chain = undefined
-    } else {
-      throw new ParseError(SOURCE, number, line, 'not a line of iptables-save')
+    } else if (first !== '#' && line.trim() !== '') {
+      throw fail('not a line of iptables-save')
     }
   })
   if (table) throw new ParseError(SOURCE, lastNumber + 1, '', 'the text ends before COMMIT')
   return ruleset
 }
 
-function readChain(line: string, number: number): Chain {
+type Fail = (fault: string) => ParseError
+
+function readChain(line: string, fail: Fail): Chain {
   const [name = '', policy = '', counters, ...rest] = line.slice(1).trimEnd().split(' ')
   const counted = counters === undefined ? undefined : COUNTERS.exec(counters)
   if (name === '' || policy === '' || rest.length > 0 || counted === null) {
-    throw new ParseError(SOURCE, number, line, 'not a chain line of the form ":NAME POLICY [packets:bytes]"')
+    throw fail('not a chain line of the form ":NAME POLICY [packets:bytes]"')
   }
   if (!counted) return { name, policy, rules: [] }
   return { name, policy, packets: Number(counted[1]), bytes: Number(counted[2]), rules: [] }
 }
 
 /** Adds the rule to its chain and returns the chain: rules of one chain are adjacent, so the next one usually needs no lookup. */
-function readRule(line: string, number: number, table: Table, last: Chain | undefined): Chain {
-  const counted = line.charCodeAt(0) === 91 ? RULE_COUNTERS.exec(line) : undefined
+function readRule(line: string, table: Table, last: Chain | undefined, fail: Fail): Chain {
+  const counted = line.startsWith('[') ? RULE_COUNTERS.exec(line) : undefined
   const append = counted ? counted[0].length : 0
   if (counted === null || !line.startsWith('-A ', append)) {
-    throw new ParseError(SOURCE, number, line, 'not a rule line of the form "-A CHAIN …"')
+    throw fail('not a rule line of the form "-A CHAIN …"')
   }
   const nameStart = append + 3
   const space = line.indexOf(' ', nameStart)
   const nameEnd = space === -1 ? line.length : space
   const sameChain = last && nameEnd - nameStart === last.name.length && line.startsWith(last.name, nameStart)
   const chain = sameChain ? last : table.get(line.slice(nameStart, nameEnd))
-  if (!chain) throw new ParseError(SOURCE, number, line, 'a rule of a chain that this table does not declare')
+  if (!chain) throw fail('a rule of a chain that this table does not declare')
   const spec = space === -1 ? '' : line.slice(space + 1)
   chain.rules.push(counted ? { spec, packets: Number(counted[1]), bytes: Number(counted[2]) } : { spec })
   return chain

@@ -1,8 +1,7 @@
 // Output of `ipvsadm -Sn`:  -A -t 10.96.0.1:443 -s rr / -a -t 10.96.0.1:443 -r 172.18.0.2:6443 -m -w 1
 
-import { BoundedCache } from './bounded-cache.ts'
 import { parseEndpoint, printEndpoint } from './ip-address.ts'
-import { eachLine, ParseError } from './parse-error.ts'
+import { eachLine, ParseError } from './program-output.ts'
 
 export type IpvsProtocol = 'TCP' | 'UDP' | 'SCTP' | 'FWM'
 
@@ -86,29 +85,11 @@ export function parseIpvsadmSave(text: string): VirtualServer[] {
   const servers = new Map<string, VirtualServer>()
   eachLine(text, (line, number) => {
     if (line.trim() === '' || line.startsWith('#')) return
-    const fail = (fault: string) => new ParseError(SOURCE, number, line, fault)
-    const { key, virtualServer, realServer } = known.getOrCreateOfSlice(line, (own) => new LineReader(own, fail).read())
-    const server = servers.get(key)
-    if (virtualServer) {
-      if (server) throw fail('this virtual server is listed twice')
-      servers.set(key, { ...virtualServer, flags: [...virtualServer.flags], realServers: [] })
-    } else {
-      if (!server) throw fail('a real server of a virtual server that is not listed before it')
-      server.realServers.push({ ...realServer })
-    }
+    new LineReader(line, (fault) => new ParseError(SOURCE, number, line, fault)).readInto(servers)
   })
   return [...servers.values()]
 }
 
-/** A virtual server, or a real server with the key of its virtual server. */
-type Line =
-  | { key: string; virtualServer: VirtualServer; realServer?: undefined }
-  | { key: string; virtualServer?: undefined; realServer: RealServer }
-
-/** Captures of all nodes at different times contain mostly the same lines. */
-const known = new BoundedCache<Line>(5000)
-
-/** Reads the words of one line from left to right. */
 class LineReader {
   readonly #words: string[]
   readonly #fail: (fault: string) => ParseError
@@ -119,15 +100,19 @@ class LineReader {
     this.#fail = fail
   }
 
-  read(): Line {
+  /** Adds the line's virtual server, or its real server to the virtual server that is listed above. */
+  readInto(servers: Map<string, VirtualServer>): void {
     const command = this.#next()
     if (command === '-A' || command === '--add-service') {
-      const virtualServer = this.#virtualServer()
-      return { key: virtualServerKey(virtualServer), virtualServer }
-    }
-    if (command === '-a' || command === '--add-server')
-      return { key: virtualServerKey(this.#service()), realServer: this.#realServer() }
-    throw this.#fail('not a line of ipvsadm -Sn')
+      const server = this.#virtualServer()
+      const key = virtualServerKey(server)
+      if (servers.has(key)) throw this.#fail('this virtual server is listed twice')
+      servers.set(key, server)
+    } else if (command === '-a' || command === '--add-server') {
+      const server = servers.get(virtualServerKey(this.#service()))
+      if (!server) throw this.#fail('a real server of a virtual server that is not listed before it')
+      server.realServers.push(this.#realServer())
+    } else throw this.#fail('not a line of ipvsadm -Sn')
   }
 
   #service(): Pick<VirtualServer, 'protocol' | 'address' | 'port'> {

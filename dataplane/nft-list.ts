@@ -1,9 +1,10 @@
-// Output of `nft -j list ruleset` and `nft -j list table …`: libnftables-json(5).
+// Output of `nft -j list ruleset` and `nft -j list table …` (libnftables-json(5)). Rules and elements are converted to the syntax of
+// `nft list`, for the statements and expressions that kube-proxy writes; others are printed as JSON, because such a rule must differ
+// from every predicted one.
 
 import { z } from 'zod'
-import { expression, ruleText, statement, TooDeep } from './nft-expression.ts'
-import type { NftChain, NftMap, NftSet, NftTable } from './nft-table.ts'
-import { ParseError, parseJson } from './parse-error.ts'
+import { anonymousSetText, type NftChain, type NftMap, type NftSet, type NftTable } from './nft-table.ts'
+import { ParseError, parseJson } from './program-output.ts'
 
 const SOURCE = 'nft -j list'
 
@@ -53,13 +54,18 @@ const list = (value: string | string[] | undefined): string[] => (Array.isArray(
  */
 export function parseNftList(text: string): NftTable[] {
   const { nftables } = parseJson(SOURCE, text, listingSchema, 'nft -j list table ip kube-proxy')
-  try {
-    return readItems(nftables)
-  } catch (error) {
-    if (!(error instanceof TooDeep)) throw error
+  if (isDeeper(nftables, DEEPEST))
     throw new ParseError(SOURCE, 1, text.slice(0, 80), 'an expression is nested too deeply')
-  }
+  return readItems(nftables)
 }
+
+/** Deeper than any rule of kube-proxy; nft itself does not print deeper nesting. */
+const DEEPEST = 64
+
+const isDeeper = (value: unknown, limit: number): boolean =>
+  typeof value === 'object' &&
+  value !== null &&
+  (limit === 0 || Object.values(value).some((inner) => isDeeper(inner, limit - 1)))
 
 function readItems(items: readonly Item[]): NftTable[] {
   const tables = new Map<string, NftTable>()
@@ -98,3 +104,113 @@ function readMap({ type, elem = [] }: z.infer<typeof mapSchema>): NftMap {
   const pairs = elem.filter(Array.isArray).map(([key, value]): [string, string] => [expression(key), statement(value)])
   return { type: words(type, ' . '), elements: new Map(pairs) }
 }
+
+/** nft prints marks with eight hexadecimal digits. */
+type Radix = 'decimal' | 'mark'
+
+type Json = Record<string, unknown>
+
+const isObject = (value: unknown): value is Json => typeof value === 'object' && value !== null && !Array.isArray(value)
+const only = (value: Json): [string, unknown] | undefined => {
+  const keys = Object.keys(value)
+  return keys.length === 1 ? [keys[0] as string, value[keys[0] as string]] : undefined
+}
+
+function anonymousSet(items: readonly unknown[], radix: Radix): string {
+  const texts = items.map((item) => (Array.isArray(item) ? pair(item) : expression(item, radix)))
+  return items.some(Array.isArray) ? `{ ${texts.join(', ')} }` : anonymousSetText(texts)
+}
+
+const pair = ([key, value]: readonly unknown[]): string =>
+  `${expression(key)} : ${isObject(value) && isVerdict(value) ? statement(value) : expression(value)}`
+
+const quotedKeys = new Set(['iifname', 'oifname', 'iif', 'oif'])
+const verdicts = new Set(['accept', 'drop', 'return', 'continue', 'jump', 'goto'])
+const isVerdict = (value: Json): boolean => verdicts.has(only(value)?.[0] ?? '')
+const word = (value: unknown): string => (Array.isArray(value) ? value.map(String).join(',') : String(value))
+
+/** The printer of each kind of expression, by its only key. */
+const KINDS: Record<string, (value: never, radix: Radix) => string> = {
+  payload: ({ protocol, field, base, offset, len }: Json) =>
+    protocol === undefined ? `@${base},${offset},${len}` : `${protocol} ${field}`,
+  meta: ({ key }: Json) => (quotedKeys.has(String(key)) ? String(key) : `meta ${key}`),
+  ct: ({ key }: Json) => `ct ${key}`,
+  fib: ({ result, flags }: Json) => `fib ${Array.isArray(flags) ? flags.join(' . ') : flags} ${result}`,
+  numgen: ({ mode, mod, offset }: Json) => `numgen ${mode} mod ${mod}${offset ? ` offset ${offset}` : ''}`,
+  prefix: ({ addr, len }: Json) => `${addr}/${len}`,
+  concat: (parts: unknown[], radix) => parts.map((part) => expression(part, radix)).join(' . '),
+  set: (items: unknown, radix) => anonymousSet(Array.isArray(items) ? items : [items], radix),
+  range: (ends: unknown[], radix) => ends.map((end) => expression(end, radix)).join('-'),
+  elem: ({ val }: Json, radix) => expression(val, radix),
+  map: ({ key, data }: Json) => `${expression(key)} map ${expression(data)}`,
+}
+
+for (const operator of ['&', '|', '^'])
+  KINDS[operator] = (sides: unknown[], radix) => sides.map((side) => expression(side, radix)).join(` ${operator} `)
+
+function expression(value: unknown, radix: Radix = 'decimal'): string {
+  if (typeof value === 'string') return value
+  if (typeof value === 'number') return radix === 'mark' ? `0x${value.toString(16).padStart(8, '0')}` : `${value}`
+  if (Array.isArray(value)) return value.map((item) => expression(item, radix)).join(',')
+  if (!isObject(value)) return JSON.stringify(value)
+  const [kind, inner] = only(value) ?? []
+  const print = kind !== undefined && Object.hasOwn(KINDS, kind) ? KINDS[kind] : undefined
+  const fits = isObject(inner) || Array.isArray(inner) || kind === 'set'
+  return print && fits ? print(inner as never, radix) : JSON.stringify(value)
+}
+
+const isMark = (value: unknown): boolean => JSON.stringify(value)?.includes('{"key":"mark"}') ?? false
+
+function match({ op, left, right }: Json): string {
+  const radix = isMark(left) ? 'mark' : 'decimal'
+  const key = isObject(left) && isObject(left.meta) ? String(left.meta.key) : ''
+  const text = expression(right, radix)
+  const value = quotedKeys.has(key) ? `"${text}"` : text
+  const binary = isObject(left) && Object.keys(left).some((operator) => operator === '&')
+  const sign = op === 'in' || (op === '==' && !binary) ? '' : `${op} `
+  return `${expression(left, radix)} ${sign}${value}`
+}
+
+function dnat({ family, addr, port }: Json): string {
+  const address = expression(addr)
+  if (port === undefined) return `dnat ${family === undefined ? '' : `${family} `}to ${address}`
+  return `dnat to ${address.includes(':') ? `[${address}]` : address}:${expression(port)}`
+}
+
+function statement(value: unknown): string {
+  const [kind, inner] = (isObject(value) && only(value)) || []
+  if (kind === 'reject') return 'reject'
+  if (kind === 'accept' || kind === 'drop' || kind === 'return' || kind === 'continue') return kind
+  if ((kind === 'masquerade' || kind === 'notrack' || kind === 'redirect') && !isObject(inner)) return kind
+  if (kind === undefined || !isObject(inner)) return JSON.stringify(value)
+  switch (kind) {
+    case 'match':
+      return match(inner)
+    case 'jump':
+    case 'goto':
+      return `${kind} ${inner.target}`
+    case 'masquerade':
+      return `masquerade ${word(inner.flags)}`
+    case 'dnat':
+      return dnat(inner)
+    case 'redirect':
+      return `redirect to :${expression(inner.port)}`
+    case 'limit':
+      return `limit rate ${inner.inv === true ? 'over ' : ''}${inner.rate}/${inner.per}`
+    case 'vmap':
+      return `${expression(inner.key)} vmap ${expression(inner.data)}`
+    case 'mangle':
+      return `${expression(inner.key)} set ${expression(inner.value, isMark(inner.key) ? 'mark' : 'decimal')}`
+    case 'set':
+      return `${inner.op} ${inner.set} { ${expression(inner.elem)} }`
+    default:
+      return JSON.stringify(value)
+  }
+}
+
+/** The statements of a rule as one line of `nft list`, without counters, which do not affect packets. */
+const ruleText = (statements: readonly unknown[]): string =>
+  statements
+    .filter((one) => !(isObject(one) && 'counter' in one))
+    .map((one) => statement(one))
+    .join(' ')

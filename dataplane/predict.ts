@@ -1,6 +1,5 @@
 import type { Family } from './ip-address.ts'
-import { clusterConfig } from './kube-proxy/cluster-config.ts'
-import type { KubeProxyConfig, KubeProxyMode } from './kube-proxy/config.ts'
+import { clusterConfig, type KubeProxyConfig, type KubeProxyMode } from './kube-proxy/config.ts'
 import { iptablesRuleset } from './kube-proxy/iptables/static-chains.ts'
 import { ipvsRuleset } from './kube-proxy/ipvs/ruleset.ts'
 import { dummyLink, type IpvsState, ipvsState } from './kube-proxy/ipvs/state.ts'
@@ -18,9 +17,7 @@ export interface PredictOptions {
   mode: KubeProxyMode
   /** `v1.30.3`, `1.20`, … */
   version: string
-  /**
-   * Default: from the objects' ConfigMap; without one, the defaults and the Pod range inferred from the nodes.
-   */
+  /** Default: from the objects' ConfigMap; without one, the defaults and the Pod range inferred from the nodes. */
   config?: KubeProxyConfig
   /** All of the node's own addresses, without those of kube-ipvs0; default: from the Node object. */
   nodeAddresses?: string[]

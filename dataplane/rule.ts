@@ -1,7 +1,7 @@
 import { BoundedCache } from './bounded-cache.ts'
 import { asHost, familyOf } from './ip-address.ts'
+import { quoteWord, splitWords } from './program-output.ts'
 import { ALIASES, MATCH_OPTIONS, QUOTED_OPTIONS, TARGET_OPTIONS } from './rule-options.ts'
-import { quoteWord, splitWords } from './words.ts'
 
 /** A value that a rule requires, or with `!` excludes. */
 export interface Negatable<Value> {
@@ -37,7 +37,6 @@ export interface ParsedRule {
   target?: Target
 }
 
-/** The text cannot be output of iptables. */
 class NotARule extends Error {}
 
 const IMPLICIT_MATCHES = ['tcp', 'udp', 'sctp', 'icmp']
@@ -203,7 +202,5 @@ export function normaliseSpec(spec: string): string {
 /** Caches 5,000 rules: captures of a cluster's nodes contain mostly the same ones. */
 const known = new BoundedCache<ParsedRule | undefined>(5000)
 
-/**
- * parseRule with a cache: the object is shared for equal texts and must not be changed.
- */
-export const knownRule = (spec: string): ParsedRule | undefined => known.getOrCreateOfSlice(spec, parseRule)
+/** parseRule with a cache: the object is shared for equal texts and must not be changed. */
+export const knownRule = (spec: string): ParsedRule | undefined => known.getOrCreate(spec, parseRule)

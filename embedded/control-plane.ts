@@ -5,8 +5,8 @@ import type { V1Deployment, V1Service } from '@kubernetes/client-node'
 import { nodePlans } from '../host/layout.ts'
 import { waitFor } from '../host/wait.ts'
 import type { Api, Draft } from './apiserver/api.ts'
+import { createClusterApi } from './apiserver/api.ts'
 import { createServerTls, kubeconfig } from './apiserver/certificate.ts'
-import { createClusterApi } from './apiserver/cluster-api.ts'
 import { gitVersion } from './apiserver/documents.ts'
 import { startApiServer } from './apiserver/server.ts'
 import { startControllers } from './controllers/controllers.ts'
@@ -127,7 +127,7 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
   const tls = createServerTls()
   const network = await step('Creating the network of three nodes', () => createNetwork(machine, nodes))
   const api = createClusterApi()
-  const kubelets = await startKubelets({ machine, network, api, nodes })
+  const kubelets = await startKubelets(machine, network, api)
   endings.push(() => kubelets.stop())
   const server = await startApiServer({ api, backend: kubelets.backend, token, tls, log: console.log })
   endings.push(() => server.close())
@@ -136,12 +136,12 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
   const report = (error: unknown) => console.log(error)
   const inside = `https://${apiServerEndpoint.ip}:${apiServerEndpoint.port}`
   registerImage(kubeProxyImage(kubeProxy ? { binary: kubeProxy, server: inside, ca: tls.cert, token } : undefined))
-  const controllers = startControllers(api, { caCertificate: tls.cert, apiServerEndpoint, report })
+  const controllers = startControllers(api, { apiServerEndpoint, report })
   endings.push(() => controllers.stop())
   const kubeProxyVersion = kubeProxy ? await versionOfProgram(kubeProxy) : gitVersion
   createAddons(api, { controlPlane, kubeProxyVersion, genuine: Boolean(kubeProxy) })
   const reachable = machine.forward(controlPlane, apiServerEndpoint.ip, apiServerEndpoint.port, server.port)
-  const balancer = new LoadBalancer({ machine, network, api })
+  const balancer = new LoadBalancer(machine, api)
   endings.push(() => balancer.stop())
   writeFileSync(join(directory, 'ca.crt'), tls.cert)
   const address = `https://127.0.0.1:${server.port}`

@@ -68,3 +68,30 @@ export function expectNone<Found>(found: Found | undefined, told: (found: Found)
 export function expectThat(holds: unknown, detail: FailureDetail): asserts holds {
   if (!holds) fail(detail)
 }
+
+/** A value was found. Returns it. */
+export function expectFound<Found>(
+  found: Found | undefined,
+  details: Omit<FailureDetail, 'actual'> & { actual?: string },
+): Found {
+  expectThat(found !== undefined, { actual: 'none', ...details })
+  return found
+}
+
+/** The learner's command for running something on a node. */
+export function onNode(node: string, command: string): string {
+  return `make exec NODE=${node} CMD='${command}'`
+}
+
+/** Fails if the output of a read-only command on a node differs from the expected state. */
+export function expectOnNode(
+  node: string,
+  command: string,
+  holds: unknown,
+  details: Omit<FailureDetail, 'node' | 'inspect'>,
+): asserts holds {
+  expectThat(holds, { node, inspect: onNode(node, command), ...details })
+}
+
+/** Texts of a failure, which replace the assertion's own. */
+export type Words = Partial<Omit<FailureDetail, 'node'>>

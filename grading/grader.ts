@@ -1,11 +1,13 @@
-import { resolve } from 'node:path'
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { projectRoot } from '../host/layout.ts'
+import { plainText } from '../host/plain-text.ts'
 import type { LabSpec } from './check-context.ts'
-import { keepEvidence } from './evidence.ts'
-import { type JudgeOptions, judge, type Source } from './judge.ts'
+import { type JudgeOptions, judge } from './judge.ts'
 import { findStep, type LabDefinition, mustRunHere, readLab } from './lab-definition.ts'
-import { reportOf } from './report.ts'
-import type { Report } from './report-schema.ts'
-import { type GradingRequest, openSource, roundFacts, roundNotes } from './source.ts'
+import { openSource, type SnapshotSource } from './live-cluster.ts'
+import { type GradingRequest, reportOf } from './report.ts'
+import type { Report, ReportedFinding, StepReport } from './report-schema.ts'
 
 /**
  * Grades a lab once, and writes the evidence of failures. Problems of the cluster, the capture or the grader are in the
@@ -27,7 +29,7 @@ export async function loadSpec({ folder }: LabDefinition): Promise<LabSpec> {
 export async function gradeWith(
   spec: LabSpec,
   request: GradingRequest,
-  open: () => Promise<Source> | Source,
+  open: () => Promise<SnapshotSource> | SnapshotSource,
   options: JudgeOptions = {},
 ): Promise<Report> {
   const began = performance.now()
@@ -39,11 +41,10 @@ export async function gradeWith(
       ...options,
       only: request.step === undefined ? options.only : [request.step],
     })
-    const circumstances = { facts: roundFacts(snapshot), notes: roundNotes(snapshot), seconds: seconds() }
-    return keepEvidence(reportOf(spec.lab, request, outcomes, circumstances))
+    return keepEvidence(reportOf(spec.lab, request, outcomes, { snapshot, seconds: seconds() }))
   } catch (error) {
     const trouble = (error instanceof Error ? error.message : String(error)).split('\n')[0]
-    return reportOf(spec.lab, request, [], { facts: {}, seconds: seconds(), trouble })
+    return reportOf(spec.lab, request, [], { seconds: seconds(), trouble })
   }
 }
 
@@ -51,4 +52,55 @@ export async function gradeWith(
 export function absolute(request: GradingRequest): GradingRequest {
   if (request.source.kind !== 'capture') return request
   return { ...request, source: { kind: 'capture', folder: resolve(request.source.folder) } }
+}
+
+/** The folder of a lab's evidence in the checkout, one per cluster: `.evidence/k8s-guide/lab-2`. */
+export function evidenceFolder(lab: number, cluster?: string): string {
+  return join('.evidence', ...(cluster === undefined ? [] : [cluster]), `lab-${lab}`)
+}
+
+/**
+ * Writes one file per failing step (`.evidence/k8s-guide/lab-2/flush.txt`) with the complete finding, and removes the files
+ * of steps that no longer fail. Returns the report with the names of the files.
+ */
+export function keepEvidence(report: Report, root = projectRoot): Report {
+  const { lab, source } = report
+  const folder = evidenceFolder(lab, source.kind === 'cluster' ? source.name : undefined)
+  return { ...report, steps: report.steps.map((step) => keepStepEvidence(step, folder, root, report.gradedAt)) }
+}
+
+function keepStepEvidence(step: StepReport, folder: string, root: string, gradedAt: string): StepReport {
+  const file = join(folder, `${step.id}.txt`)
+  if (!step.finding) {
+    if (step.verdict === 'passed') rmSync(join(root, file), { force: true })
+    return step
+  }
+  mkdirSync(join(root, folder), { recursive: true })
+  writeFileSync(join(root, file), evidenceText(step, step.finding, gradedAt))
+  return { ...step, finding: { ...step.finding, evidence: file } }
+}
+
+function evidenceText(step: StepReport, finding: ReportedFinding, gradedAt: string): string {
+  const lines = [
+    `${step.id}: ${step.title}`,
+    `${step.verdict} at ${gradedAt}`,
+    ...(finding.node === undefined ? [] : [`node:     ${finding.node}`]),
+    `look:     ${finding.look}`,
+    `expected: ${finding.expected}`,
+    `actual:   ${finding.actual}`,
+    '',
+    ...finding.differences.flatMap(({ kind, text, expected, actual }) => [
+      `${kind.toUpperCase()}  ${text}`,
+      ...indented('expected', expected),
+      ...indented('actual', actual),
+    ]),
+    '',
+    `why:  ${finding.why}`,
+    `next: ${finding.hint}`,
+  ]
+  return `${lines.map(plainText).join('\n')}\n`
+}
+
+function indented(label: string, text: string | undefined): string[] {
+  return text === undefined ? [] : text.split('\n').map((line) => `  ${label}: ${line}`)
 }

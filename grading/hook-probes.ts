@@ -1,8 +1,7 @@
 import { parseIptablesSave, type Rule, type Ruleset } from '../dataplane/iptables-save.ts'
 import { commentOf, targetOf } from '../dataplane/rule.ts'
 import { HOOKS, type Hook } from '../dataplane/trace/step.ts'
-import { onNode } from './difference-report.ts'
-import { expectNone } from './failure.ts'
+import { expectNone, onNode } from './failure.ts'
 import type { LiveCluster } from './live-cluster.ts'
 import { type NodeView, stateOf } from './snapshot.ts'
 

@@ -4,16 +4,9 @@ import type { CheckContext, CheckEntry, LabSpec } from './check-context.ts'
 import { Failure, NotApplicable, OutOfReach, type StepOutcome, Trouble } from './failure.ts'
 import type { StepDefinition } from './lab-definition.ts'
 import { LabNotes } from './lab-notes.ts'
-import { type LiveCluster, PacketsHeld } from './live-cluster.ts'
+import { type LiveCluster, PacketsHeld, type SnapshotSource } from './live-cluster.ts'
 import { pendingChanges } from './pending-changes.ts'
 import type { Snapshot } from './snapshot.ts'
-
-/** The source of a round's snapshots, and its live cluster. */
-export interface Source {
-  snapshot(): Promise<Snapshot>
-  /** Absent for a capture, which does not change and is read once. */
-  live?: LiveCluster
-}
 
 export interface JudgeOptions {
   /** Judge only these steps; other steps that they depend on count as passed. */
@@ -37,7 +30,7 @@ const PAUSE_MS = 400
  * changes, rounds repeat until the deadline; steps that fail then are `not yet`.
  * @throws what `source.snapshot` throws when the cluster can't be read at all
  */
-export async function judge(spec: LabSpec, source: Source, options: JudgeOptions = {}): Promise<Judgement> {
+export async function judge(spec: LabSpec, source: SnapshotSource, options: JudgeOptions = {}): Promise<Judgement> {
   const deadline = Date.now() + (options.patienceMs ?? PATIENCE_MS) * timeoutScale()
   for (let rounds = 1; ; rounds++) {
     const snapshot = await source.snapshot()

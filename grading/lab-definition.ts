@@ -1,13 +1,13 @@
-import { readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parse } from 'yaml'
 import { z } from 'zod'
 import { refusalOf } from '../cluster/doctor/choose.ts'
 import type { LabNeeds } from '../cluster/doctor/facts.ts'
 import type { Cluster } from '../cluster/driver.ts'
+import { projectRoot } from '../host/layout.ts'
 import { UserError } from '../host/main.ts'
 import { Trouble } from './failure.ts'
-import { labFolder, labsFolder } from './lab-folders.ts'
 
 const sentence = z.string().trim().min(10)
 const stepSchema = z.strictObject({
@@ -36,6 +36,8 @@ const labSchema = z.strictObject({
   kernel: z.array(kernelNeed).default([]),
   /** The kernel features that single steps require; without them, these steps are not applicable. */
   kernelOfSteps: z.array(kernelNeed).default([]),
+  /** Its steps judge a measurement, which `make measure` takes in User-Mode Linux on this machine. */
+  measures: z.boolean().default(false),
   steps: z.array(stepSchema).min(1),
 })
 const claimsSchema = z.record(z.string().regex(/^[A-D]\d+$/), z.array(z.string().regex(/^\d+\/[a-z0-9-]+$/)).min(1))
@@ -51,6 +53,7 @@ export interface LabDefinition {
   minutes: number
   kernel?: z.infer<typeof kernelNeed>[]
   kernelOfSteps?: z.infer<typeof kernelNeed>[]
+  measures?: boolean
   steps: StepDefinition[]
 }
 
@@ -81,7 +84,7 @@ export function parseLab(text: string, file: string): WrittenLab {
 export function readLab(number: number): LabDefinition {
   const folder = labFolder(number)
   const file = join(labsFolder, folder, 'lab.yaml')
-  const { title, minutes, kernel, kernelOfSteps, steps } = parseLab(readFileSync(file, 'utf8'), file)
+  const { title, minutes, kernel, kernelOfSteps, measures, steps } = parseLab(readFileSync(file, 'utf8'), file)
   const claims = readClaims()
   const withClaims = steps.map((step) => ({
     ...step,
@@ -89,7 +92,7 @@ export function readLab(number: number): LabDefinition {
     moment: step.moment || step.question !== undefined,
     claims: claimsOf(claims, number, step.id),
   }))
-  return { number, folder, title, minutes, kernel, kernelOfSteps, steps: withClaims }
+  return { number, folder, title, minutes, kernel, kernelOfSteps, measures, steps: withClaims }
 }
 
 /** Claim id → the steps (`lab/step`) that prove it. */
@@ -114,10 +117,11 @@ export function findStep(lab: LabDefinition, id: string): StepDefinition {
 }
 
 /** The needs of a lab, which decide on which clusters it can run. */
-export const needsOf = ({ number, kernel = [], kernelOfSteps = [] }: LabDefinition): LabNeeds => ({
+export const needsOf = ({ number, kernel = [], kernelOfSteps = [], measures = false }: LabDefinition): LabNeeds => ({
   number,
   kernel,
   kernelOfSteps,
+  measures,
 })
 
 /** Throws Trouble if the kernel of a running cluster lacks a feature that a lab needs, which is not the learner's fault. */
@@ -140,4 +144,22 @@ export function labNumber(text: string | undefined): number {
   const number = Number(text)
   if (Number.isInteger(number) && number > 0) return number
   throw new UserError(`"${text ?? ''}" is not the number of a lab: write it as in \`make check-2\`.`)
+}
+
+const labsFolder = join(projectRoot, 'labs')
+
+/** Numbers and folders of the labs, in order. */
+export function listLabs(): { number: number; folder: string }[] {
+  return readdirSync(labsFolder)
+    .filter((name) => /^\d\d-/.test(name) && existsSync(join(labsFolder, name, 'lab.yaml')))
+    .map((name) => ({ number: Number(name.slice(0, 2)), folder: name }))
+    .sort((a, b) => a.number - b.number)
+}
+
+/** The folder of a lab. Throws Error with the existing labs. */
+export function labFolder(number: number): string {
+  const labs = listLabs()
+  const found = labs.find((lab) => lab.number === number)
+  if (found) return found.folder
+  throw new Error(`There is no lab "${number}": the labs are ${labs.map((lab) => lab.number).join(', ')}.`)
 }

@@ -1,8 +1,9 @@
+import type { z } from 'zod'
 import { ConsentError } from '../cluster/consent.ts'
 import { ownLabel } from '../cluster/context/write-guard.ts'
 import { type KubeClient, unlessCode } from '../cluster/kube-client.ts'
 import { type ApiObject, asApiObjects } from './api-object.ts'
-import { listLabs } from './lab-folders.ts'
+import { listLabs } from './lab-definition.ts'
 import type { Snapshot } from './snapshot.ts'
 
 /** The namespace of the labs' notes. They are stored in the cluster and deleted with it. */
@@ -32,12 +33,9 @@ export class LabNotes {
   }
 
   /** The note under a key; undefined when there is none or it is not JSON of that shape. */
-  read<Note>(key: string, isNote: (value: unknown) => value is Note): Note | undefined {
-    const text = this.#fresh[key] ?? this.#written[key]
-    if (text === undefined) return undefined
+  read<Note>(key: string, shape: z.ZodType<Note>): Note | undefined {
     try {
-      const value: unknown = JSON.parse(text)
-      return isNote(value) ? value : undefined
+      return shape.safeParse(JSON.parse(this.#fresh[key] ?? this.#written[key] ?? 'null')).data
     } catch {
       return undefined
     }
@@ -76,12 +74,16 @@ function tellUnwritten(): void {
  * Adds notes to those of a lab in the cluster, or replaces those with the same key. Concurrent writes of other processes are
  * kept: the guide grades while its learner answers in another terminal.
  */
-export async function writeNotes(
+export const writeNotes = (client: KubeClient, lab: number, data: Readonly<Record<string, string>>): Promise<void> =>
+  writeConfigMap(client, notesName(lab), data)
+
+/** Adds data to a ConfigMap of the labs, which is created if it does not exist. */
+export async function writeConfigMap(
   { core, mergePatch }: KubeClient,
-  lab: number,
+  name: string,
   data: Readonly<Record<string, string>>,
 ): Promise<void> {
-  const place = { name: notesName(lab), namespace: NOTES_NAMESPACE }
+  const place = { name, namespace: NOTES_NAMESPACE }
   if (await unlessCode(404, core.patchNamespacedConfigMap({ ...place, body: { data } }, mergePatch))) return
   const metadata = { ...place, labels: ownLabel }
   await core.createNamespacedConfigMap({ namespace: NOTES_NAMESPACE, body: { metadata, data } })

@@ -1,11 +1,15 @@
-import type { Cluster } from '../cluster/driver.ts'
-import type { KubeClient } from '../cluster/kube-client.ts'
+import { readCaptureFolder } from '../cluster/capture-folder.ts'
+import { type Cluster, requireUp } from '../cluster/driver.ts'
+import { type KubeClient, kubeClient } from '../cluster/kube-client.ts'
 import { PATH } from '../cluster/node-report.ts'
 import { runOnNode } from '../cluster/node-script.ts'
+import { takeCapture } from '../cluster/snapshot.ts'
 import type { ExecResult } from '../host/shell-word.ts'
 import { timeoutScale } from '../host/wait.ts'
 import { Trouble } from './failure.ts'
 import { Moments } from './moments.ts'
+import type { Source } from './report-schema.ts'
+import { Snapshot } from './snapshot.ts'
 
 /** The name of a Pod, and of a container. */
 export interface PodName {
@@ -113,4 +117,48 @@ async function stoppedNodesOf(cluster: Cluster): Promise<string[]> {
 
 function firstLine(error: unknown): string {
   return (error instanceof Error ? error.message : String(error)).split('\n')[0] ?? ''
+}
+
+/** The source of a round's snapshots, and its live cluster. */
+export interface SnapshotSource {
+  snapshot(): Promise<Snapshot>
+  /** Absent for a capture, which does not change and is read once. */
+  live?: LiveCluster
+}
+
+/**
+ * Opens the source of snapshots: a capture folder, or the cluster that CLUSTER and NAME select.
+ * @throws CaptureError or UserError with a sentence for people
+ */
+export async function openSource(source: Source): Promise<SnapshotSource> {
+  if (source.kind === 'cluster') {
+    // Offline grading needs none of the drivers.
+    const { selectCluster } = await import('../cluster/select.ts')
+    return openCluster(await selectCluster())
+  }
+  if (source.kind === 'submission')
+    throw new Error('A submission holds several captures: it is judged by gradeSubmission.')
+  const snapshot = new Snapshot(readCaptureFolder(source.folder))
+  return { snapshot: async () => snapshot }
+}
+
+/**
+ * The maximum time to wait, before nodes are read, until kube-proxies have programmed the current objects, if
+ * the driver can detect it.
+ */
+const SYNC_MS = 3000
+
+/** A running cluster as a source of snapshots. Throws UserError when it is not up. */
+export async function openCluster(
+  cluster: Cluster,
+  options: { keepMoments?: boolean } = {},
+): Promise<SnapshotSource & { live: LiveCluster }> {
+  await requireUp(cluster)
+  const client = await kubeClient(cluster)
+  const live = new LiveCluster(cluster, client, options)
+  const snapshot = async () => {
+    await cluster.synced?.(SYNC_MS)
+    return new Snapshot(await takeCapture(cluster, client))
+  }
+  return { live, snapshot }
 }

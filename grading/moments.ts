@@ -5,7 +5,7 @@ import { gunzipSync, gzipSync } from 'node:zlib'
 import { z } from 'zod'
 import type { Capture } from '../cluster/capture-folder.ts'
 import { cacheFolder } from '../host/layout.ts'
-import { birthMarks, clusterIdentity } from './cluster-identity.ts'
+import { birthMarks, clusterIdentity } from './api-object.ts'
 import type { StepOutcome } from './failure.ts'
 import type { Snapshot } from './snapshot.ts'
 

@@ -1,12 +1,20 @@
-import type { FailureDetail, StepOutcome } from './failure.ts'
+import { type FailureDetail, type StepOutcome, Trouble } from './failure.ts'
 import type { LabDefinition, StepDefinition } from './lab-definition.ts'
-import type { Report, ReportedFinding, StepReport } from './report-schema.ts'
-import type { GradingRequest, RoundFacts } from './source.ts'
+import type { Report, ReportedFinding, Source, StepReport } from './report-schema.ts'
+import type { Snapshot } from './snapshot.ts'
 
-export interface ReportCircumstances {
-  facts: RoundFacts
+/** The input of a grading run; plain data, because it is passed to vitest's worker. */
+export interface GradingRequest {
+  lab: number
+  /** Only this step. */
+  step?: string
+  source: Source
+}
+
+interface ReportCircumstances {
+  /** The last snapshot that was judged, for the facts about the cluster. */
+  snapshot?: Snapshot | undefined
   seconds: number
-  notes?: readonly string[]
   trouble?: string | undefined
   /** For a submission: a capture that can't be read earns no points, while a cluster that can't be read costs none. */
   handedIn?: boolean
@@ -20,7 +28,7 @@ export function reportOf(
   lab: LabDefinition,
   request: GradingRequest,
   outcomes: readonly StepOutcome[],
-  { facts, seconds, notes = [], trouble, handedIn = false }: ReportCircumstances,
+  { snapshot, seconds, trouble, handedIn = false }: ReportCircumstances,
 ): Report {
   const asked = lab.steps.filter((step) => request.step === undefined || step.id === request.step)
   const steps = asked.map((step) =>
@@ -41,15 +49,27 @@ export function reportOf(
     source: request.source,
     gradedAt: new Date().toISOString(),
     seconds: Number(seconds.toFixed(2)),
-    versions: { node: process.version, ...facts },
+    versions: { node: process.version, ...(snapshot && proxyFacts(snapshot)) },
     steps,
     score: sum(judged.map(({ points }) => points)),
     maxScore: sum(judged.map(({ maxPoints }) => maxPoints)),
     complete: request.step === undefined && !unchecked,
     exitCode: exitCodeOf(steps),
-    ...(notes.length === 0 ? {} : { notes: [...notes] }),
+    ...(snapshot && snapshot.leftOut.length > 0 && { notes: [...snapshot.leftOut] }),
     ...(trouble === undefined ? {} : { trouble }),
   }
+}
+
+/** kube-proxy's version and mode, if all readable nodes agree. */
+function proxyFacts({ nodes }: Snapshot): { kubeProxy?: string; mode?: string } {
+  const kubeProxy = agreed(nodes.map((node) => node.kubeProxyVersion))
+  const mode = agreed(nodes.map((node) => node.mode))
+  return { ...(kubeProxy !== undefined && { kubeProxy }), ...(mode !== undefined && { mode }) }
+}
+
+function agreed(values: (string | Trouble | undefined)[]): string | undefined {
+  const read = new Set(values.map((value) => (value instanceof Trouble ? undefined : value)))
+  return read.size === 1 ? [...read][0] : undefined
 }
 
 /** 0: every judged step passed; 1: a step is open; 2: a step could not be checked, or none was judged. */

@@ -1,11 +1,11 @@
 import type { Capture, NodeFiles } from '../cluster/capture-folder.ts'
 import { isKubeProxyPod, kubeProxy, kubeProxyPods } from '../cluster/kube-proxy/kube-proxy-pods.ts'
 import { readCapturedNode } from '../dataplane/capture.ts'
-import { likelyClusterCIDR } from '../dataplane/kube-proxy/cluster-config.ts'
 import {
   ConfigError,
   defaultConfig,
   type KubeProxyConfig,
+  likelyClusterCIDR,
   parseKubeProxyConfiguration,
 } from '../dataplane/kube-proxy/config.ts'
 import type { NodeState } from '../dataplane/node-state.ts'

@@ -1,10 +1,11 @@
+import type { TestProject } from 'vitest/node'
 import { selectCluster } from '../cluster/select.ts'
 import { plainText } from '../host/plain-text.ts'
 import type { LabSpec } from './check-context.ts'
 import { absolute, gradeWith } from './grader.ts'
 import { findingLines } from './learner-report.ts'
+import { openSource } from './live-cluster.ts'
 import type { Report, Source, StepReport, Verdict } from './report-schema.ts'
-import { openSource } from './source.ts'
 
 declare module 'vitest' {
   interface ProvidedContext {
@@ -80,4 +81,21 @@ async function chosenSource(): Promise<Source> {
 function messageOf(lab: number, step: StepReport | undefined): string {
   if (step?.finding) return ['', ...findingLines(lab, step.id, step.finding)].join('\n')
   return plainText(step?.reason ?? 'the step was not judged')
+}
+
+/**
+ * After a vitest run of checks, sets the exit codes of `make check-N`: 2 if a step could not be checked or none was judged,
+ * so that a run without results never counts as a pass; 1 and 0 are vitest's own.
+ */
+export default function watchRun({ name, vitest }: TestProject): () => void {
+  return () => {
+    const modules = vitest.state.getTestModules().filter(({ project }) => project.name === name)
+    const verdicts = modules
+      .flatMap(({ children }) => [...children.allTests()])
+      .flatMap((test) => test.meta().verdict ?? [])
+    if (verdicts.includes('could not check')) process.exitCode = 2
+    if (verdicts.some((verdict) => verdict !== 'not applicable')) return
+    process.exitCode = 2
+    console.error('No step was judged: none of the chosen steps can be checked here.')
+  }
 }

@@ -1,6 +1,6 @@
 import { asApiObjects } from './api-object.ts'
+import { LEARNER_NAME, seedOf } from './class-key.ts'
 import { NOTES_NAMESPACE } from './lab-notes.ts'
-import { LEARNER_NAME, seedOf } from './signature.ts'
 import type { Snapshot } from './snapshot.ts'
 
 /** The ConfigMap with the learner's name in the cluster; its only key is `learner`. */

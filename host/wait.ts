@@ -28,3 +28,13 @@ export async function waitFor<T>(
     await pause(gap)
   }
 }
+
+/** Like waitFor, but resolves to whether the condition was met in time. */
+export async function isMetWithin(deadlineMs: number, ask: () => Promise<boolean>): Promise<boolean> {
+  try {
+    return await waitFor('a condition', deadlineMs, ask)
+  } catch (error) {
+    if (error instanceof DeadlineError) return false
+    throw error
+  }
+}

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
-import { learnerKeyLine, learnerName, readClassKey } from '../grading/signature.ts'
+import { learnerKeyLine, learnerName, readClassKey } from '../grading/class-key.ts'
 import { main, UserError } from '../host/main.ts'
 
 const USAGE = `Usage: node --import tsx scripts/class-key.ts --new class.key

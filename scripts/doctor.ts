@@ -2,8 +2,8 @@ import { chalk } from 'zx/core'
 import { gatherFacts } from '../cluster/doctor/gather.ts'
 import type { Severity } from '../cluster/doctor/judge.ts'
 import { doctorRows, layoutRows } from '../cluster/doctor/table.ts'
-import { needsOf, readLab } from '../grading/lab-definition.ts'
-import { listLabs } from '../grading/lab-folders.ts'
+import { containerEngine } from '../cluster/kind/engine.ts'
+import { listLabs, needsOf, readLab } from '../grading/lab-definition.ts'
 import { clusterName, offlineRoot } from '../host/layout.ts'
 import { ExitCode, main } from '../host/main.ts'
 
@@ -16,9 +16,9 @@ const colours: Record<Severity, (sign: string) => string> = {
 
 await main(async () => {
   const labs = listLabs().map(({ number }) => needsOf(readLab(number)))
-  const facts = await gatherFacts(clusterName(), labs)
+  const facts = await gatherFacts(clusterName(), await containerEngine(), { kernel: true })
   const { KERNEL: kernel, CLUSTER: cluster } = process.env
-  const { rows, able } = doctorRows(facts, { kernel, cluster: cluster || (offlineRoot ? 'embedded' : 'auto') })
+  const { rows, able } = doctorRows(facts, labs, { kernel, cluster: cluster || (offlineRoot ? 'embedded' : 'auto') })
   const lines = layoutRows(rows, (sign, severity) => colours[severity](sign), process.stdout.columns)
   console.log(lines.join('\n'))
   if (able.length === 0) {

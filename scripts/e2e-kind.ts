@@ -1,7 +1,7 @@
 // Tests the labs on a genuine kind cluster, from `make up` to `make down`; skipped if no engine responds.
 
 import { containerEngine, hasImage, registryHas } from '../cluster/kind/engine.ts'
-import { nodeImage } from '../cluster/kind/node-image.ts'
+import { nodeImage } from '../cluster/kind/images.ts'
 import { $ } from '../host/command.ts'
 import { ExitCode, main } from '../host/main.ts'
 

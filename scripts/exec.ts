@@ -1,13 +1,17 @@
+// Runs CMD on the node NODE; --shell opens a shell there. The functions of `make aliases` call  exec.ts NODE COMMAND [ARGUMENT …]
 import { selectCluster } from '../cluster/select.ts'
-import { chosenMachine } from '../course/live-node.ts'
+import { chosenMachine, chosenNode } from '../course/read-node.ts'
 import { main, UserError } from '../host/main.ts'
 import { printResult } from '../host/output.ts'
 
 await main(async () => {
-  const command = process.env.CMD
-  if (!command) throw new UserError("The command is missing: use for example `make exec CMD='ipvsadm -Ln'`.")
+  const [node, ...words] = process.argv.slice(2)
   const cluster = await selectCluster()
-  const result = await cluster.exec(await chosenMachine(cluster), ['sh', '-c', command])
+  if (node === '--shell') return cluster.shell(await chosenMachine(cluster))
+  const command = node === undefined ? ['sh', '-c', process.env.CMD ?? ''] : words
+  if (!command.at(-1)) throw new UserError("The command is missing: use for example `make exec CMD='ipvsadm -Ln'`.")
+  const machine = node === undefined ? await chosenMachine(cluster) : await chosenNode(cluster, node)
+  const result = await cluster.exec(machine, command)
   printResult(result)
   return result.exitCode
 })

@@ -1,85 +1,30 @@
 // Predicts the state that kube-proxy programs on a node. See --help.
+import { parseArgs } from 'node:util'
+import { CHOICES, expectNode } from '../course/expect.ts'
+import { main } from '../host/main.ts'
 
-import {
-  type ExpectArguments,
-  expectArguments,
-  givenObjects,
-  HELP,
-  ownAddresses,
-  printState,
-  readInput,
-} from '../course/expect.ts'
-import { recordedNode } from '../course/recorded-node.ts'
-import { compareNodeState, type Finding } from '../dataplane/compare.ts'
-import { clusterConfig, withCircumstances } from '../dataplane/kube-proxy/cluster-config.ts'
-import { type KubeProxyConfig, parseKubeProxyConfiguration } from '../dataplane/kube-proxy/config.ts'
-import { newestBefore } from '../dataplane/kube-proxy/versions.ts'
-import type { NodeState } from '../dataplane/node-state.ts'
-import type { ClusterObjects } from '../dataplane/objects.ts'
-import { predict } from '../dataplane/predict.ts'
-import { ExitCode, main, UserError } from '../host/main.ts'
+const USAGE = `Usage: node --import tsx scripts/expect.ts --objects FILE --node NAME --mode MODE [--kube-proxy VERSION] [--as FORMAT]
+       node --import tsx scripts/expect.ts --diff DIR --node NAME --mode MODE [--kube-proxy VERSION] [--objects FILE]
 
-/** The requested version, else the Node's; for a version later than the modelled ones the newest, with a note. */
-function versionFor({ version, node }: ExpectArguments, objects: ClusterObjects): string {
-  if (version !== undefined) return version
-  const own = objects.nodes.find(({ name }) => name === node)?.kubeProxyVersion
-  if (own === undefined) throw new UserError(`Node "${node}" does not report its version; add --kube-proxy v1.30.`)
-  const newest = newestBefore(own)
-  if (newest === undefined) return own
-  process.stderr.write(`kube-proxy "${own}" is newer than the modelled versions; using ${newest}.\n`)
-  return newest
-}
+Prints what a genuine kube-proxy programs on a node, or compares it with the recorded state of a node.
 
-async function predictFor(given: ExpectArguments, observed: NodeState | undefined) {
-  const objects = await givenObjects(given)
-  const configured: KubeProxyConfig =
-    given.config === undefined ? clusterConfig(objects) : parseKubeProxyConfiguration(await readInput(given.config))
-  const config = observed ? withCircumstances(configured, observed) : configured
-  const mode = given.mode ?? config.mode
-  if (mode === undefined) throw new UserError('--mode is missing, and no kube-proxy configuration sets it.')
-  const addresses = given.addresses.length > 0 ? given.addresses : observed ? ownAddresses(observed) : undefined
-  const expected = predict(objects, {
-    node: given.node,
-    mode,
-    version: versionFor(given, objects),
-    config,
-    family: given.family,
-    ...(addresses ? { nodeAddresses: addresses } : {}),
-  })
-  return { expected, mode }
-}
+  --objects FILE      output of "kubectl get nodes,services,endpointslices -A -o json"; - reads standard input
+  --node NAME         the name of the node
+  --mode MODE         ${CHOICES.mode.join(', ')}; optional when the objects contain kube-proxy's ConfigMap
+  --kube-proxy VER    its version, for example v1.30 or v1.20.2; default: the version in the Node's status
+  --as FORMAT         ${CHOICES.as.join(', ')} (default: all parts, as JSON)
+  --diff DIR          compare with a capture (DIR/nodes/NAME/...) or with a folder of one node's files
+  --config FILE       a KubeProxyConfiguration (the ConfigMap's config.conf)
+  --address IP        one of the node's own addresses, may be repeated; default: from the capture or the Node
+  --family FAMILY     address family of the iptables rules: ${CHOICES.family.join(' or ')}
 
-const HEADINGS: [Finding['kind'], string][] = [
-  ['missing', 'Missing'],
-  ['stale', 'Stale'],
-  ['wrong', 'Wrong'],
-  ['order', 'Out of order'],
-]
+Exit status: 0 printed or equal, 1 different, 2 error.
+`
 
-function report(findings: readonly Finding[]): string {
-  if (findings.length === 0) return 'Equal: the node has exactly what kube-proxy programs.\n'
-  return HEADINGS.map(([kind, heading]) => {
-    const texts = findings.filter((finding) => finding.kind === kind).map((finding) => `  ${finding.text}\n`)
-    return texts.length === 0 ? '' : `${heading} (${texts.length}):\n${texts.join('')}`
-  }).join('')
-}
+const text = { type: 'string' } as const
+const options = {
+  ...{ objects: text, node: text, mode: text, 'kube-proxy': text, as: text, diff: text, config: text, family: text },
+  address: { type: 'string', multiple: true },
+} as const
 
-await main(async () => {
-  const given = expectArguments(process.argv.slice(2))
-  if (given === 'help') {
-    process.stdout.write(HELP)
-    return ExitCode.passed
-  }
-  if (given.diff === undefined) {
-    process.stdout.write(printState((await predictFor(given, undefined)).expected, given.as ?? 'json'))
-    return ExitCode.passed
-  }
-  const observed = recordedNode(given.diff, given.node, given.family)
-  const { expected, mode } = await predictFor(given, observed)
-  const findings = compareNodeState(expected, observed, {
-    mode: mode === 'ipvs' ? 'ipvs' : 'iptables',
-    untouched: true,
-  })
-  process.stdout.write(report(findings))
-  return findings.length === 0 ? ExitCode.passed : ExitCode.notYet
-})
+await main(async () => expectNode(parseArgs({ options }).values), USAGE)

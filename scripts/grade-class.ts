@@ -1,22 +1,11 @@
 // Grades a class. See --help.
-import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { classWord } from '../grading/class-word.ts'
+import { classWord, readClassKey } from '../grading/class-key.ts'
 import { labNumber } from '../grading/lab-definition.ts'
-import { readClassKey } from '../grading/signature.ts'
 import { ExitCode, main, UserError } from '../host/main.ts'
-import { requireWritable } from '../host/plain-file.ts'
 import { classResult, classSummary, judgedLine } from '../instructors/class/class-result.ts'
-import {
-  CLASS_FORMATS,
-  FORMATS,
-  type Format,
-  isClassFormat,
-  LEARNER_FORMATS,
-} from '../instructors/class/formats/formats.ts'
-import { judgeAll, type Task } from '../instructors/class/judge-pool.ts'
-import type { ClassResult } from '../instructors/class/result.ts'
+import { preparePlaces, writeResults } from '../instructors/class/formats/formats.ts'
+import { judgeAll, liveTasks } from '../instructors/class/judge-pool.ts'
 
 const text = { type: 'string' } as const
 const options = {
@@ -49,56 +38,28 @@ Exit status: 0 all were graded, whatever their verdicts; 2 when a file was refus
 
 await main(async () => {
   const { values, positionals } = parseArgs({ options, allowPositionals: true })
-  const keyFile = values.key ?? process.env.CLASS_KEY_FILE
-  const word = values.class ?? process.env.CLASS
-  const tasks =
-    values.kubeconfigs === undefined ? positionals.map((file) => ({ file })) : liveTasks(values.kubeconfigs, values.lab)
+  const { kubeconfigs, key = process.env.CLASS_KEY_FILE, class: word = process.env.CLASS } = values
+  const isLive = kubeconfigs !== undefined
+  const tasks = isLive ? liveTasks(kubeconfigs, labNumber(values.lab)) : positionals.map((file) => ({ file }))
   if (tasks.length === 0)
     throw new UserError('There is nothing to grade: give files, as in `grade-class.ts submissions/*.labgrade`.')
-  for (const format of FORMATS) prepare(format, values[format])
-  const live = values.kubeconfigs !== undefined
+  preparePlaces(values)
   const began = performance.now()
   const judged = await judgeAll(tasks, {
-    key: keyFile ? readClassKey(keyFile) : undefined,
+    key: key ? readClassKey(key) : undefined,
     word: word ? classWord(word) : undefined,
-    jobs: atLeastOne(live ? (values.limit ?? '8') : (values.jobs ?? '2')),
-    deadlineMs: 1000 * atLeastOne(values.deadline ?? (live ? '120' : '20')),
+    jobs: atLeastOne(isLive ? (values.limit ?? '8') : (values.jobs ?? '2')),
+    deadlineMs: 1000 * atLeastOne(values.deadline ?? (isLive ? '120' : '20')),
     onJudged: (one, done) => values.quiet || console.log(judgedLine(one, done, tasks.length)),
   })
   const result = classResult(judged, (performance.now() - began) / 1000, new Date(), { variants: values.variants })
-  for (const format of FORMATS) write(format, values[format], result)
+  writeResults(values, result)
   process.stdout.write(classSummary(result))
   const { maxRSS, userCPUTime, systemCPUTime } = process.resourceUsage()
   const busy = ((userCPUTime + systemCPUTime) / 1e6).toFixed(1)
   console.log(`most memory: ${Math.round(maxRSS / 1024)} MB, processor: ${busy} s`)
   return values['report-only'] ? ExitCode.passed : result.exitCode
 }, USAGE)
-
-/** Every regular file of a folder is a learner's kubeconfig. */
-function liveTasks(folder: string, lab: string | undefined): Task[] {
-  const names = readdirSync(folder, { withFileTypes: true }).filter(
-    (entry) => entry.isFile() && !entry.name.startsWith('.'),
-  )
-  return names.map(({ name }) => ({ kubeconfig: join(folder, name), lab: labNumber(lab) }))
-}
-
-/** Creates the folders of the results and verifies that they can be written, before the long grading. */
-function prepare(format: Format, place: string | undefined): void {
-  if (place === undefined) return
-  mkdirSync(isClassFormat(format) ? dirname(place) : place, { recursive: true })
-  requireWritable(isClassFormat(format) ? place : join(place, 'learner.json'))
-}
-
-function write(format: Format, place: string | undefined, result: ClassResult): void {
-  if (place === undefined) return
-  if (isClassFormat(format)) {
-    writeFileSync(place, CLASS_FORMATS[format](result))
-    return
-  }
-  for (const graded of result.graded)
-    if (graded.counts)
-      writeFileSync(join(place, `${graded.learner}-lab${graded.lab}.json`), LEARNER_FORMATS[format](graded))
-}
 
 function atLeastOne(value: string): number {
   const number = Number(value)

@@ -3,11 +3,10 @@
 import { guideOnCluster } from '../cluster/cluster-lock.ts'
 import { consent } from '../cluster/consent.ts'
 import { kubeClient } from '../cluster/kube-client.ts'
-import { kubectlPath } from '../cluster/kubectl.ts'
+import { kubectlPath } from '../cluster/programs.ts'
 import { selectCluster } from '../cluster/select.ts'
 import { labChange } from '../course/lab-bench.ts'
-import { type LabDefinition, labNumber, mustRunHere, needsOf, readLab } from '../grading/lab-definition.ts'
-import { labFolder } from '../grading/lab-folders.ts'
+import { labNumber, mustRunHere, needsOf, readLab } from '../grading/lab-definition.ts'
 import { begunLabs } from '../grading/lab-notes.ts'
 import { PageGuide } from '../guide/server/guide.ts'
 import { buildPage } from '../guide/server/page-files.ts'
@@ -19,22 +18,16 @@ import { createProgress } from '../host/progress.ts'
 /** The default lab where none was begun. */
 const FIRST_LAB = 2
 
-/** Throws one sentence with the numbers for a lab that does not exist. */
-function labOf(number: number): LabDefinition {
-  labFolder(number)
-  return readLab(number)
-}
-
 await main(async () => {
   const port = requestedPort('guide')
   const asked = process.env.LAB ? labNumber(process.env.LAB) : undefined
-  const first = labOf(asked ?? FIRST_LAB)
+  const first = readLab(asked ?? FIRST_LAB)
   const progress = createProgress()
   const cluster = await selectCluster(undefined, undefined, { creating: progress, lab: async () => needsOf(first) })
   await consent(cluster, labChange(`run a privileged Pod on each node and work through labs`))
   await guideOnCluster(cluster, { target: 'guide', doing: "serves the guide's page" }, async () => {
     const [files] = await Promise.all([buildPage(), cluster.up(progress)])
-    const lab = labOf(asked ?? (await begunLabs(await kubeClient(cluster)))[0] ?? FIRST_LAB)
+    const lab = readLab(asked ?? (await begunLabs(await kubeClient(cluster)))[0] ?? FIRST_LAB)
     await mustRunHere(cluster, lab)
     const kubectl = await kubectlPath(progress)
     const guide = await PageGuide.open(cluster, lab, progress, kubectl.folder)

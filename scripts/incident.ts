@@ -1,10 +1,10 @@
 // Starts an incident and prints the user's report: [SEED=7] [INCIDENT=id] incident.ts; SHOW=1, HINT=1 and LIST=1 only print.
 
-import { notUp } from '../cluster/driver.ts'
-import { selectCluster } from '../cluster/select.ts'
+import { runningCluster } from '../cluster/select.ts'
+import { describeIncident, listIncidents } from '../course/incident/incident.ts'
 import { COST } from '../course/incident/incident-note.ts'
-import { describeIncident, listIncidents } from '../course/incident/incident-text.ts'
-import { currentNote, incidentsHere, openNext, takeHint } from '../course/incident/open.ts'
+
+import { currentNote, openNext, takeHint } from '../course/incident/open.ts'
 import { LabBench } from '../course/lab-bench.ts'
 import { main, UserError } from '../host/main.ts'
 import { createProgress } from '../host/progress.ts'
@@ -12,16 +12,8 @@ import { incidents } from '../labs/08-incidents/incidents/all.ts'
 
 await main(async () => {
   const { SEED, INCIDENT, LIST, SHOW, HINT } = process.env
-  const cluster = await selectCluster()
-  const running = await cluster.running()
-  if (LIST) {
-    // The probe loads kernel modules, which a list does not justify on a cluster of the user's kubeconfig.
-    const probed = running && cluster.driver !== 'context'
-    const here = probed ? await incidentsHere(await LabBench.open(cluster, createProgress())) : incidents
-    console.log(listIncidents(incidents, here))
-    return
-  }
-  if (!running) throw notUp(cluster)
+  if (LIST) return console.log(listIncidents(incidents))
+  const cluster = await runningCluster()
   const purpose = SHOW
     ? undefined
     : HINT

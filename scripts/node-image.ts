@@ -1,6 +1,5 @@
 import { containerEngine } from '../cluster/kind/engine.ts'
-import { fetchLabImages } from '../cluster/kind/lab-images.ts'
-import { bakeNodeImage, pinnedImage } from '../cluster/kind/node-image.ts'
+import { bakeNodeImage, fetchLabImages, pinnedImage } from '../cluster/kind/images.ts'
 import { main, UserError } from '../host/main.ts'
 import { createProgress } from '../host/progress.ts'
 

@@ -1,8 +1,22 @@
+// Builds the slides; with --present it shows them on this machine instead of printing them.
 import { relative } from 'node:path'
+import { requestedPort, untilTerminated } from '../host/loopback-server.ts'
 import { main } from '../host/main.ts'
+import { serveSlides } from '../slides/build/serve.ts'
 import { SLIDES_FOLDER, writeSlides } from '../slides/build/write.ts'
 
-await main(async () => {
+await main(async () => (process.argv.includes('--present') ? present() : build()))
+
+async function present(): Promise<void> {
+  const port = requestedPort('present')
+  await writeSlides(SLIDES_FOLDER, { print: false })
+  const server = await serveSlides(SLIDES_FOLDER, port)
+  console.log(`The slides are at ${server.url}\nCtrl-C ends it.`)
+  await untilTerminated()
+  await server.close()
+}
+
+async function build(): Promise<void> {
   const { decks, pdf, without } = await writeSlides()
   const slides = decks.reduce((sum, deck) => sum + deck.slides, 0)
   const folder = relative(process.cwd(), SLIDES_FOLDER)
@@ -11,4 +25,4 @@ await main(async () => {
   )
   if (pdf.size > 0) console.log('Chromium measured each slide and printed a PDF of each deck.')
   else console.log(`No PDF, because ${without}; any browser can print the pages. (CHROMIUM=/path selects one.)`)
-})
+}

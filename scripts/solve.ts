@@ -7,7 +7,7 @@ import { playSteps } from '../course/play-lab.ts'
 import { loadSpec } from '../grading/grader.ts'
 import { judgeRound } from '../grading/judge.ts'
 import { findStep, labNumber, mustRunHere, readLab } from '../grading/lab-definition.ts'
-import { openCluster } from '../grading/source.ts'
+import { openCluster } from '../grading/live-cluster.ts'
 import { ExitCode, main } from '../host/main.ts'
 import { createProgress } from '../host/progress.ts'
 

@@ -1,9 +1,9 @@
 // Writes a learner's submission:  make submit LEARNER=alice LAB=2  →  submissions/alice-lab2.labgrade
 import { selectCluster } from '../cluster/select.ts'
+import { learnerName } from '../grading/class-key.ts'
 import { labNumber, readLab } from '../grading/lab-definition.ts'
 import { learnerReport, scoreLine } from '../grading/learner-report.ts'
 import { Moments } from '../grading/moments.ts'
-import { learnerName } from '../grading/signature.ts'
 import { clusterName } from '../host/layout.ts'
 import { main, UserError } from '../host/main.ts'
 import { handIn } from '../instructors/submission/hand-in.ts'

@@ -1,9 +1,9 @@
 import { consent } from '../cluster/consent.ts'
 import { kubeClient } from '../cluster/kube-client.ts'
 import { selectCluster } from '../cluster/select.ts'
+import { ownVariant } from '../course/cluster-settings.ts'
 import { deployWeb } from '../course/deploy-web.ts'
-import { ownVariant } from '../course/own-variant.ts'
-import { programmed } from '../course/programmed.ts'
+import { programmed } from '../course/settled.ts'
 import { main } from '../host/main.ts'
 import { createProgress } from '../host/progress.ts'
 
@@ -13,6 +13,6 @@ await main(async () => {
   const client = await kubeClient(cluster)
   const lines = await deployWeb(client, createProgress(), await ownVariant(client))
   // The learner's next command is a request to the Service.
-  await programmed(cluster, client, 5000)
+  await programmed({ cluster, client }, 5000)
   for (const line of lines) console.log(line)
 })

@@ -1,12 +1,10 @@
 import { HOOKS } from '../../dataplane/trace/step.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
-import { expectOnNode, onNode } from '../../grading/difference-report.ts'
-import { expectFound } from '../../grading/expect-object.ts'
-import { expectWithin } from '../../grading/expect-traffic.ts'
-import { expectThat, Trouble } from '../../grading/failure.ts'
+import { expectFound, expectOnNode, expectThat, onNode, Trouble } from '../../grading/failure.ts'
 import { countedBetween, type HookCounts, HookProbes, LOOK_AT_PROBES, onePacket } from '../../grading/hook-probes.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import { type NodeView, nodeAddressOf, type Snapshot, stateOf } from '../../grading/snapshot.ts'
+import { expectWithin } from '../../grading/traffic.ts'
 import { CLIENT, clientPod } from '../web-client.ts'
 
 /** Port of kube-proxy's health check: the only listener on every node without other clients. */

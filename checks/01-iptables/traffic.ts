@@ -1,16 +1,20 @@
 import { tracePacket } from '../../dataplane/trace.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
-import { expectOnNode, onNode } from '../../grading/difference-report.ts'
 import { expectNode, expectNodes } from '../../grading/expect-node.ts'
-import { expectFound, expectReadyPod } from '../../grading/expect-object.ts'
-import { expectThat } from '../../grading/failure.ts'
+import {
+  clusterService,
+  expectReadyPod,
+  WEB_NAMESPACE,
+  type WebService,
+  webService,
+} from '../../grading/expect-object.ts'
+import { expectFound, expectOnNode, expectThat, onNode } from '../../grading/failure.ts'
 import { httpRequests, readReplies } from '../../grading/http-requests.ts'
 import { tracedTo } from '../../grading/packet-trace.ts'
 import type { Truth } from '../../grading/question.ts'
 import { type NodeView, type Snapshot, stateOf } from '../../grading/snapshot.ts'
-import { clusterService, WEB_NAMESPACE, type WebService, webService } from '../../grading/web-service.ts'
 import { CLIENT, clientPod, expectAnswers } from '../web-client.ts'
-import { webChain } from './web-chains.ts'
+import { webChain } from './service-chains.ts'
 
 const MANIFEST = 'labs/01-iptables/manifests/three-services.yaml'
 /** The Service of the manifest that selects no Pod. */
@@ -142,8 +146,7 @@ export async function podReachesItself(context: CheckContext): Promise<void> {
   const { address, node, service } = mirrorOf(snapshot)
   expectNodes(nodes).chain('nat POSTROUTING').jumpsFirstTo('KUBE-POSTROUTING')
   expectNodes(nodes)
-    .chainsWhere(
-      'nat',
+    .natChains(
       (chain) => chain.startsWith('KUBE-SEP-') || chain === 'KUBE-MARK-MASQ' || chain === 'KUBE-POSTROUTING',
       'iptables-save -t nat | grep -e KUBE-SEP- -e KUBE-MARK-MASQ -e KUBE-POSTROUTING',
     )
@@ -175,6 +178,5 @@ function mirrorOf(snapshot: Snapshot): { address: string; node: string; service:
   }
   const { address, node } = expectReadyPod(snapshot.find('Pod', WEB_NAMESPACE, MIRROR), MIRROR, words)
   const service = clusterService(snapshot, MIRROR, words)
-  const backends = [{ address, node, pod: MIRROR }]
-  return { address, node, service: { name: MIRROR, address: service.address, port: service.port, backends } }
+  return { address, node, service: { ...service, name: MIRROR, backends: [{ address, node, pod: MIRROR }] } }
 }

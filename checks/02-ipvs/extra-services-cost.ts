@@ -1,24 +1,56 @@
+import { z } from 'zod'
+import { isServiceChain } from '../../dataplane/kube-proxy/ruleset-builder.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
-import { expectOnNode } from '../../grading/difference-report.ts'
 import { expectNodes } from '../../grading/expect-node.ts'
-import {
-  type CountNote,
-  countEverywhere,
-  EXTRA_SERVICES,
-  extraServices,
-  isCountNote,
-} from '../../grading/extra-services.ts'
-import { expectThat, NotApplicable } from '../../grading/failure.ts'
-import { modeOf, type Snapshot } from '../../grading/snapshot.ts'
-import { noInterfaceOwnsClusterIPs } from '../../grading/web-service.ts'
+import { noInterfaceOwnsClusterIPs } from '../../grading/expect-object.ts'
+import { expectOnNode, expectThat, NotApplicable } from '../../grading/failure.ts'
+import { modeOf, objectsOf, type Snapshot, stateOf } from '../../grading/snapshot.ts'
 
 const BEFORE = { iptables: 'iptables-before-crowd', ipvs: 'ipvs-before-crowd' }
 const WITH = { iptables: 'iptables-with-crowd', ipvs: 'ipvs-with-crowd' }
 const MANIFEST = 'labs/02-ipvs/manifests/crowd.yaml'
+/** Number of Services in the manifest. */
+const EXTRA_SERVICES = 20
+
+/** The rules and sets for Services on each node, with the number of Service ports at that time. */
+const countNote = z.object({
+  ports: z.number(),
+  nodes: z
+    .record(
+      z.string(),
+      z.object({
+        /** Rules of nat KUBE-SERVICES. */
+        rules: z.number(),
+        /** Chains of single Services and endpoints. */
+        chains: z.number(),
+        /** Members of KUBE-CLUSTER-IP. */
+        members: z.number(),
+      }),
+    )
+    .refine((nodes) => Object.keys(nodes).length > 0),
+})
+type CountNote = z.infer<typeof countNote>
+
+function countEverywhere(snapshot: Snapshot): CountNote {
+  const nodes = snapshot.nodes.map((node) => {
+    const { iptables, ipsets } = stateOf(node)
+    const nat = iptables.get('nat')
+    const rules = nat?.get('KUBE-SERVICES')?.rules.length ?? 0
+    const chains = [...(nat?.keys() ?? [])].filter(isServiceChain).length
+    return [node.name, { rules, chains, members: ipsets.get('KUBE-CLUSTER-IP')?.members.size ?? 0 }] as const
+  })
+  const withClusterIP = objectsOf(snapshot).services.filter(({ clusterIPs }) => clusterIPs.length > 0)
+  return { ports: withClusterIP.flatMap(({ ports }) => ports).length, nodes: Object.fromEntries(nodes) }
+}
+
+/** The number of Services that lab 2 adds to show how each mode scales. */
+const extraServices = (snapshot: Snapshot): number =>
+  objectsOf(snapshot).services.filter(({ namespace, name }) => namespace === 'default' && /^crowd-\d+$/.test(name))
+    .length
 
 /** Counts rules, chains and members of each mode without the extra Services. */
 export function keepCounts({ snapshot, nodes, notes }: CheckContext): void {
-  if (extraServices(snapshot).length > 0) return
+  if (extraServices(snapshot) > 0) return
   const mode = (['iptables', 'ipvs'] as const).find((one) => nodes.every((node) => modeOf(node) === one))
   if (!mode) return
   // A kube-proxy reports its mode before its first sync has completed: until then the chain contains rules of the
@@ -31,7 +63,7 @@ export function keepCounts({ snapshot, nodes, notes }: CheckContext): void {
 
 /** iptables mode: rules grow by the number of Service ports, and no interface has a ClusterIP. */
 export function extraServicesAddRules({ snapshot, nodes, notes, live }: CheckContext): void {
-  if (notes.read(WITH.iptables, isCountNote)) return
+  if (notes.read(WITH.iptables, countNote)) return
   const other = nodes.find((node) => modeOf(node) !== 'iptables')
   if (other && !live) throw new NotApplicable('kube-proxy had left iptables mode when this capture was taken')
   expectNodes(nodes).runMode('iptables', {
@@ -43,12 +75,12 @@ export function extraServicesAddRules({ snapshot, nodes, notes, live }: CheckCon
     .chain('nat KUBE-SERVICES')
     .equalPrediction('iptables', 'one entry for every Service port, and the node-ports rule last')
   noInterfaceOwnsClusterIPs(snapshot)
-  if (!live && extraServices(snapshot).length === 0) return
-  const { before, now } = countsAround(snapshot, notes.read(BEFORE.iptables, isCountNote))
+  if (!live && extraServices(snapshot) === 0) return
+  const { before, now } = countsAround(snapshot, notes.read(BEFORE.iptables, countNote))
+  const ports = now.ports - before.ports
   for (const { name } of nodes) {
     const rules = (now.nodes[name]?.rules ?? 0) - (before.nodes[name]?.rules ?? 0)
     const chains = (now.nodes[name]?.chains ?? 0) - (before.nodes[name]?.chains ?? 0)
-    const ports = now.ports - before.ports
     expectOnNode(name, 'iptables -t nat -S KUBE-SERVICES', rules >= ports && chains >= ports, {
       expected: `at least ${ports} rules and ${ports} chains more than before, one each for every new Service port`,
       actual: `${rules} rules and ${chains} chains more`,
@@ -59,16 +91,16 @@ export function extraServicesAddRules({ snapshot, nodes, notes, live }: CheckCon
 
 /** IPVS mode: the same extra Services add members to KUBE-CLUSTER-IP, one for each port, and no rule or chain. */
 export function extraServicesAddMembersOnly({ snapshot, nodes, notes, live }: CheckContext): void {
-  if (notes.read(WITH.ipvs, isCountNote)) return
-  if (!live && extraServices(snapshot).length === 0)
+  if (notes.read(WITH.ipvs, countNote)) return
+  if (!live && extraServices(snapshot) === 0)
     throw new NotApplicable('there were no twenty Services when this capture was taken')
-  const { before, now } = countsAround(snapshot, notes.read(BEFORE.ipvs, isCountNote))
+  const { before, now } = countsAround(snapshot, notes.read(BEFORE.ipvs, countNote))
+  const ports = now.ports - before.ports
   for (const { name } of nodes) {
     const was = before.nodes[name]
     const is = now.nodes[name]
     if (!was || !is) continue
     const members = is.members - was.members
-    const ports = now.ports - before.ports
     // Chains of iptables mode may have been flushed in between, but not added.
     const isRight = is.rules === was.rules && is.chains <= was.chains && members === ports
     expectOnNode(name, 'iptables -t nat -S KUBE-SERVICES; ipset list KUBE-CLUSTER-IP', isRight, {
@@ -80,7 +112,7 @@ export function extraServicesAddMembersOnly({ snapshot, nodes, notes, live }: Ch
 }
 
 function countsAround(snapshot: Snapshot, before: CountNote | undefined): { before: CountNote; now: CountNote } {
-  const size = extraServices(snapshot).length
+  const size = extraServices(snapshot)
   expectThat(size >= EXTRA_SERVICES, {
     inspect: 'kubectl get services -l lab=crowd',
     expected: `${EXTRA_SERVICES} Services crowd-01 … crowd-${EXTRA_SERVICES}`,

@@ -1,21 +1,18 @@
+import { z } from 'zod'
 import { kubeProxyPods } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
 import type { Finding } from '../../dataplane/compare.ts'
-import { isServiceChain } from '../../dataplane/kube-proxy/rule-text.ts'
+import { isServiceChain } from '../../dataplane/kube-proxy/ruleset-builder.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
-import { onNode } from '../../grading/difference-report.ts'
 import { configOf, evaluate } from '../../grading/evaluate.ts'
 import { expectNode, expectNodes } from '../../grading/expect-node.ts'
-import { expectNone, expectThat, NotApplicable } from '../../grading/failure.ts'
+import { findService, webService } from '../../grading/expect-object.ts'
+import { expectNone, expectThat, NotApplicable, onNode } from '../../grading/failure.ts'
 import { filesOf, modeOf, type NodeView, stateOf } from '../../grading/snapshot.ts'
 import { variantIn } from '../../grading/variant.ts'
-import { findService, webService } from '../../grading/web-service.ts'
 import { expectAnswers } from '../web-client.ts'
 
 const PODS_NOTE = 'agents-in-iptables-mode'
 const UNUSABLE = /can't use the IPVS proxier|IPVS proxier will not be used|ipvs not supported/i
-
-const isUidList = (value: unknown): value is string[] =>
-  Array.isArray(value) && value.every((uid) => typeof uid === 'string')
 
 /** Records the kube-proxy Pods of iptables mode, to detect their replacement. */
 export function keepKubeProxyPods({ snapshot, nodes, notes }: CheckContext): void {
@@ -36,7 +33,7 @@ export function kubeProxiesRunIpvs({ snapshot, nodes, notes }: CheckContext): vo
     next: 'make ipvs',
   })
   for (const node of nodes) expectIpvsMode(node)
-  const before = new Set(notes.read(PODS_NOTE, isUidList))
+  const before = new Set(notes.read(PODS_NOTE, z.array(z.string())))
   const old = kubeProxyPods(snapshot.items).find(({ metadata }) => before.has(metadata.uid ?? ''))
   expectNone(old, ({ metadata, spec }) => ({
     ...(spec?.nodeName === undefined ? {} : { node: spec.nodeName }),
@@ -80,12 +77,11 @@ function expectIpvsMode(node: NodeView): void {
 
 const NOTE = 'chains-left-by-iptables'
 
-const isChainCount = (value: unknown): value is Record<string, number> =>
-  typeof value === 'object' && value !== null && Object.values(value).some((count) => Number(count) > 0)
+const chainCounts = z.record(z.string(), z.number()).refine((counts) => Object.values(counts).some(Boolean))
 
 /** The old chains were counted on every node before the flush; the counts are stored in the cluster. */
 export function leftoversCounted({ nodes, notes, live }: CheckContext): void {
-  if (notes.read(NOTE, isChainCount)) return
+  if (notes.read(NOTE, chainCounts)) return
   expectNodes(nodes).runMode('ipvs', {
     expected: 'kube-proxy in ipvs mode, after the switch',
     next: 'make ipvs',

@@ -3,16 +3,15 @@
 import { parseConntrack } from '../../dataplane/conntrack.ts'
 import type { Service } from '../../dataplane/objects.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
-import { expectOnNode, onNode } from '../../grading/difference-report.ts'
 import { expectNode, expectNodes } from '../../grading/expect-node.ts'
-import { expectAnswered, expectLogged, expectWithin } from '../../grading/expect-traffic.ts'
-import { expectNone, expectThat, Trouble } from '../../grading/failure.ts'
+import { type WebService, webService } from '../../grading/expect-object.ts'
+import { expectNone, expectOnNode, expectThat, onNode, Trouble } from '../../grading/failure.ts'
 import { httpRequests, readReplies } from '../../grading/http-requests.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import { traceLine } from '../../grading/packet-trace.ts'
 import { type NodeView, nodeAddressOf, objectsOf, type Snapshot } from '../../grading/snapshot.ts'
+import { expectAnswered, expectLogged, expectWithin } from '../../grading/traffic.ts'
 import { personalise, variantIn } from '../../grading/variant.ts'
-import { type WebService, webService } from '../../grading/web-service.ts'
 import { CLIENT, clientPod, expectAnswers, requestsTo } from '../web-client.ts'
 import { outputLeadsToMark } from './equality.ts'
 
@@ -235,7 +234,7 @@ export async function nodePortAnswers({ snapshot, nodes, live }: CheckContext): 
       'ipvs',
       `a virtual server for port ${nodePort} on every address of the node, and the port in KUBE-NODE-PORT-TCP`,
     )
-  expectNodes(nodes).virtualServerAt((node) => nodeAddressOf(snapshot, node.name), nodePort)
+  for (const node of nodes) expectNode(node).virtualServerAt(nodeAddressOf(snapshot, node.name), nodePort)
   if (live) await expectAnswersEverywhere(live, snapshot, nodePort)
   else
     for (const { node, from } of askedByNext(nodes))

@@ -1,11 +1,10 @@
-import { type LoggedRequest, loggedRequests } from '../../grading/access-logs.ts'
-import { onNode } from '../../grading/difference-report.ts'
-import { fail, NotApplicable, Trouble } from '../../grading/failure.ts'
+import type { WebBackend, WebService } from '../../grading/expect-object.ts'
+import { fail, NotApplicable, onNode, Trouble } from '../../grading/failure.ts'
 import { type HttpRequests, httpRequests, readReplies } from '../../grading/http-requests.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import { traceLine } from '../../grading/packet-trace.ts'
 import { type NodeView, nodeAddressOf, type Snapshot } from '../../grading/snapshot.ts'
-import type { WebBackend, WebService } from '../../grading/web-service.ts'
+import { type LoggedRequest, loggedRequests } from '../../grading/traffic.ts'
 import {
   hasOutside,
   OUTSIDE,

@@ -4,16 +4,14 @@ import { z } from 'zod'
 import { matchesSelector } from '../../dataplane/label-selector.ts'
 import type { ApiObject } from '../../grading/api-object.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
-import { expectField, expectSpread } from '../../grading/expect-object.ts'
+import { expectField, expectSpread, WEB_NAMESPACE, type WebBackend, webService } from '../../grading/expect-object.ts'
 import { expectThat, NotApplicable } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import type { Truth } from '../../grading/question.ts'
-import { shareBars } from '../../grading/share-bars.ts'
 import { objectsOf, type Snapshot } from '../../grading/snapshot.ts'
-import { WEB_NAMESPACE, type WebBackend, webService } from '../../grading/web-service.ts'
+import { shareBars } from '../../grading/traffic.ts'
 import { timeoutScale } from '../../host/wait.ts'
-import { localService } from './exposed-service.ts'
-import { expectAllAnswered } from './load-balancer.ts'
+import { expectAllAnswered, localService } from './exposed-service.ts'
 import { sendAndReadLogs, typedCommand } from './outside-requests.ts'
 
 /** The number of requests that one Pod answered. */
@@ -21,9 +19,6 @@ const podShareSchema = z.object({ pod: z.string(), node: z.string(), requests: z
 const sharesSchema = z.array(podShareSchema).min(1)
 
 export type PodShare = z.infer<typeof podShareSchema>
-
-/** True for shares that were read back from the cluster. */
-const isShares = (value: unknown): value is PodShare[] => sharesSchema.safeParse(value).success
 
 const EXCLUDED = 'node.kubernetes.io/exclude-from-external-load-balancers'
 /**
@@ -163,7 +158,7 @@ function unevenPods({ snapshot, live }: CheckContext): Map<string, number> {
 /** With uneven Pods under externalTrafficPolicy Local, a Pod's share depends on how many neighbours it has: measured, and kept. */
 export async function sharesAreUneven(context: CheckContext): Promise<void> {
   const { live, notes, show } = context
-  const known = live && notes.read(NOTE, isShares)
+  const known = live && notes.read(NOTE, sharesSchema)
   if (known) return show(drawShares(known, 'from outside, by Pod, when they were unevenly spread'))
   const pods = unevenPods(context)
   if (!live) return
@@ -216,7 +211,7 @@ export async function sharesAreEven(context: CheckContext): Promise<void> {
   })
   if (!live) return
   const { shares, lines } = await measureShares(context, live)
-  const before = notes.read(NOTE, isShares)
+  const before = notes.read(NOTE, sharesSchema)
   if (before) show([...lines, `One Pod's share went from ${spanOf(before)} before to ${spanOf(shares)} now.`])
 }
 

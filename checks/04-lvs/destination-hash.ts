@@ -1,6 +1,6 @@
 import { tracePacket } from '../../dataplane/trace.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
-import { expectOnNode } from '../../grading/difference-report.ts'
+import { expectOnNode } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import { stateOf } from '../../grading/snapshot.ts'
 import { EXAMPLE_CLIENT } from '../03-from-outside/outside-requests.ts'

@@ -1,8 +1,8 @@
 import { hasCondition } from '../../grading/api-object.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { expectNode } from '../../grading/expect-node.ts'
-import { expectFound, podsWithLabel } from '../../grading/expect-object.ts'
-import { NotApplicable } from '../../grading/failure.ts'
+import { podsWithLabel } from '../../grading/expect-object.ts'
+import { expectFound, NotApplicable } from '../../grading/failure.ts'
 import { filesOf, type NodeView, nodeAddressOf } from '../../grading/snapshot.ts'
 import { hasOutside, OUTSIDE } from '../../host/outside.ts'
 

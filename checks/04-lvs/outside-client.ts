@@ -1,7 +1,6 @@
 // Connections of the machine outside the cluster to virtual servers: single requests, and connections that stay open.
 
-import { onNode } from '../../grading/difference-report.ts'
-import { expectNone } from '../../grading/failure.ts'
+import { expectNone, onNode } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import { OUTSIDE } from '../../host/outside.ts'
 import type { LvsNodes } from './lvs-nodes.ts'

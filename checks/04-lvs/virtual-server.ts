@@ -1,11 +1,12 @@
+import { z } from 'zod'
 import { contains, printEndpoint } from '../../dataplane/ip-address.ts'
 import { type RealServer, type VirtualServer, virtualServerKey } from '../../dataplane/ipvsadm-save.ts'
 import { HOOKS, type Hook } from '../../dataplane/trace/step.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
-import { expectOnNode, onNode } from '../../grading/difference-report.ts'
 import { configOf } from '../../grading/evaluate.ts'
 import { expectMode, expectNode } from '../../grading/expect-node.ts'
 import { expectField } from '../../grading/expect-object.ts'
+import { expectOnNode, onNode } from '../../grading/failure.ts'
 import { countedBetween, HookProbes, LOOK_AT_PROBES, onePacket } from '../../grading/hook-probes.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import type { Truth } from '../../grading/question.ts'
@@ -123,12 +124,11 @@ export const expectAddress = ({ director }: LvsNodes, address: string): void =>
   })
 
 const NOTE = 'spared-by-kube-proxy'
-const isTrue = (value: unknown): value is true => value === true
 
 /** kube-proxy ran in IPVS mode with excludeCIDRs, and did not delete the learner's virtual server. */
 export async function kubeProxySparesOthers(context: CheckContext): Promise<void> {
   const { snapshot, notes, live } = context
-  if (notes.read(NOTE, isTrue)) return
+  if (notes.read(NOTE, z.literal(true))) return
   const lvs = await lvsNodes(context)
   const { excludeCIDRs } = configOf(snapshot).ipvs
   const open = VIPS.find((address) => !excludeCIDRs.some((range) => contains(range, address)))

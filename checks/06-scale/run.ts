@@ -1,8 +1,8 @@
 import {
-  isMeasurement,
   largestPoint,
   MEASUREMENT,
   type Measurement,
+  measurement,
   type Quantity,
 } from '../../course/scale/measurement.ts'
 import {
@@ -19,8 +19,7 @@ import { readObjects } from '../../dataplane/objects.ts'
 import { predict } from '../../dataplane/predict.ts'
 import { requireSupport } from '../../embedded/index.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
-import { expectFound } from '../../grading/expect-object.ts'
-import { expectThat, NotApplicable } from '../../grading/failure.ts'
+import { expectFound, expectThat, NotApplicable } from '../../grading/failure.ts'
 import type { Truth } from '../../grading/question.ts'
 
 /** Prints the last run again. */
@@ -37,7 +36,7 @@ const repeated: readonly Quantity[] = ['changeMs', 'newMoreMicros', 'keptMoreMic
  * that can't run the measuring kernel.
  */
 export async function measuredRun({ notes, live }: CheckContext): Promise<Measurement> {
-  const run = notes.read(MEASUREMENT, isMeasurement)
+  const run = notes.read(MEASUREMENT, measurement)
   if (!run) await expectMeasurable(live)
   return expectFound(run, {
     inspect: SHOW,

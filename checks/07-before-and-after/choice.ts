@@ -1,6 +1,5 @@
 import type { CheckContext } from '../../grading/check-context.ts'
-import { onNode } from '../../grading/difference-report.ts'
-import { NotApplicable } from '../../grading/failure.ts'
+import { NotApplicable, onNode } from '../../grading/failure.ts'
 import type { Truth } from '../../grading/question.ts'
 import { hasNftables, kernelLacks, recordedLack } from './nftables.ts'
 

@@ -1,11 +1,12 @@
+import { KERNELS, type KernelName, umlTrouble } from '../../embedded/index.ts'
 import type { EngineName } from '../kind/engine.ts'
-import type { Facts, LabNeeds } from './facts.ts'
-import { diagnose, missingEngine } from './judge.ts'
+import type { EmbeddedFacts, Facts, KernelNeed, LabNeeds } from './facts.ts'
+import { kernelLacks, missingEngine, type Place, placesFor } from './judge.ts'
+import { hostKernelFacts } from './kernel-probe.ts'
 
 /** The existing clusters of one name, if no embedded cluster of that name runs (a running one is always chosen). */
 export interface ExistingClusters {
   name: string
-  /** The engine that responds. */
   engine: EngineName | undefined
   /** The engine has node containers of this name. */
   kindExists: boolean
@@ -20,7 +21,7 @@ export type Choice = { driver: 'embedded' | 'kind'; note?: string } | { refusal:
  * Chooses the cluster for CLUSTER=auto: the one that exists, else kind if it is available, else embedded; for a lab, one on
  * which it can run. Uses the same rules as `make doctor`. Pure.
  */
-export function chooseCluster(existing: ExistingClusters, facts: Omit<Facts, 'labs'>, lab?: LabNeeds): Choice {
+export function chooseCluster(existing: ExistingClusters, facts: Facts, lab?: LabNeeds): Choice {
   const { name, engine, kindExists, kindWasMade } = existing
   if (!engine && kindWasMade) {
     const { detail, fix } = missingEngine(facts.host)
@@ -29,15 +30,14 @@ export function chooseCluster(existing: ExistingClusters, facts: Omit<Facts, 'la
     }
   }
   if (!lab && kindExists) return { driver: 'kind' }
-  const { places = [] } = diagnose({ ...facts, labs: [lab ?? { number: 0, kernel: [] }] }).labs[0] ?? {}
-  const on = (cluster: string) => places.some((place) => place.cluster === cluster && place.reason === undefined)
-  const whyNot = (cluster: string) => {
-    const reasons = places.flatMap((place) => (place.cluster === cluster && place.reason ? [place.reason] : []))
-    return [...new Set(reasons)].join('; ')
-  }
+  const places = placesFor(lab ?? { number: 0, kernel: [] }, facts)
+  const onKind = ({ name: place }: Place) => place === 'kind'
+  const drivers = { kind: places.filter(onKind), embedded: places.filter((place) => !onKind(place)) }
+  const whyNot = (driver: 'kind' | 'embedded') =>
+    [...new Set(drivers[driver].flatMap(({ reason }) => reason ?? []))].join('; ')
   const order = engine ? (['kind', 'embedded'] as const) : (['embedded'] as const)
-  const driver = order.find(on)
-  if (driver === 'kind' || (driver && order.length === 1)) return { driver }
+  const driver = order.find((one) => drivers[one].some(({ reason }) => reason === undefined))
+  if (driver === 'kind' || (driver && !engine)) return { driver }
   if (driver) {
     const but = kindExists
       ? `Lab ${lab?.number} can't run on the kind cluster "${name}": ${whyNot('kind')}; it starts on an embedded one`
@@ -52,3 +52,55 @@ export function chooseCluster(existing: ExistingClusters, facts: Omit<Facts, 'la
 /** The error message for a lab that cannot be started. */
 export const refusalOf = ({ number }: Pick<LabNeeds, 'number'>, why: string) =>
   `Lab ${number} can't run here, and nothing was started: ${why}. \`make doctor\` shows how to fix it.`
+
+/** The names of the embedded cluster's kernels in messages. */
+export const KERNEL_TITLES: Record<KernelName, string> = { uml: 'User-Mode Linux', host: "this machine's own kernel" }
+
+/** The kernel for a new cluster, with a note if it is not the usual one; or why there is none. */
+export type KernelChoice = { kernel: KernelName; note?: string } | { refusal: string }
+
+/**
+ * What KERNEL=auto means: User-Mode Linux; this machine's own kernel if only that can do what the given lab needs, or if User-Mode Linux
+ * can't run. A cluster keeps its kernel for all labs, and modules, which labs 4 and 8 load and unload, can be changed in the former only. Pure.
+ * @throws Error for another value of KERNEL
+ */
+export function chooseKernel(
+  wish: string | undefined,
+  { hostKernel, uml }: Pick<EmbeddedFacts, 'hostKernel' | 'uml'>,
+  lab?: LabNeeds,
+): KernelChoice {
+  if (wish && wish !== 'auto' && !KERNELS.some((name) => name === wish))
+    throw new Error(`KERNEL="${wish}" is not known: use "auto", ${KERNELS.map((name) => `"${name}"`).join(' or ')}.`)
+  if (wish === 'uml') return uml === undefined ? { kernel: 'uml' } : { refusal: `${uml}: leave KERNEL out.` }
+  const trouble = hostKernel?.trouble
+  if (trouble && (wish === 'host' || uml !== undefined)) {
+    const what = wish === 'host' ? `KERNEL=host can't be used here, ` : `${uml}, and KERNEL=host can't be used, `
+    const other = uml === undefined ? ['leave KERNEL out'] : ['start Docker or Podman and run `CLUSTER=kind make up`']
+    const first = trouble.fix ? [`run \`${trouble.fix}\` first`] : []
+    return { refusal: `${what}${trouble.detail}: ${[...first, ...other].join(', or ')}.` }
+  }
+  if (wish === 'host' || uml !== undefined) return { kernel: 'host' }
+  const host = trouble ? undefined : hostKernel?.kernel
+  if (!host) return { kernel: 'uml' }
+  const wanted = needsOf(lab)
+  const missing = kernelLacks('embedded', wanted)
+  if (missing.length === 0 || kernelLacks(host, wanted).length > 0) return { kernel: 'uml' }
+  const note = `The cluster gets ${KERNEL_TITLES.host}: lab ${lab?.number} needs ${missing.join(' and ')}, which ${KERNEL_TITLES.uml} lacks.`
+  return { kernel: 'host', note }
+}
+
+/**
+ * The kernel for a new embedded cluster, as KERNEL requests it. The machine's own kernel is probed only if the result can
+ * change the choice: for a lab with steps that User-Mode Linux does not support. `packages` fetches them, and is called only for that probe.
+ */
+export async function kernelForNew(packages: () => Promise<string>, lab: LabNeeds | undefined): Promise<KernelChoice> {
+  const wish = process.env.KERNEL
+  const uml = umlTrouble()
+  if (wish === 'host' || uml !== undefined)
+    return chooseKernel(wish, { uml, hostKernel: await hostKernelFacts(undefined) }, lab)
+  const matters = (!wish || wish === 'auto') && kernelLacks('embedded', needsOf(lab)).length > 0
+  const hostKernel = matters ? await hostKernelFacts(await packages()) : undefined
+  return chooseKernel(wish, hostKernel ? { hostKernel } : {}, lab)
+}
+
+const needsOf = (lab?: LabNeeds): readonly KernelNeed[] => [...(lab?.kernel ?? []), ...(lab?.kernelOfSteps ?? [])]

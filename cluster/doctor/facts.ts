@@ -1,4 +1,5 @@
 import type { Confinement, HostKernelTrouble } from '../../embedded/index.ts'
+
 /** The facts that `make doctor` collects; judge.ts interprets them. Undefined means that the fact could not be determined. */
 
 /** The host that the commands run on. */
@@ -7,7 +8,6 @@ export interface HostFacts {
   system: string
   nodeVersion: string
   platform: string
-  arch: string
   /** Windows Subsystem for Linux: the kernel is Microsoft's. */
   wsl: boolean
   freeMemory: number
@@ -34,7 +34,6 @@ export interface EngineFacts {
 export interface KernelFacts {
   release: string
   ipvs: boolean
-  /** Schedulers that virtual servers can use. */
   schedulers: string[]
   ipset: boolean
   dummy: boolean
@@ -54,11 +53,9 @@ export interface KindFacts {
   /** The node image of a new cluster, and whether it is available. */
   image: { reference: string; held: boolean; registry: boolean } | undefined
   binary: { path: string; release: string | undefined } | undefined
-  pinnedRelease: string
-  /** The pinned kind is in the cache. */
   cached: boolean
   /** Why kind could not be fetched, if that was tried. */
-  binaryTrouble?: string
+  binaryTrouble?: string | undefined
   /** Undefined when no container could be started on it; `kernelTrouble` gives the reason. */
   kernel: KernelFacts | undefined
   kernelTrouble: string | undefined
@@ -93,11 +90,12 @@ export interface LabNeeds {
   kernel: readonly KernelNeed[]
   /** Needed by single steps only, which are not applicable on other kernels. */
   kernelOfSteps?: readonly KernelNeed[]
+  /** It measures on this machine, in User-Mode Linux, whatever its cluster is. */
+  measures?: boolean
 }
 
 export interface Facts {
   host: HostFacts
   kind: KindFacts
   embedded: EmbeddedFacts
-  labs: LabNeeds[]
 }

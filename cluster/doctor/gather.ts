@@ -5,42 +5,18 @@ import { which } from 'zx/core'
 import { CONFINE, detectConfinement, requireSupport, umlTrouble } from '../../embedded/index.ts'
 import { $ } from '../../host/command.ts'
 import { cacheFolder, offlineRoot, projectRoot } from '../../host/layout.ts'
-import type { Progress } from '../../host/progress.ts'
+import { reasonOf } from '../../host/main.ts'
+import { type Progress, silent } from '../../host/progress.ts'
 import type { Cluster } from '../driver.ts'
 import { EmbeddedCluster } from '../embedded.ts'
-import { cachedKind, installedKind, kindPath, kindRelease } from '../kind/binary.ts'
-import { containerEngine, type EngineName, engineReason, hasImage, registryHas } from '../kind/engine.ts'
-import { nodeImage } from '../kind/node-image.ts'
+import { type EngineName, engineInfo, engineReason, hasImage, registryHas } from '../kind/engine.ts'
+import { nodeImage } from '../kind/images.ts'
 import { KindCluster } from '../kind.ts'
-import { engineInfo } from './engine-info.ts'
-import type {
-  EmbeddedFacts,
-  EngineFacts,
-  Facts,
-  HostFacts,
-  KernelFacts,
-  KernelNeed,
-  KindFacts,
-  LabNeeds,
-} from './facts.ts'
-import { hostKernelFacts } from './host-kernel.ts'
+import { cachedKind, installedKind, kindPath } from '../programs.ts'
+import type { EmbeddedFacts, Facts, HostFacts, KernelFacts, KernelNeed, KindFacts } from './facts.ts'
 import { kernelLacks } from './judge.ts'
-import { kernelProbeCommand, probeMs, readKernelProbe } from './kernel-probe.ts'
+import { hostKernelFacts, kernelProbeCommand, probeMs, readKernelProbe } from './kernel-probe.ts'
 
-/**
- * Collects the facts that decide which clusters and labs can run here. Downloads nothing and leaves no process or
- * container.
- */
-export async function gatherFacts(name: string, labs: LabNeeds[]): Promise<Facts> {
-  const [host, kind, embedded] = await Promise.all([
-    hostFacts(),
-    containerEngine().then((engine) => kindFacts(name, engine, { kernel: true })),
-    embeddedFacts(name),
-  ])
-  return { host, kind, embedded, labs }
-}
-
-/** Limits the facts to gather. */
 interface Depth {
   /** Probe the kernel under the engine; else it counts as unknown. */
   kernel: boolean
@@ -50,12 +26,11 @@ interface Depth {
   creating?: Progress | undefined
 }
 
-/** The facts that decide on which cluster a lab can run, for an engine that is known to respond; `depth` limits them. */
-export async function gatherClusterFacts(
-  name: string,
-  engine: EngineName | undefined,
-  depth: Depth,
-): Promise<Omit<Facts, 'labs'>> {
+/**
+ * Collects the facts that decide which clusters and labs can run here; `engine` is the one that responds. Downloads nothing
+ * but kind, and leaves no process or container.
+ */
+export async function gatherFacts(name: string, engine: EngineName | undefined, depth: Depth): Promise<Facts> {
   const [host, kind, embedded] = await Promise.all([hostFacts(), kindFacts(name, engine, depth), embeddedFacts(name)])
   return { host, kind, embedded }
 }
@@ -77,7 +52,6 @@ async function hostFacts(): Promise<HostFacts> {
     system: systemName(),
     nodeVersion: process.version,
     platform: platform(),
-    arch: arch(),
     wsl: isMicrosoftKernel(),
     freeMemory: freeMemory(),
     freeDisk: bavail * bsize,
@@ -85,7 +59,6 @@ async function hostFacts(): Promise<HostFacts> {
   }
 }
 
-/** The distribution by os-release(5), or the kernel's name, and the processor. */
 function systemName(): string {
   const file = '/etc/os-release'
   const [, name] = /^PRETTY_NAME="?([^"\n]*)/m.exec(existsSync(file) ? readFileSync(file, 'utf8') : '') ?? []
@@ -105,42 +78,23 @@ function freeMemory(): number {
 
 async function kindFacts(name: string, engine: EngineName | undefined, depth: Depth): Promise<KindFacts> {
   const binary = await installedKind()
-  const base = { binary, pinnedRelease: kindRelease, cached: existsSync(cachedKind()) }
-  if (!engine) return { ...base, engine: undefined, image: undefined, kernel: undefined, kernelTrouble: undefined }
+  const cached = existsSync(cachedKind())
+  const unknown = { kernel: undefined, kernelTrouble: undefined }
+  if (!engine) return { binary, cached, engine: undefined, image: undefined, ...unknown }
   const reference = await nodeImage(engine)
   const held = await hasImage(engine, reference)
   const [info, registry, kernel] = await Promise.all([
     engineInfo(engine),
     held || depth.exists || registryHas(engine, reference),
-    depth.kernel
-      ? engineKernel(engine, name, held ? reference : undefined)
-      : { kernel: undefined, kernelTrouble: undefined },
+    depth.kernel ? engineKernel(engine, name, held ? reference : undefined) : unknown,
   ])
   const image = depth.exists ? undefined : { reference, held, registry }
-  const wanted = depth.creating && image && registry && !binary && !base.cached
-  const binaryTrouble = wanted && depth.creating ? await fetchTrouble(depth.creating) : undefined
-  return {
-    ...base,
-    engine: info ?? unknownEngine(engine),
-    image,
-    ...kernel,
-    ...(binaryTrouble === undefined ? {} : { binaryTrouble }),
-  }
+  const fetches = depth.creating && image && registry && !binary && !cached
+  const binaryTrouble = fetches ? await troubleOf(kindPath(depth.creating ?? silent)) : undefined
+  return { binary, cached, engine: info, image, ...kernel, binaryTrouble }
 }
 
-/** Fetches kind. Returns why that failed, or undefined. */
-async function fetchTrouble(progress: Progress): Promise<string | undefined> {
-  return kindPath(progress).then(
-    () => undefined,
-    (error: unknown) => (error instanceof Error ? error.message : String(error)),
-  )
-}
-
-/** An engine that responds in an unknown form. */
-const unknownEngine = (name: EngineName): EngineFacts => ({
-  ...{ name, version: '', operatingSystem: '', machine: '', kernel: '', cgroupVersion: '' },
-  ...{ rootless: false, memory: 0, cpus: 0 },
-})
+const troubleOf = (work: Promise<unknown>): Promise<string | undefined> => work.then(() => undefined, reasonOf)
 
 /** The kernel under an engine: probed on a node of a running cluster, else in a temporary container. */
 async function engineKernel(
@@ -175,10 +129,7 @@ async function anyNodeImage(engine: EngineName): Promise<string | undefined> {
 async function embeddedFacts(name: string): Promise<EmbeddedFacts> {
   const tree = offlineRoot ?? join(cacheFolder, 'packages', 'kernel')
   const cached = existsSync(tree)
-  const trouble = await requireSupport().then(
-    () => undefined,
-    (error: unknown) => (error instanceof Error ? error.message : String(error)),
-  )
+  const trouble = await troubleOf(requireSupport())
   const cluster = new EmbeddedCluster(name)
   const kernel = (await cluster.running()) && cluster.kernel() === 'uml' ? await kernelOf(cluster) : undefined
   const confinement = existsSync(join(tree, CONFINE)) ? detectConfinement(tree) : undefined

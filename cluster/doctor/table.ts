@@ -1,7 +1,7 @@
 import wrapAnsi from 'wrap-ansi'
-import { chooseKernel } from './choose-kernel.ts'
+import { chooseKernel } from './choose.ts'
 import type { Facts, LabNeeds } from './facts.ts'
-import { type DoctorResult, diagnose, type LabVerdict, type Place, type Severity } from './judge.ts'
+import { type DoctorResult, diagnose, type Place, placesFor, type Severity } from './judge.ts'
 
 /** A line of `make doctor`: what it is about (only on the first of several), what was looked at, the result, and what fixes it. */
 export interface TableRow extends DoctorResult {
@@ -14,29 +14,29 @@ export interface Wishes {
   kernel?: string | undefined
 }
 
-/** The whole table, with a row for each lab that names where `make lab-N` runs it now, and why not elsewhere. Pure. */
-export function doctorRows(facts: Facts, wishes: Wishes = {}): { rows: TableRow[]; able: number[] } {
-  const { machine, embedded, kind, labs } = diagnose(facts)
-  const about = (of: string, results: DoctorResult[]) =>
-    results.map((result, index) => ({ ...result, of: index === 0 ? of : '' }))
-  const labRows = labs.map((verdict, index) => labRow(verdict, chosenPlace(verdict, facts, wishes, facts.labs[index])))
-  return {
-    rows: [...about('machine', machine), ...about('embedded', embedded), ...about('kind', kind), ...labRows],
-    able: labs.filter((_, index) => labRows[index]?.severity === 'fine').map(({ number }) => number),
-  }
+/**
+ * The whole table, with a row for each lab that names where `make lab-N` runs it now, and why not elsewhere; and the numbers of
+ * the labs that can run. Pure.
+ */
+export function doctorRows(
+  facts: Facts,
+  labs: readonly LabNeeds[],
+  wishes: Wishes = {},
+): { rows: TableRow[]; able: number[] } {
+  const rows = Object.entries(diagnose(facts)).flatMap(([of, results]: [string, DoctorResult[]]) =>
+    results.map((result, index) => ({ ...result, of: index === 0 ? of : '' })),
+  )
+  const labRows = labs.map((lab) => labRow(lab, facts, wishes))
+  const able = labs.filter((_, index) => labRows[index]?.severity !== 'fault').map(({ number }) => number)
+  return { rows: [...rows, ...labRows], able }
 }
 
 /** Where `make lab-N` without a cluster runs a lab: on kind where an engine responds, else on the kernel that chooseKernel takes. */
-function chosenPlace(
-  { places }: LabVerdict,
-  facts: Facts,
-  { cluster, kernel }: Wishes,
-  lab?: LabNeeds,
-): Place | undefined {
+function chosenPlace(places: readonly Place[], lab: LabNeeds, facts: Facts, wishes: Wishes): Place | undefined {
+  const { cluster = 'auto', kernel } = wishes
   const named = (name: Place['name']) => places.find((place) => place.name === name)
   const kind = named('kind')
-  if (cluster === 'kind') return kind
-  if ((cluster ?? 'auto') === 'auto' && facts.kind.engine && kind?.reason === undefined) return kind
+  if (cluster === 'kind' || (cluster === 'auto' && facts.kind.engine && kind?.reason === undefined)) return kind
   const choice = chooseKernel(kernel, facts.embedded, lab)
   return named('kernel' in choice ? `KERNEL=${choice.kernel}` : kernel === 'uml' ? 'KERNEL=uml' : 'KERNEL=host')
 }
@@ -48,22 +48,30 @@ function whyNot(places: readonly Place[]): string[] {
   return [...others, ...(unusable.length > 0 ? [`${unusable.join(' and ')} can't be used, see above`] : [])]
 }
 
-function labRow({ number, places }: LabVerdict, chosen: Place | undefined): TableRow {
-  const of = `lab ${number}`
+function labRow(lab: LabNeeds, facts: Facts, wishes: Wishes): TableRow {
+  const of = `lab ${lab.number}`
+  const places = placesFor(lab, facts)
+  const chosen = chosenPlace(places, lab, facts, wishes)
   const able = places.filter(({ reason }) => reason === undefined)
   const others = able.filter((place) => place !== chosen)
-  if (chosen === undefined || able.length === 0)
-    return { of, what: 'nowhere yet', severity: 'fault', detail: whyNot(places).join('; ') }
+  if (chosen === undefined || able.length === 0) {
+    const [reason, ...more] = new Set(places.map((place) => place.reason))
+    const detail = reason !== undefined && more.length === 0 ? reason : whyNot(places).join('; ')
+    return { of, what: 'nowhere yet', severity: 'fault', detail }
+  }
   if (chosen.reason !== undefined) {
     const reason = chosen.forAll ? "can't be used, see above" : chosen.reason
     const names = others.map(({ name }) => name).join(' and ')
     return { of, what: chosen.name, severity: 'fault', detail: `${reason}; ${names} can run it` }
   }
-  const without = ({ stepsLack }: Place) =>
-    stepsLack.length > 0 ? [`without the steps that need ${stepsLack.join(' and ')}`] : []
-  const or = others.map((place) => `or ${[place.name, ...without(place)].join(' ')}`)
+  const limits = ({ unknown, stepsLack }: Place) => [
+    ...(unknown.length > 0 ? [`if its kernel has ${unknown.join(' and ')}, which is not known yet`] : []),
+    ...(stepsLack.length > 0 ? [`without the steps that need ${stepsLack.join(' and ')}`] : []),
+  ]
+  const or = others.map((place) => ['or', place.name, ...limits(place)].join(' '))
   const not = whyNot(places.filter(({ forAll }) => !forAll))
-  return { of, what: chosen.name, severity: 'fine', detail: [...without(chosen), ...or, ...not].join('; ') }
+  const severity = chosen.unknown.length > 0 ? 'note' : 'fine'
+  return { of, what: chosen.name, severity, detail: [...limits(chosen), ...or, ...not].join('; ') }
 }
 
 const marks: Record<Severity, string> = { fine: '✓', note: '•', warning: '!', fault: '✗' }

@@ -1,5 +1,6 @@
 import { $ } from '../../host/command.ts'
 import { timeoutScale } from '../../host/wait.ts'
+import type { EngineFacts } from '../doctor/facts.ts'
 
 export type EngineName = 'docker' | 'podman'
 
@@ -36,6 +37,71 @@ export async function containerEngine(): Promise<EngineName | undefined> {
     if (exitCode === 0 && stdout.trim() !== '') return engine
   }
   return undefined
+}
+
+/** What is used of the output of `docker info`. */
+interface DockerInfo {
+  ServerVersion?: string
+  OperatingSystem?: string
+  Name?: string
+  KernelVersion?: string
+  CgroupVersion?: string
+  SecurityOptions?: string[] | null
+  MemTotal?: number
+  NCPU?: number
+}
+
+/** What is used of the output of `podman info`. */
+interface PodmanInfo {
+  host?: {
+    kernel?: string
+    hostname?: string
+    cgroupVersion?: string
+    memTotal?: number
+    cpus?: number
+    distribution?: { distribution?: string }
+    security?: { rootless?: boolean }
+  }
+  version?: { Version?: string }
+}
+
+/** Reads what `docker info` or `podman info` print as JSON; what is missing is empty. */
+export function readEngineInfo(name: EngineName, json: DockerInfo & PodmanInfo): EngineFacts {
+  if (name === 'docker')
+    return {
+      name,
+      version: json.ServerVersion ?? '',
+      operatingSystem: json.OperatingSystem ?? '',
+      machine: json.Name ?? '',
+      kernel: json.KernelVersion ?? '',
+      cgroupVersion: json.CgroupVersion ?? '1',
+      rootless: json.SecurityOptions?.some((one) => one.includes('rootless')) ?? false,
+      memory: json.MemTotal ?? 0,
+      cpus: json.NCPU ?? 0,
+    }
+  const { host = {}, version = {} } = json
+  return {
+    name,
+    version: version.Version ?? '',
+    operatingSystem: host.distribution?.distribution ?? '',
+    machine: host.hostname ?? '',
+    kernel: host.kernel ?? '',
+    cgroupVersion: host.cgroupVersion?.replace(/^v/, '') ?? '',
+    rootless: host.security?.rootless ?? false,
+    memory: host.memTotal ?? 0,
+    cpus: host.cpus ?? 0,
+  }
+}
+
+/** An engine's own description; empty if it does not print one as JSON. */
+export async function engineInfo(name: EngineName): Promise<EngineFacts> {
+  const format = name === 'docker' ? '{{json .}}' : 'json'
+  const { stdout } = await engineCommand(answerMs)`${name} info --format ${format}`
+  try {
+    return readEngineInfo(name, JSON.parse(stdout))
+  } catch {
+    return { ...readEngineInfo(name, {}), cgroupVersion: '' }
+  }
 }
 
 /** The full name of an image: Podman prompts for the registry when none is named, while kind uses Docker's. */

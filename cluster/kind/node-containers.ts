@@ -28,33 +28,21 @@ export async function nodeContainers(engine: EngineName, cluster: string): Promi
     .sort((a, b) => (a.name < b.name ? -1 : 1))
 }
 
-/** What the engine prints about containers with a given template; empty if it prints nothing. */
-async function inspected(engine: EngineName, format: string, names: readonly string[]): Promise<string> {
-  return (await engineCommand(answerMs)`${engine} inspect --format ${format} ${[...names]}`).stdout.trim()
-}
+/** Templates of what an engine knows about a container: an ID of its image, `running` or another state, its last start, its IPv4 address. */
+export const IMAGE = '{{.Image}}'
+export const STATE = '{{.State.Status}}'
+export const STARTED_AT = '{{json .State.StartedAt}}'
+export const ADDRESS = '{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}'
 
-/** The image of a container, by an ID that the engine resolves without a registry. */
-export const imageOf = (engine: EngineName, container: string) => inspected(engine, '{{.Image}}', [container])
-
-/** `running`, `paused`, `exited` …; empty where there is no such container. */
-export const stateOf = (engine: EngineName, container: string) => inspected(engine, '{{.State.Status}}', [container])
-
-/** The last start of each container, by the engine's clock, which is also the node's. */
-export async function startTimes(engine: EngineName, names: readonly string[]): Promise<Map<string, Date>> {
-  const lines = (await inspected(engine, '{{.Name}} {{json .State.StartedAt}}', names)).split('\n')
-  return new Map(
-    lines.flatMap((line) => {
-      const [, name, time] = /^\/?(\S+) "(\S+)"$/.exec(line) ?? []
-      return name === undefined || time === undefined ? [] : [[name, new Date(time)] as const]
-    }),
-  )
-}
-
-/** The IPv4 address of each container on its network, by name. */
-export async function addressesOf(engine: EngineName, names: readonly string[]): Promise<Map<string, string>> {
-  const format = '{{.Name}} {{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}'
-  const lines = (await inspected(engine, format, names)).match(/[^/\s]+ [\d.]+$/gm) ?? []
-  return new Map(lines.map((line) => line.split(' ') as [string, string]))
+/** What the engine prints with a template about each of these containers that exists, by name. */
+export async function inspect(
+  engine: EngineName,
+  template: string,
+  names: readonly string[],
+): Promise<Map<string, string>> {
+  const format = `{{.Name}} ${template}`
+  const { stdout } = await engineCommand(answerMs)`${engine} inspect --format ${format} ${[...names]}`
+  return new Map([...stdout.matchAll(/^\/?(\S+) (\S.*)$/gm)].map(([, name = '', value = '']) => [name, value]))
 }
 
 /** Throws with the engine's reason. */

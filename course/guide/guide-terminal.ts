@@ -121,7 +121,6 @@ function openScreen(send: (event: GuideEvent) => void): GuideTerminal {
   }
 }
 
-/** Prints a prompt and waits for Enter or the end of the input. */
 function waitForEnter(prompt: string): Promise<void> {
   console.log(prompt)
   const lines = createInterface({ input: process.stdin })

@@ -13,7 +13,6 @@ const STATUS_ROWS = 4
 /** The rows of a screen, and the scroll limits of its text. */
 export interface Screen {
   rows: Row[]
-  /** The number of visible rows of text. */
   page: number
   maxScroll: number
 }
@@ -31,7 +30,6 @@ const KEYS: readonly (readonly [string, string])[] = [
   ['q', 'quit'],
 ]
 
-/** The keys that are available before the first step and after the last one. */
 const KEYS_OUTSIDE_STEPS = ['Enter', 'b', 'l', 'q']
 
 /** The rows of the main area: an open panel, or the lab's text. */

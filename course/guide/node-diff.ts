@@ -1,5 +1,5 @@
-import { isServicePortChain } from '../../dataplane/kube-proxy/nftables/names.ts'
-import { isServiceChain } from '../../dataplane/kube-proxy/rule-text.ts'
+import { isServicePortChain } from '../../dataplane/kube-proxy/nftables/builder.ts'
+import { isServiceChain } from '../../dataplane/kube-proxy/ruleset-builder.ts'
 import { type Change, changesBetween } from '../../dataplane/view/changes.ts'
 import { holdingsOf, nameOf } from '../../dataplane/view/holdings.ts'
 import { modeOf, type NodeView, type Snapshot, stateOf } from '../../grading/snapshot.ts'
@@ -24,7 +24,6 @@ function linesOf({ change, text, before }: Change): string[] {
   return [...(change === 'removed' ? [] : [`+ ${text}`]), ...(change === 'added' ? [] : [`- ${before ?? text}`])]
 }
 
-/** Lists the changes by place. */
 function describeChanges(changes: readonly Change[]): string {
   const places = new Map<string, string[]>()
   for (const change of changes)

@@ -12,7 +12,6 @@ export interface Baseline {
   /** Node → rules that are not kube-proxy's, and virtual servers of a firewall mark. */
   foreign: Record<string, string[]>
   config: KubeProxyConfig
-  /** The text of the configuration. */
   configText: string
   /** Service → its fields that a repair must not change. */
   services: Record<string, unknown>

@@ -1,19 +1,17 @@
 import { randomUUID } from 'node:crypto'
 import type { V1Pod, V1ServiceSpec } from '@kubernetes/client-node'
 import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
-import { loggedRequests } from '../../grading/access-logs.ts'
 import { hasCondition } from '../../grading/api-object.ts'
 import { fail, NotApplicable } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import type { NodeView, Snapshot } from '../../grading/snapshot.ts'
+import { loggedRequests } from '../../grading/traffic.ts'
 import { OUTSIDE } from '../../host/outside.ts'
 import { addressOf, type IncidentEnvironment, SHOP_OBJECTS } from './shop.ts'
 
-/** The result of one request. */
 interface Answer {
   /** HTTP status; 0 if there was no response. */
   status: number
-  /** Exit code of curl. */
   exitCode: number
 }
 
@@ -48,12 +46,10 @@ function parseAnswers(urls: readonly string[], stdout: string): Answer[] {
 
 const isGood = ({ status }: Answer): boolean => status >= 200 && status < 400
 
-/** The result of a request as a clause. */
 function describeAnswer({ status, exitCode }: Answer): string {
   return status > 0 ? `status ${status}` : (MEANINGS[exitCode] ?? `curl ended with ${exitCode}`)
 }
 
-/** A Pod behind the Service shop. */
 interface Backend {
   name: string
   address: string
@@ -129,12 +125,10 @@ export class IncidentContext {
     return (await this.live.inPod(SHOP_OBJECTS.customer, script)).stdout
   }
 
-  /** Requests of the Pod customer. */
   async fromCustomer(...urls: string[]): Promise<Answer[]> {
     return parseAnswers(urls, await this.customer(requestScript(urls)))
   }
 
-  /** Requests of a node itself. */
   async fromNode(node: string, ...urls: string[]): Promise<Answer[]> {
     return parseAnswers(urls, (await this.live.onNode(node, requestScript(urls))).stdout)
   }

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { deflateRawSync, inflateRawSync } from 'node:zlib'
+import { z } from 'zod'
 import type { Baseline } from './baseline.ts'
 import type { IncidentEnvironment } from './shop.ts'
 
@@ -13,22 +14,22 @@ export const HISTORY_KEY = 'history'
 export const GUESS_PREFIX = 'guess.'
 
 /** An open incident as the lab notes in the cluster store it. */
-export interface IncidentNote {
+export const incidentNote = z.object({
   /** The sealed secret for the grader: it is encoded, not encrypted, so that a learner does not read it by accident. */
-  sealed: string
-  report: string
-  /** Plausible causes by their ids. */
-  choices: string[]
-  seed: string
-  openedAt: string
+  sealed: z.string(),
+  report: z.string(),
+  choices: z.array(z.string()),
+  seed: z.string(),
+  openedAt: z.string(),
   /** Tiers of hints that were shown. */
-  hints: number
+  hints: z.number(),
   /**
-   * Digest of the cluster after the symptom was confirmed (fingerprintOf); only for clusters that record
-   * commands on nodes.
+   * Digest of the cluster after the symptom was confirmed (fingerprintOf); only for clusters that record commands on nodes.
    */
-  fingerprint?: string
-}
+  fingerprint: z.string().optional(),
+})
+
+export type IncidentNote = z.infer<typeof incidentNote>
 
 /** The content of the secret. */
 export interface Secret {
@@ -37,13 +38,18 @@ export interface Secret {
   baseline: Baseline
 }
 
-/** The result of a solved incident. */
-export interface ClosedNote {
-  at: string
-}
+/** When it was repaired. */
+export const closedNote = z.object({ at: z.string() })
 
 /** What each hint and each wrong diagnosis costs of the points of the step `diagnosis`. */
 export const COST = 5
+
+/** Notes store the environment as `scene`. */
+const secretSchema = z.object({
+  id: z.string(),
+  scene: z.custom<IncidentEnvironment>((value) => value instanceof Object),
+  baseline: z.custom<Baseline>((value) => value instanceof Object),
+})
 
 /** Encodes a secret so that its text is not readable at a glance. */
 export function seal({ environment, ...rest }: Secret): string {
@@ -53,31 +59,13 @@ export function seal({ environment, ...rest }: Secret): string {
 /** Decodes what `seal` encoded; undefined for anything else. */
 export function unseal(text: string): Secret | undefined {
   try {
-    const secret: unknown = JSON.parse(inflateRawSync(Buffer.from(text, 'base64')).toString())
-    if (!isStoredSecret(secret)) return undefined
-    const { scene: environment, ...rest } = secret
-    return { ...rest, environment }
+    const { scene, ...rest } = secretSchema.parse(JSON.parse(inflateRawSync(Buffer.from(text, 'base64')).toString()))
+    return { ...rest, environment: scene }
   } catch {
     return undefined
   }
 }
 
-/** Notes store the environment as `scene`. */
-type StoredSecret = Omit<Secret, 'environment'> & { scene: IncidentEnvironment }
-
-const isStoredSecret = (value: unknown): value is StoredSecret =>
-  isRecord(value) && typeof value.id === 'string' && isRecord(value.scene) && isRecord(value.baseline)
-
 /** A solved incident in the history, also sealed. */
 export const solvedMark = (id: string): string =>
   createHash('sha256').update(`solved incident ${id}`).digest('hex').slice(0, 12)
-
-const isRecord = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null
-
-export const isIncidentNote = (value: unknown): value is IncidentNote =>
-  isRecord(value) &&
-  ['sealed', 'report', 'seed', 'openedAt'].every((key) => typeof value[key] === 'string') &&
-  Array.isArray(value.choices) &&
-  typeof value.hints === 'number'
-
-export const isClosedNote = (value: unknown): value is ClosedNote => isRecord(value) && typeof value.at === 'string'

@@ -1,24 +1,19 @@
+import { createHash, randomInt } from 'node:crypto'
+import { chalk } from 'zx/core'
 import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import type { LabBench } from '../lab-bench.ts'
+import type { SolutionStep } from '../lab-solution.ts'
 import type { IncidentContext, Symptom } from './incident-context.ts'
+import { COST, DIAGNOSIS, type IncidentNote } from './incident-note.ts'
 import type { IncidentEnvironment } from './shop.ts'
 
 /** A requirement of an incident on the cluster. */
 export type Need =
   /** A kernel with IPVS and ipset, although iptables mode runs. */
   | 'ipvs'
-  /** The machine outside the cluster. */
   | 'outside'
   /** Nodes with a kernel of their own, whose modules can be unloaded. */
   | 'embedded'
-
-/** A wrong fix that must not count as a repair. */
-export interface WrongFix {
-  what: string
-  play(bench: LabBench, environment: IncidentEnvironment): Promise<unknown>
-  /** Reverts it, if the right fix does not. */
-  undo?(bench: LabBench, environment: IncidentEnvironment): Promise<unknown>
-}
 
 /** One incident: its fault, its detection and its repair. */
 export interface Incident {
@@ -41,14 +36,9 @@ export interface Incident {
   symptom(context: IncidentContext): Promise<Symptom | undefined>
   /** Returns the remaining part of the cause; undefined if it is repaired. */
   causeLeft(context: IncidentContext): Promise<string | undefined> | string | undefined
-  wrongFixes: readonly [WrongFix, ...WrongFix[]]
-  fix: {
-    commands(environment: IncidentEnvironment): string[]
-    play(bench: LabBench, environment: IncidentEnvironment): Promise<unknown>
-  }
+  fix(environment: IncidentEnvironment): SolutionStep
   /** Removes changes that neither kube-proxy nor a new deployShop would remove; can be called at any time. */
   revert?(bench: LabBench, environment: IncidentEnvironment): Promise<unknown>
-  /** Explanation, shown when the incident is solved. */
   debrief: string
 }
 
@@ -56,4 +46,75 @@ export interface Incident {
 export async function loadIncidents(folder = '08-incidents'): Promise<readonly Incident[]> {
   const module: { incidents: readonly Incident[] } = await import(`../../labs/${folder}/incidents/all.ts`)
   return module.incidents
+}
+
+const CHOICES = 8
+
+const digestOf = (...words: string[]): Buffer => createHash('sha256').update(words.join('\n')).digest()
+
+/** The incidents that are possible on a cluster with these properties. */
+export function possible(incidents: readonly Incident[], has: ReadonlySet<Need>): Incident[] {
+  return incidents.filter(
+    ({ mode, needs = [] }) => (mode !== 'ipvs' || has.has('ipvs')) && needs.every((need) => has.has(need)),
+  )
+}
+
+/** One incident, determined by the seed. Throws Error if there is none. */
+export function draw(incidents: readonly Incident[], seed: string): Incident {
+  const drawn = incidents[digestOf('draw', seed).readUInt32BE() % (incidents.length || 1)]
+  if (!drawn) throw new Error('No incident can run on this cluster.')
+  return drawn
+}
+
+/** A random seed that selects one of these incidents; the same seed always selects the same incident. */
+export function seedFor(incidents: readonly Incident[], wanted: (incident: Incident) => boolean): string {
+  const none = !incidents.some(wanted)
+  for (;;) {
+    const seed = String(randomInt(1_000_000))
+    if (none || wanted(draw(incidents, seed))) return seed
+  }
+}
+
+/** Plausible causes with the right one among them, in an order that does not reveal it. */
+export function choicesFor(incident: Incident, incidents: readonly Incident[], seed: string): Incident[] {
+  const others = incidents.filter(({ id }) => id !== incident.id)
+  const shuffled = others.sort((a, b) => Buffer.compare(digestOf(seed, a.id), digestOf(seed, b.id)))
+  return [incident, ...shuffled.slice(0, CHOICES - 1)].sort((a, b) => (a.id < b.id ? -1 : 1))
+}
+
+const wrapped = (text: string, width = 100) =>
+  text.replace(new RegExp(`(.{1,${width}})(?: +|\\n|$)`, 'g'), (_all, line: string) => `  ${line}\n`).trimEnd()
+
+/** The user's report, the possible causes, and the next commands. */
+export function describeIncident(
+  { report, choices, seed, hints }: IncidentNote,
+  incidents: readonly Incident[],
+): string {
+  const listed = choices.flatMap((id) => incidents.find((incident) => incident.id === id) ?? [])
+  const width = Math.max(...choices.map((id) => id.length))
+  return [
+    chalk.bold('A user reports:'),
+    '',
+    wrapped(report),
+    '',
+    chalk.bold('Possible causes:'),
+    '',
+    ...listed.map(({ id, cause }) => `  ${id.padEnd(width)}  ${cause}`),
+    '',
+    `Name the cause: make answer Q=${DIAGNOSIS} A=…    Check your repair: make check-8`,
+    chalk.dim(
+      `Hints: make incident HINT=1 (each costs ${COST} points of the diagnosis; ${hints} so far). Start the same incident again: make incident SEED=${seed}.`,
+    ),
+  ].join('\n')
+}
+
+/** For instructors: all incidents, their causes and their requirements. */
+export function listIncidents(incidents: readonly Incident[]): string {
+  const width = Math.max(...incidents.map(({ id }) => id.length))
+  const lines = incidents.map(({ id, mode, from, cause, needs = [] }) => {
+    const modes = from === undefined || from === mode ? mode : `${from} → ${mode}`
+    return `  ${id.padEnd(width)}  ${modes.padEnd(15)}  ${cause}${needs.length > 0 ? chalk.dim(`  (needs ${needs.join(', ')})`) : ''}`
+  })
+  const next = 'Start one by its id: make incident INCIDENT=id; by a seed: make incident SEED=7.'
+  return [...lines, '', `${incidents.length} incidents. ${next}`].join('\n')
 }

@@ -1,7 +1,7 @@
 import { listKubeProxyPods } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
 import { PATH } from '../../cluster/node-report.ts'
 import { runOnNode, SAVE_WITH_BACKEND } from '../../cluster/node-script.ts'
-import { DeadlineError, waitFor } from '../../host/wait.ts'
+import { isMetWithin } from '../../host/wait.ts'
 import type { LabBench } from '../lab-bench.ts'
 import { INCIDENT_LABEL, SHOP_OBJECTS } from './shop.ts'
 
@@ -30,44 +30,39 @@ export async function laterSync(bench: LabBench): Promise<void> {
   const address = spec?.clusterIP ?? ''
   let following: string[] = []
   try {
-    following = await nodesThat(bench, await running(bench), { show: address })
+    following = await nodesThat('show', address, bench, await running(bench))
   } finally {
     await bench.delete('Service', PROBE_SERVICE)
   }
-  await nodesThat(bench, following, { hide: address })
+  await nodesThat('hide', address, bench, following)
 }
 
-/** The nodes with a running kube-proxy. */
 async function running({ client }: LabBench): Promise<string[]> {
-  const agents = (await listKubeProxyPods(client)).filter(({ startedAt, trouble }) => startedAt && !trouble)
-  return agents.map(({ node }) => node)
+  const pods = (await listKubeProxyPods(client)).filter(({ startedAt, trouble }) => startedAt && !trouble)
+  return pods.map(({ node }) => node)
 }
 
 const lookFor = `${PATH}
 ${SAVE_WITH_BACKEND}
-{ save_with_backend iptables -t filter; ip -4 addr show; } | grep -qwF -- "$1" && echo shown || echo hidden`
+{ save_with_backend iptables -t filter; ip -4 addr show; } | grep -qwF -- "$1" && echo show || echo hide`
 
-/** The nodes that program (or remove) an address while their kube-proxy runs. */
+/** Those of the nodes that program or remove an address in time, while their kube-proxy runs. */
 async function nodesThat(
+  wanted: 'show' | 'hide',
+  address: string,
   bench: LabBench,
   nodes: readonly string[],
-  { show, hide = '' }: { show?: string; hide?: string },
 ): Promise<string[]> {
   const done = new Set<string>()
-  try {
-    await waitFor('every kube-proxy to follow', FOLLOWS_MS, async () => {
-      await bench.cluster.synced?.(SYNC_MS)
-      const awaited = (await running(bench)).filter((node) => nodes.includes(node) && !done.has(node))
-      await Promise.all(
-        awaited.map(async (node) => {
-          const { stdout } = await runOnNode(bench.cluster, node, lookFor, { args: [show ?? hide] })
-          if (stdout.trim() === (show === undefined ? 'hidden' : 'shown')) done.add(node)
-        }),
-      )
-      return awaited.every((node) => done.has(node))
+  await isMetWithin(FOLLOWS_MS, async () => {
+    await bench.cluster.synced?.(SYNC_MS)
+    const awaited = (await running(bench)).filter((node) => nodes.includes(node) && !done.has(node))
+    const looks = awaited.map(async (node) => {
+      const { stdout } = await runOnNode(bench.cluster, node, lookFor, { args: [address] })
+      if (stdout.trim() === wanted) done.add(node)
     })
-  } catch (error) {
-    if (!(error instanceof DeadlineError)) throw error
-  }
+    await Promise.all(looks)
+    return awaited.every((node) => done.has(node))
+  })
   return [...done]
 }

@@ -1,36 +1,35 @@
+import { z } from 'zod'
 import { changeCluster } from '../../cluster/cluster-lock.ts'
 import { EmbeddedCluster } from '../../cluster/embedded.ts'
 import { listKubeProxyPods } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
 import { ModeUnsupported, requireModules } from '../../cluster/kube-proxy/module-check.ts'
 import { takeCapture, takeObjects } from '../../cluster/snapshot.ts'
-import { LabNotes, writeNotes } from '../../grading/lab-notes.ts'
+import { writeNotes } from '../../grading/lab-notes.ts'
 import { LiveCluster } from '../../grading/live-cluster.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
 import { UserError } from '../../host/main.ts'
 import { hasOutside } from '../../host/outside.ts'
+import { withProgress } from '../../host/progress.ts'
 import { waitFor } from '../../host/wait.ts'
 import type { LabBench } from '../lab-bench.ts'
 import { leaveOthers } from '../lab-reset.ts'
 import { baselineOf, fingerprintOf } from './baseline.ts'
-import { choicesFor, draw, freshSeed, possible, seedFor } from './draw.ts'
-import { type Incident, loadIncidents, type Need } from './incident.ts'
+import { choicesFor, draw, type Incident, loadIncidents, type Need, possible, seedFor } from './incident.ts'
 import { IncidentContext } from './incident-context.ts'
 import {
   CLOSED_KEY,
+  closedNote,
   HISTORY_KEY,
   INCIDENT_KEY,
   type IncidentNote,
-  isClosedNote,
-  isIncidentNote,
+  incidentNote,
   seal,
   solvedMark,
-  unseal,
 } from './incident-note.ts'
 import { laterSync } from './later-sync.ts'
-import { revertIncident } from './revert-incident.ts'
+import { incidentNotes, openIncident, revertIncident } from './revert-incident.ts'
 import { deployShop, INCIDENT_LAB, type IncidentEnvironment } from './shop.ts'
 
-/** The time limit for a symptom to appear. */
 const SYMPTOM_MS = 30_000
 /** Attempts if kube-proxy repairs the incident by itself. */
 const TRIES = 3
@@ -55,25 +54,23 @@ export function openNext(bench: LabBench, wish: Wish): Promise<IncidentNote> {
 }
 
 async function openAlone(bench: LabBench, wish: Wish): Promise<IncidentNote> {
-  const { progress } = bench
+  const { client, progress } = bench
   if (wish.id !== undefined) mustExist(wish.id, await loadIncidents())
   const solved = await solvedSoFar(bench)
   // An open incident may have broken parts that the next one needs.
   await revertIncident(bench)
   await leaveOthers(INCIDENT_LAB, bench)
-  const here = await incidentsHere(bench)
+  const here = possible(await loadIncidents(), await featuresOf(bench))
   const { incident, seed } = choose(here, wish, solved)
+  const choices = choicesFor(incident, here, seed).map(({ id }) => id)
   for (let tries = 1; tries <= TRIES; tries++) {
     const environment = await deployShop(bench, incident.from ?? incident.mode)
-    progress.start('Starting an incident')
-    try {
-      const note = await breakIt(bench, incident, environment, { seed, solved, here, onHealthy: wish.onHealthy })
-      progress.end(note !== undefined, note ? undefined : 'kube-proxy has repaired it by itself')
-      if (note) return note
-    } catch (error) {
-      progress.end(false)
-      throw error
-    }
+    await writeNotes(client, INCIDENT_LAB, { [HISTORY_KEY]: JSON.stringify(solved) })
+    const note = await withProgress(progress, 'Starting an incident', () =>
+      breakIt(bench, incident, environment, { choices, seed, hints: 0 }, wish.onHealthy),
+    )
+    if (note) return note
+    progress.note('kube-proxy has repaired it by itself.')
     await revertIncident(bench)
   }
   throw new UserError(
@@ -86,55 +83,42 @@ async function breakIt(
   bench: LabBench,
   incident: Incident,
   environment: IncidentEnvironment,
-  {
-    seed,
-    solved,
-    here,
-    onHealthy,
-  }: { seed: string; solved: string[]; here: readonly Incident[]; onHealthy: Wish['onHealthy'] },
+  draft: Pick<IncidentNote, 'choices' | 'seed' | 'hints'>,
+  onHealthy: Wish['onHealthy'],
 ): Promise<IncidentNote | undefined> {
   const { cluster, client } = bench
   const healthy = new Snapshot(await takeCapture(cluster, client))
   onHealthy?.(healthy)
   const baseline = baselineOf(healthy)
-  // Stored before any change, so that it can be reverted after a failure.
-  const sealed = () => seal({ id: incident.id, environment, baseline })
-  const base = {
-    report: incident.report(environment),
-    choices: choicesFor(incident, here, seed).map((one) => one.id),
-    seed,
-    hints: 0,
-  }
-  const keep = async (note: IncidentNote) => {
-    await writeNotes(client, INCIDENT_LAB, {
-      [INCIDENT_KEY]: JSON.stringify(note),
-      [HISTORY_KEY]: JSON.stringify(solved),
-    })
+  const keep = async (fingerprint?: string): Promise<IncidentNote> => {
+    const sealed = seal({ id: incident.id, environment, baseline })
+    const report = incident.report(environment)
+    const note = { ...draft, report, sealed, openedAt: new Date().toISOString(), ...(fingerprint && { fingerprint }) }
+    await writeNotes(client, INCIDENT_LAB, { [INCIDENT_KEY]: JSON.stringify(note) })
     return note
   }
-  await keep({ ...base, sealed: sealed(), openedAt: new Date().toISOString() })
+  // Stored before any change, so that it can be reverted after a failure.
+  await keep()
   await incident.break(bench, environment)
   const live = new LiveCluster(cluster, client, { keepMoments: false })
+  const contextOf = (snapshot: Snapshot) => new IncidentContext(snapshot, live, environment, incident.mode)
   const symptomShows = () =>
     waitFor('the symptom to appear', SYMPTOM_MS, async () => {
       const objects = new Snapshot(await takeObjects(cluster, client))
-      return (await incident.symptom(new IncidentContext(objects, live, environment, incident.mode))) !== undefined
+      return (await incident.symptom(contextOf(objects))) !== undefined
     })
   await symptomShows()
   await laterSync(bench)
   const snapshot = new Snapshot(await takeCapture(cluster, client))
-  if ((await incident.causeLeft(new IncidentContext(snapshot, live, environment, incident.mode))) === undefined)
-    return undefined
+  if ((await incident.causeLeft(contextOf(snapshot))) === undefined) return undefined
   await symptomShows()
   // Only the embedded cluster records commands on its nodes: elsewhere a manual repair may leave no trace.
-  const fingerprint = cluster.driver === 'embedded' ? { fingerprint: fingerprintOf(snapshot) } : {}
-  const openedAt = new Date().toISOString()
-  return keep({ ...base, report: incident.report(environment), sealed: sealed(), openedAt, ...fingerprint })
+  return keep(cluster.driver === 'embedded' ? fingerprintOf(snapshot) : undefined)
 }
 
 /** The note of the open incident; undefined if there is none. */
-export async function currentNote({ cluster, client }: LabBench): Promise<IncidentNote | undefined> {
-  return notesOf(new Snapshot(await takeObjects(cluster, client))).read(INCIDENT_KEY, isIncidentNote)
+export async function currentNote(bench: LabBench): Promise<IncidentNote | undefined> {
+  return (await incidentNotes(bench)).read(INCIDENT_KEY, incidentNote)
 }
 
 /**
@@ -142,31 +126,22 @@ export async function currentNote({ cluster, client }: LabBench): Promise<Incide
  * @throws UserError if no incident is open
  */
 export async function takeHint(bench: LabBench): Promise<{ tier: number; of: number; text: string }> {
-  const note = await currentNote(bench)
-  if (!note) throw new UserError('No incident is open: `make incident` starts one.')
-  const { hints } = (await loadIncidents()).find(({ id }) => id === unseal(note.sealed)?.id) ?? { hints: [] }
+  const found = await openIncident(await incidentNotes(bench))
+  if (!found) throw new UserError('No incident is open: `make incident` starts one.')
+  const { note, incident } = found
+  const { hints } = incident
   const tier = Math.min(note.hints + 1, hints.length)
   await writeNotes(bench.client, INCIDENT_LAB, { [INCIDENT_KEY]: JSON.stringify({ ...note, hints: tier }) })
   return { tier, of: hints.length, text: hints[tier - 1] ?? '' }
 }
 
-const notesOf = (snapshot: Snapshot) => new LabNotes(INCIDENT_LAB, snapshot)
-
-/** Marks of the incidents that were solved on this cluster. */
-async function solvedSoFar({ cluster, client }: LabBench): Promise<string[]> {
-  const notes = notesOf(new Snapshot(await takeObjects(cluster, client)))
-  const isMarks = (value: unknown): value is string[] => Array.isArray(value)
-  const before = notes.read(HISTORY_KEY, isMarks) ?? []
-  const note = notes.read(INCIDENT_KEY, isIncidentNote)
-  const id = notes.read(CLOSED_KEY, isClosedNote) && note && unseal(note.sealed)?.id
-  return id === undefined ? before : [...new Set([...before, solvedMark(id)])]
+async function solvedSoFar(bench: LabBench): Promise<string[]> {
+  const notes = await incidentNotes(bench)
+  const before = notes.read(HISTORY_KEY, z.array(z.string())) ?? []
+  const found = notes.read(CLOSED_KEY, closedNote) && (await openIncident(notes))
+  return found ? [...new Set([...before, solvedMark(found.incident.id)])] : before
 }
 
-/** The incidents that can run on this cluster. */
-export const incidentsHere = async (bench: LabBench): Promise<Incident[]> =>
-  possible(await loadIncidents(), await featuresOf(bench))
-
-/** The features of the cluster that incidents may need. */
 async function featuresOf({ cluster, client }: LabBench): Promise<Set<Need>> {
   const has = new Set<Need>()
   if (hasOutside(cluster)) has.add('outside')
@@ -184,7 +159,7 @@ async function featuresOf({ cluster, client }: LabBench): Promise<Set<Need>> {
 /** Chooses by id, by seed, or at random, preferring unsolved ones. */
 function choose(here: readonly Incident[], { id, seed }: Wish, solved: readonly string[]) {
   if (id === undefined) {
-    const drawing = seed ?? freshSeed(here, solved)
+    const drawing = seed ?? seedFor(here, (one) => !solved.includes(solvedMark(one.id)))
     return { incident: draw(here, drawing), seed: drawing }
   }
   const incident = here.find((one) => one.id === id)

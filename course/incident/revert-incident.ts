@@ -6,7 +6,7 @@ import { type NodeView, Snapshot } from '../../grading/snapshot.ts'
 import type { LabBench } from '../lab-bench.ts'
 import { type Baseline, commandToRestore, differingSettings, foreignRules, serviceFacts } from './baseline.ts'
 import { loadIncidents } from './incident.ts'
-import { CLOSED_KEY, INCIDENT_KEY, isClosedNote, isIncidentNote, unseal } from './incident-note.ts'
+import { CLOSED_KEY, closedNote, INCIDENT_KEY, incidentNote, unseal } from './incident-note.ts'
 import { INCIDENT_LAB, INCIDENT_LABEL, SHOP_OBJECTS } from './shop.ts'
 
 /**
@@ -16,7 +16,7 @@ import { INCIDENT_LAB, INCIDENT_LABEL, SHOP_OBJECTS } from './shop.ts'
  */
 export async function revertIncident(bench: LabBench): Promise<void> {
   const { cluster, client, progress } = bench
-  const found = await sealedIncident(new LabNotes(INCIDENT_LAB, new Snapshot(await takeObjects(cluster, client))))
+  const found = await openIncident(await incidentNotes(bench))
   if (!found) return
   const { secret, incident } = found
   const before = new Snapshot(await takeCapture(cluster, client))
@@ -40,7 +40,6 @@ function sameConfig(now: Snapshot, { config }: Baseline): boolean {
   }
 }
 
-/** Deletes added rules and restores missing ones. */
 async function restoreForeign(bench: LabBench, node: NodeView, { foreign }: Baseline): Promise<void> {
   const then = foreign[node.name] ?? []
   const now = foreignRules(node)
@@ -75,11 +74,10 @@ async function restoreStage(bench: LabBench, before: Snapshot, { services }: Bas
  * most kernel state that its repair did not have to remove.
  */
 export async function leaveIncident(bench: LabBench): Promise<void> {
-  const { cluster, client } = bench
-  const notes = new LabNotes(INCIDENT_LAB, new Snapshot(await takeObjects(cluster, client)))
-  const found = await sealedIncident(notes)
+  const notes = await incidentNotes(bench)
+  const found = await openIncident(notes)
   if (!found) return
-  if (notes.read(CLOSED_KEY, isClosedNote)) {
+  if (notes.read(CLOSED_KEY, closedNote)) {
     await found.incident.revert?.(bench, found.secret.environment)
     return
   }
@@ -87,12 +85,16 @@ export async function leaveIncident(bench: LabBench): Promise<void> {
   await closeShop(bench)
 }
 
+/** The notes of lab 8 in the cluster. */
+export const incidentNotes = async ({ cluster, client }: LabBench): Promise<LabNotes> =>
+  new LabNotes(INCIDENT_LAB, new Snapshot(await takeObjects(cluster, client)))
+
 /** The open incident of the lab notes, with its unsealed secret. */
-async function sealedIncident(notes: LabNotes) {
-  const note = notes.read(INCIDENT_KEY, isIncidentNote)
+export async function openIncident(notes: LabNotes) {
+  const note = notes.read(INCIDENT_KEY, incidentNote)
   const secret = note && unseal(note.sealed)
   const incident = (await loadIncidents()).find(({ id }) => id === secret?.id)
-  return secret && incident ? { secret, incident } : undefined
+  return secret && incident ? { note, secret, incident } : undefined
 }
 
 /** Deletes all objects of this lab. */

@@ -1,6 +1,7 @@
 import { takeObjects } from '../../cluster/snapshot.ts'
 import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import { nodeAddressOf, Snapshot } from '../../grading/snapshot.ts'
+import { withProgress } from '../../host/progress.ts'
 import type { LabBench } from '../lab-bench.ts'
 
 /** The number of the incident lab. */
@@ -22,15 +23,10 @@ export const INCIDENT_LABEL = 'lab=incidents'
 export interface IncidentEnvironment {
   /** Names of the nodes, control plane first. */
   nodes: string[]
-  /** Their addresses, in the same order. */
   nodeAddresses: string[]
-  /** The node that the Pod customer runs on. */
   node: string
-  /** Address of the Pod customer. */
   customer: string
-  /** ClusterIP of the Service shop. */
   shop: string
-  /** Node port of the Service shop-np. */
   nodePort: number
   /** Facts that the incident stored. */
   facts: Record<string, string>
@@ -52,16 +48,10 @@ export function factOf({ facts }: IncidentEnvironment, name: string): string {
 
 /** Deploys shop and customer and puts every node into a mode, without leftovers of another one. Resolves to the environment. */
 export async function deployShop(bench: LabBench, mode: SwitchedMode): Promise<IncidentEnvironment> {
-  const { progress } = bench
   await bench.apply(SHOP_OBJECTS.manifest)
-  progress.start('Opening the shop')
-  try {
-    await Promise.all([bench.podReady(SHOP_OBJECTS.customer.name), bench.rolledOut('Deployment', SHOP_OBJECTS.shop)])
-    progress.end(true)
-  } catch (error) {
-    progress.end(false)
-    throw error
-  }
+  await withProgress(bench.progress, 'Opening the shop', () =>
+    Promise.all([bench.podReady(SHOP_OBJECTS.customer.name), bench.rolledOut('Deployment', SHOP_OBJECTS.shop)]),
+  )
   await bench.startIn(mode)
   return readEnvironment(bench)
 }

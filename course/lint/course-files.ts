@@ -24,9 +24,7 @@ export const UNWRITTEN = '✎'
 export interface LabFiles {
   /** `02-ipvs`, from the folder or from the spec. */
   folder: string
-  /** lab.yaml */
   definition?: string | undefined
-  /** README.md */
   text?: string | undefined
   /** The export of solution.ts, or why it can't be loaded. */
   solution?: LabSolution | Error | undefined
@@ -39,7 +37,6 @@ export interface LabFiles {
 /** The input of the linter. */
 export interface CourseFiles {
   labs: LabFiles[]
-  /** labs/claims.yaml */
   claims: string
   makefile: string
   readme: string

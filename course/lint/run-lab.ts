@@ -1,12 +1,17 @@
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
+import { chalk } from 'zx/core'
+import { selectCluster } from '../../cluster/select.ts'
 import type { LabSpec } from '../../grading/check-context.ts'
+import { loadSpec } from '../../grading/grader.ts'
 import { judgeRound } from '../../grading/judge.ts'
-import { openCluster } from '../../grading/source.ts'
+import { readLab } from '../../grading/lab-definition.ts'
+import { openCluster } from '../../grading/live-cluster.ts'
 import { projectRoot } from '../../host/layout.ts'
+import { createProgress } from '../../host/progress.ts'
 import { timeoutScale } from '../../host/wait.ts'
-import type { LabBench } from '../lab-bench.ts'
+import { LabBench } from '../lab-bench.ts'
 import { resetLab } from '../lab-reset.ts'
 import { type LabSolution, loadSolution } from '../lab-solution.ts'
 import { type Fence, readLabText } from '../lab-text.ts'
@@ -62,7 +67,6 @@ export class FenceShell {
     }
   }
 
-  /** Ends the shell and its running commands. */
   end(): void {
     const { pid } = this.#bash
     if (pid !== undefined && this.#bash.exitCode === null) process.kill(-pid, 'SIGKILL')
@@ -75,11 +79,31 @@ export function learnerEnvironment(name: string): NodeJS.ProcessEnv {
   return { ...env, NAME: name, CLUSTER: 'embedded', NO_COLOR: '1' }
 }
 
+/** Runs labs on a separate cluster, which is stopped afterwards unless it already ran. */
+export async function runLabs(numbers: readonly number[]): Promise<Complaint[]> {
+  const cluster = await selectCluster('embedded', process.env.NAME || 'lint-labs')
+  const ranBefore = await cluster.running()
+  const progress = createProgress()
+  await cluster.up(progress)
+  try {
+    const complaints: Complaint[] = []
+    for (const number of numbers) {
+      const lab = readLab(number)
+      console.log(chalk.bold(`\nLab ${number}: ${lab.title}`))
+      complaints.push(...(await runLab(await loadSpec(lab), await LabBench.open(cluster, progress))))
+    }
+    console.log()
+    return complaints
+  } finally {
+    if (!ranBefore) await cluster.down(progress)
+  }
+}
+
 /**
  * Runs a lab on a running cluster: at its start every step fails, the reference solution makes every step pass, and the
  * commands in the text work from the first line to the last. Each part stops at its first complaint.
  */
-export async function runLab(spec: LabSpec, bench: LabBench): Promise<Complaint[]> {
+async function runLab(spec: LabSpec, bench: LabBench): Promise<Complaint[]> {
   await resetLab(spec.lab, bench)
   const unsolved = await failsUnsolved(spec, bench)
   const solved = await passesSolved(spec, bench)

@@ -92,16 +92,16 @@ export const solution: LabSolution = {
 
 const spec = (number: number, folder: string) => `// Lab ${number}: the checks of the steps in labs/${folder}/lab.yaml.
 
-import { fail } from '../grading/failure.ts'
 import { defineLab } from '../grading/define-lab.ts'
-import { webService } from '../grading/web-service.ts'
+import { webService } from '../grading/expect-object.ts'
+import { expectThat } from '../grading/failure.ts'
 
 export default defineLab(${number}, ({ step }) => {
   // ${UNWRITTEN} Compare the snapshot with the prediction, in both directions, or probe with a real packet.
   step('web', ({ snapshot }) => {
     const { name, backends } = webService(snapshot)
-    if (backends.length > 0) return
-    fail({ inspect: \`kubectl get pods -l app=\${name}\`, expected: 'a ready Pod behind the Service', actual: 'none' })
+    const inspect = \`kubectl get pods -l app=\${name}\`
+    expectThat(backends.length > 0, { inspect, expected: 'a ready Pod behind the Service', actual: 'none' })
   })
 })
 `

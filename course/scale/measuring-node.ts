@@ -6,8 +6,6 @@ import { parseIpvsadmSave } from '../../dataplane/ipvsadm-save.ts'
 import {
   ensurePackages,
   firstModules,
-  type GuestProcess,
-  type KernelName,
   laterModules,
   type Machine,
   requireSupport,
@@ -34,12 +32,8 @@ const network = [
     `ip -n node route add ${address} dev ${pod}`,
   ]),
 ].join('\n')
-/** As kube-proxy sets them; the second is there where the kernel has IPVS. */
-const sysctls = ['ipv4/ip_forward', 'ipv4/vs/conntrack']
-  .map((name) => `[ ! -e /proc/sys/net/${name} ] || echo 1 >/proc/sys/net/${name}`)
-  .join('\n')
-
-const perl = (program: string, args: readonly (string | number)[]) => ['perl', '-e', program, ...args.map(String)]
+/** As kube-proxy sets them. */
+const sysctls = 'echo 1 >/proc/sys/net/ipv4/ip_forward; echo 1 >/proc/sys/net/ipv4/vs/conntrack'
 
 /** The duration of a command, and the CPU time it used. */
 export interface Cost {
@@ -53,38 +47,33 @@ export interface Inventory {
   printed: Record<'iptables-save' | 'ipset-save' | 'ipvsadm-save', string>
 }
 
-/** One node in a separate kernel, for measuring: no cluster, no kubelet, no other traffic. */
+/** One node in a separate User-Mode Linux kernel, for measuring: no cluster, no kubelet, no other traffic. */
 export class MeasuringNode {
   readonly #machine: Machine
   readonly #folder: string
-  #server: GuestProcess | undefined
   #inputs = 0
 
-  private constructor(machine: Machine, name: string) {
+  private constructor(machine: Machine, folder: string) {
     this.#machine = machine
-    this.#folder = clusterFolder(name)
+    this.#folder = folder
   }
 
   /**
    * Boots the kernel and resolves when the server Pod answers.
-   * @throws Unsupported if that kernel can't run
+   * @throws Unsupported if the kernel can't run
    */
-  static async boot(
-    name: string,
-    memoryMegabytes: number,
-    progress: Progress,
-    kernel: KernelName = 'uml',
-  ): Promise<MeasuringNode> {
-    await requireSupport(kernel)
+  static async boot(name: string, memoryMegabytes: number, progress: Progress): Promise<MeasuringNode> {
+    await requireSupport('uml')
     const packages = await ensurePackages(cacheFolder, progress)
-    const directory = join(clusterFolder(name), 'uml')
+    const folder = clusterFolder(name)
+    // The confined kernel reads only this folder of the cluster's.
+    const directory = join(folder, 'uml')
     mkdirSync(directory, { recursive: true })
-    const machine = await startMachine({ kernel, packages, directory, name, memoryMegabytes })
-    const node = new MeasuringNode(machine, name)
+    const node = new MeasuringNode(await startMachine({ packages, directory, name, memoryMegabytes }), folder)
     try {
-      await node.#must(['sh', '-ec', `${machine.ownKernel ? loadModules : ''}${network}`])
+      await node.#must(['sh', '-ec', `${loadModules}${network}`])
       await node.run(sysctls)
-      await node.#serve()
+      await node.#must(['perl', '-e', echoServer], 'server')
       return node
     } catch (error) {
       await node.stop()
@@ -99,16 +88,6 @@ export class MeasuringNode {
     throw new Error(`"${command[0]}" ended with ${exitCode} on the measuring node: ${stderr.trim().slice(0, 300)}`)
   }
 
-  async #serve(): Promise<void> {
-    const server = await this.#machine.spawn(['perl', '-e', echoServer], { netns: 'server' }, { noInput: true })
-    this.#server = server
-    server.stderr.resume()
-    const listens = new Promise<void>((resolve) => server.stdout.once('data', () => resolve()))
-    const ended = server.exited.then(() => Promise.reject(new Error('the server Pod of the measuring node ended')))
-    await Promise.race([listens, ended])
-    ended.catch(() => undefined)
-  }
-
   /** Runs a shell script on the node; rejects when it fails. */
   run(script: string): Promise<string> {
     return this.#must(['sh', '-ec', script], 'node')
@@ -116,22 +95,17 @@ export class MeasuringNode {
 
   /** Runs a Perl program in the client Pod; resolves to the numbers of each line it prints. */
   async ask(program: string, args: readonly (string | number)[]): Promise<number[][]> {
-    const stdout = await this.#must(perl(program, args), 'client')
-    return stdout
-      .trim()
-      .split('\n')
-      .map((line) => line.split(' ').map(Number))
+    const stdout = await this.#must(['perl', '-e', program, ...args.map(String)], 'client')
+    const lines = stdout.trim().split('\n')
+    return lines.map((line) => line.split(' ').map(Number))
   }
 
   /** Runs a program on the node with input from a file, and returns its cost. Empty input runs nothing. */
   async feed(command: string, input: string): Promise<Cost> {
     if (input === '') return { ms: 0, cpuMs: 0 }
-    // A file is faster than sending megabytes over the serial line. The confined kernel reads only uml/ of the cluster's folder, and
-    // caches what it has read, so each input gets its own file.
-    const own = join(this.#folder, 'uml', `input-${this.#inputs++}`)
-    const file = this.#machine.ownKernel ? own : '/run/input'
-    if (this.#machine.ownKernel) writeFileSync(own, input)
-    else await this.#machine.write([{ path: file, content: input }])
+    // A file is faster than sending megabytes over the serial line. The kernel caches what it has read, so each input gets its own.
+    const file = join(this.#folder, 'uml', `input-${this.#inputs++}`)
+    writeFileSync(file, input)
     const began = performance.now()
     const times = await this.run(
       `output=$(${command} <${shellWord(file)} 2>&1) || { echo "$output" >&2; exit 1; }; times`,
@@ -154,7 +128,6 @@ export class MeasuringNode {
 
   /** Stops the kernel and removes its files. */
   async stop(): Promise<void> {
-    this.#server?.kill('SIGKILL')
     await this.#machine.stop()
     rmSync(this.#folder, { recursive: true, force: true })
   }

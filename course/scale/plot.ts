@@ -1,6 +1,5 @@
 import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import { type Measurement, median, type Point } from './measurement.ts'
-import { published } from './table.ts'
 
 /** One small chart: a quantity over the number of Services, both modes. */
 interface Panel {
@@ -30,9 +29,8 @@ const HEIGHT = 220
 const HEAD = 40
 const LINE = 18
 const MARGIN = { left: 58, right: 24, top: 34, bottom: 40 }
+const PLOT_HEIGHT = HEIGHT - MARGIN.top - MARGIN.bottom
 const COLUMNS = 3
-/** Width that a size label needs. */
-const LABEL_WIDTH = 34
 const colours: Record<SwitchedMode, string> = { iptables: '#b3261e', ipvs: '#1a5fb4' }
 const labels: Record<SwitchedMode, string> = { iptables: 'iptables', ipvs: 'IPVS' }
 const modes = ['iptables', 'ipvs'] as const
@@ -44,23 +42,21 @@ const at = (value: number) => value.toFixed(1)
 
 /**
  * The whole run as one SVG diagram: a chart for each quantity over the number of Services, with both axes from zero, so that
- * linear growth is a straight line. One chart shows published figures; the text below names the machine and the limits of the
- * measurement.
+ * linear growth is a straight line. The text below names the machine and the limits of the measurement.
  */
 export function scalePlot(run: Measurement, remarks: readonly string[]): string {
-  const rows = Math.ceil((panels.length + 1) / COLUMNS)
+  const rows = Math.ceil(panels.length / COLUMNS)
   const foot = HEAD + rows * HEIGHT
   const width = COLUMNS * WIDTH
   const height = foot + (remarks.length + 1) * LINE
-  const charts = [...panels.map((panel) => chart(run, panel)), publishedChart()]
   return [
     `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" font-family="sans-serif" font-size="12" fill="#222">`,
     '<title>iptables and IPVS mode at growing numbers of Services</title>',
     `<rect width="${width}" height="${height}" fill="#fff"/>`,
     legend(),
-    ...charts.map(
-      (content, index) =>
-        `<g transform="translate(${(index % COLUMNS) * WIDTH} ${HEAD + Math.floor(index / COLUMNS) * HEIGHT})">${content}</g>`,
+    ...panels.map(
+      (panel, index) =>
+        `<g transform="translate(${(index % COLUMNS) * WIDTH} ${HEAD + Math.floor(index / COLUMNS) * HEIGHT})">${chart(run, panel)}</g>`,
     ),
     ...remarks.map((remark, index) => `<text x="14" y="${foot + index * LINE + 8}">${escaped(remark)}</text>`),
     '</svg>',
@@ -76,34 +72,25 @@ const legend = () =>
     })
     .join('')
 
-const heading = (text: string) => `<text x="${MARGIN.left}" y="20" font-weight="bold">${escaped(text)}</text>`
-const plotHeight = HEIGHT - MARGIN.top - MARGIN.bottom
-
-/** Horizontal grid lines with their labels, and the y coordinate of an amount. */
-function scale(bottom: number, top: number): { y(amount: number): number; lines: string[] } {
-  const y = (amount: number) => HEIGHT - MARGIN.bottom - ((amount - bottom) / (top - bottom)) * plotHeight
-  // A little below zero there is no room for another label.
-  const ticks = [bottom, 0, top / 2, top].filter((tick, index) => index > 0 || tick < -top / 4)
-  const lines = ticks.map(
-    (tick) =>
-      `<path d="M${MARGIN.left} ${at(y(tick))}H${WIDTH - MARGIN.right}" stroke="${tick === 0 ? '#888' : '#ddd'}"/><text x="${MARGIN.left - 6}" y="${at(y(tick) + 4)}" text-anchor="end">${short(tick)}</text>`,
-  )
-  return { y, lines }
-}
-
 function chart(run: Measurement, { title, unit, value, sharedScale = value }: Panel): string {
   const sizes = run.iptables.map(({ services }) => services)
   const all = modes.flatMap((mode) => run[mode].flatMap((point) => [value(point), sharedScale(point)]))
-  const { y, lines } = scale(Math.min(0, ...all), Math.max(...all) || 1)
+  const [bottom, top] = [Math.min(0, ...all), Math.max(...all) || 1]
+  const y = (amount: number) => HEIGHT - MARGIN.bottom - ((amount - bottom) / (top - bottom)) * PLOT_HEIGHT
+  // A little below zero there is no room for another label.
+  const ticks = [bottom, 0, top / 2, top].filter((tick, index) => index > 0 || tick < -top / 4)
   const largest = Math.max(...sizes)
   const x = (size: number) => MARGIN.left + (size / largest) * (WIDTH - MARGIN.left - MARGIN.right)
   return [
-    heading(`${title} (${unit})`),
-    ...lines,
-    ...readable(sizes.map(x)).map(
-      (place, index) =>
-        `${place ? `<text x="${at(x(sizes[index] ?? 0))}" y="${HEIGHT - 22}" text-anchor="middle">${short(sizes[index] ?? 0)}</text>` : ''}`,
+    `<text x="${MARGIN.left}" y="20" font-weight="bold">${title} (${unit})</text>`,
+    ...ticks.map(
+      (tick) =>
+        `<path d="M${MARGIN.left} ${at(y(tick))}H${WIDTH - MARGIN.right}" stroke="${tick === 0 ? '#888' : '#ddd'}"/><text x="${MARGIN.left - 6}" y="${at(y(tick) + 4)}" text-anchor="end">${short(tick)}</text>`,
     ),
+    // The labels of smaller sizes would overlap.
+    ...sizes
+      .filter((size) => size > largest / 8)
+      .map((size) => `<text x="${at(x(size))}" y="${HEIGHT - 22}" text-anchor="middle">${short(size)}</text>`),
     ...modes.map((mode) =>
       curve(
         run[mode].map((point) => [x(point.services), y(value(point))]),
@@ -113,32 +100,8 @@ function chart(run: Measurement, { title, unit, value, sharedScale = value }: Pa
   ].join('')
 }
 
-/** Whether each label has space; the last one is always shown. */
-function readable(places: readonly number[]): boolean[] {
-  let next = Number.POSITIVE_INFINITY
-  return [...places]
-    .reverse()
-    .map((place) => {
-      if (place > next - LABEL_WIDTH) return false
-      next = place
-      return true
-    })
-    .reverse()
-}
-
 function curve(points: readonly (readonly [number, number])[], colour: string): string {
   const path = points.map(([x, y]) => `${at(x)} ${at(y)}`).join('L')
   const dots = points.map(([x, y]) => `<circle cx="${at(x)}" cy="${at(y)}" r="3" fill="${colour}"/>`)
   return `<path d="M${path}" fill="none" stroke="${colour}" stroke-width="2"/>${dots.join('')}`
-}
-
-/** Two bars with published figures, which this run did not measure. */
-function publishedChart(): string {
-  const { y, lines } = scale(0, published.cpuPercent.iptables)
-  const bars = modes.map((mode, index) => {
-    const top = y(published.cpuPercent[mode])
-    const x = MARGIN.left + 40 + index * 90
-    return `<rect x="${x}" y="${at(top)}" width="46" height="${at(y(0) - top)}" fill="none" stroke="${colours[mode]}" stroke-width="2"/><text x="${x + 23}" y="${HEIGHT - 22}" text-anchor="middle">${labels[mode]}</text>`
-  })
-  return [heading('Published: CPU at 10,000 (+ %)'), ...lines, ...bars].join('')
 }

@@ -1,131 +1,103 @@
 import { printIptablesSave, type Table } from '../../dataplane/iptables-save.ts'
-import type { FlushedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
-import { printNftTransactions } from '../../dataplane/nft-table.ts'
+import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
 import { readObjects } from '../../dataplane/objects.ts'
 import { predict } from '../../dataplane/predict.ts'
 import { addressInputs, ipsetInput, restoreCommand, serverInputs, tableInput } from '../../embedded/index.ts'
 import type { Cost, MeasuringNode } from './measuring-node.ts'
-import { MEASURED_NODE, MEASURED_VERSION, SERVER, syntheticCluster } from './synthetic-cluster.ts'
+import { MEASURED_NODE, MEASURED_VERSION, SERVER, syntheticCluster, syntheticEndpoint } from './synthetic-cluster.ts'
 
-/** A mode of kube-proxy on the measuring node: the same input to the kernel as from a genuine kube-proxy, without its computation. */
-export interface ProgrammedMode {
-  /**
-   * Programs the node for this many Services and returns the cost of programming an empty node: iptables rules are loaded as a whole,
-   * IPVS adds to the existing state, and the costs of the parts are added up.
-   */
-  program(services: number): Promise<Cost>
-  /** Replaces one endpoint of the Service in the middle; the next call restores the old one. */
-  change(): Promise<Cost>
-}
+/** The commands that change a node from one state to another, each with its standard input. */
+type Writes = (from: NodeState, to: NodeState) => [command: string, input: string][]
 
-const together = (costs: readonly Cost[]): Cost => ({
-  ms: costs.reduce((total, { ms }) => total + ms, 0),
-  cpuMs: costs.reduce((total, { cpuMs }) => total + cpuMs, 0),
-})
-
-/** The predicted state, and the state with another endpoint for the Service in the middle. */
-function predictBoth(mode: FlushedMode, services: number, endpoints: number): [NodeState, NodeState] {
-  const list = syntheticCluster(services, endpoints, SERVER)
-  const options = { node: MEASURED_NODE, mode, version: MEASURED_VERSION } as const
-  const initial = predict(readObjects(list).objects, options)
-  const changed = JSON.stringify(list).replace(`"${endpointInTheMiddle(services, endpoints)}"`, '"12.0.0.1"')
-  return [initial, predict(readObjects(JSON.parse(changed)).objects, options)]
-}
-
-/** The first endpoint of the Service in the middle, as the synthetic cluster numbers them. */
-function endpointInTheMiddle(services: number, endpoints: number): string {
-  const number = Math.floor((services - 1) / 2) * endpoints + 1
-  return `11.${(number >> 16) & 255}.${(number >> 8) & 255}.${number & 255}`
-}
+const nothing: NodeState = { iptables: new Map(), ipsets: new Map(), virtualServers: [], links: [] }
 
 const nat = (state: NodeState): Table => state.iptables.get('nat') ?? new Map()
 const rulesOf = (table: Table, chain: string) => (table.get(chain)?.rules ?? []).map(({ spec }) => spec).join('\n')
 
 /**
- * The iptables-restore input of kube-proxy 1.27 and newer for a change: the chains of that Service, and KUBE-SERVICES, which is
- * always written completely (syncProxyRules with partial sync).
+ * kube-proxy 1.27 and newer writes the chains that differ, and KUBE-SERVICES, which is always written completely
+ * (syncProxyRules with partial sync).
  */
-function changeInput(from: NodeState, to: NodeState): string {
+function changedChains(from: NodeState, to: NodeState): string {
   const wanted = nat(to)
   const differing = [...wanted.keys()].filter((chain) => rulesOf(wanted, chain) !== rulesOf(nat(from), chain))
   const remove = [...nat(from).keys()].filter((chain) => !wanted.has(chain))
   return tableInput('nat', { wanted, held: nat(from), write: new Set([...differing, 'KUBE-SERVICES']), remove })
 }
 
-/** Returns two inputs alternately. */
-function alternate(inputs: readonly [string, string]): () => string {
-  let turn = 0
-  return () => inputs[turn++ % 2] ?? ''
+function changedServers(from: NodeState, to: NodeState): string {
+  const [held, wanted] = [from.virtualServers, to.virtualServers]
+  return serverInputs({ wanted, held, first: false, excludeCIDRs: [] }).add
 }
 
-/** iptables mode: all rules through iptables-restore. */
-export function iptablesMode(node: MeasuringNode, endpoints: number): ProgrammedMode {
-  let next: () => string = () => ''
-  return {
-    program(services) {
-      const [initial, changed] = predictBoth('iptables', services, endpoints)
-      next = alternate([changeInput(initial, changed), changeInput(changed, initial)])
-      return node.feed('iptables-restore', printIptablesSave(initial.iptables))
-    },
-    change: () => node.feed(restoreCommand, next()),
+/** As a genuine kube-proxy of each mode writes: iptables rules as a whole, IPVS what is missing. */
+const modes: Record<SwitchedMode, { program: Writes; change: Writes }> = {
+  iptables: {
+    program: (_from, to) => [['iptables-restore', printIptablesSave(to.iptables)]],
+    change: (from, to) => [[restoreCommand, changedChains(from, to)]],
+  },
+  ipvs: {
+    program: (from, to) => [
+      ['ip -batch -', addressInputs(to.links, from.links).add],
+      ['ipvsadm -R', changedServers(from, to)],
+      ['ipset restore', ipsetInput(to.ipsets, from.ipsets)],
+      ['iptables-restore', printIptablesSave(to.iptables)],
+    ],
+    change: (from, to) => [['ipvsadm -R', changedServers(from, to)]],
+  },
+}
+
+/** A mode of kube-proxy on the measuring node: the input to the kernel of a genuine kube-proxy, without its computation. */
+export class ProgrammedMode {
+  readonly #node: MeasuringNode
+  readonly #mode: SwitchedMode
+  readonly #endpoints: number
+  #held = nothing
+  /** The state with another endpoint for the Service in the middle. */
+  #other = nothing
+  #spent: Cost = { ms: 0, cpuMs: 0 }
+
+  constructor(node: MeasuringNode, mode: SwitchedMode, endpoints: number) {
+    this.#node = node
+    this.#mode = mode
+    this.#endpoints = endpoints
   }
-}
 
-const serversInput = (held: NodeState, wanted: NodeState) =>
-  serverInputs({
-    wanted: wanted.virtualServers,
-    held: held.virtualServers,
-    busy: new Set(),
-    terminating: new Set(),
-    first: false,
-    excludeCIDRs: [],
-  }).add
-
-const nothing: NodeState = { iptables: new Map(), ipsets: new Map(), virtualServers: [], links: [] }
-
-/** IPVS mode: sets, addresses and virtual servers are added, and the same few rules are restored. */
-export function ipvsMode(node: MeasuringNode, endpoints: number): ProgrammedMode {
-  let held = nothing
-  let spent: Cost = { ms: 0, cpuMs: 0 }
-  let next: () => string = () => ''
-  return {
-    async program(services) {
-      const [initial, changed] = predictBoth('ipvs', services, endpoints)
-      const before = held
-      held = initial
-      next = alternate([serversInput(initial, changed), serversInput(changed, initial)])
-      const costs = [
-        await node.feed('ip -batch -', addressInputs(initial.links, before.links).add),
-        await node.feed('ipvsadm -R', serversInput(before, initial)),
-        await node.feed('ipset restore', ipsetInput(initial.ipsets, before.ipsets)),
-        await node.feed('iptables-restore', printIptablesSave(initial.iptables)),
-      ]
-      spent = together([spent, ...costs])
-      return spent
-    },
-    change: () => node.feed('ipvsadm -R', next()),
+  /** Programs the node for this many Services. Returns the cost for an empty node; in IPVS mode the sum of all additions. */
+  async program(services: number): Promise<Cost> {
+    const before = this.#held
+    this.#predict(services)
+    const cost = await this.#feed(modes[this.#mode].program(before, this.#held))
+    const earlier = this.#mode === 'ipvs' ? this.#spent : { ms: 0, cpuMs: 0 }
+    this.#spent = { ms: earlier.ms + cost.ms, cpuMs: earlier.cpuMs + cost.cpuMs }
+    return this.#spent
   }
-}
 
-/** nftables mode: a table a family, of which a change writes what differs. */
-export function nftablesMode(node: MeasuringNode, endpoints: number): ProgrammedMode {
-  const scripts = (from: NodeState | undefined, to: NodeState) =>
-    (to.nftables ?? []).flatMap((table) =>
-      printNftTransactions(
-        from?.nftables?.find(({ family }) => family === table.family),
-        table,
-      ),
-    )
-  let next: () => string = () => ''
-  return {
-    async program(services) {
-      const [standing, changed] = predictBoth('nftables', services, endpoints)
-      next = alternate([scripts(standing, changed).join(''), scripts(changed, standing).join('')])
-      const costs: Cost[] = []
-      for (const script of scripts(undefined, standing)) costs.push(await node.feed('nft -f -', script))
-      return together(costs)
-    },
-    change: () => node.feed('nft -f -', next()),
+  /** Replaces one endpoint of the Service in the middle; the next call restores the old one. */
+  async change(): Promise<Cost> {
+    const from = this.#held
+    this.#held = this.#other
+    this.#other = from
+    return this.#feed(modes[this.#mode].change(from, this.#held))
+  }
+
+  #predict(services: number): void {
+    const list = syntheticCluster(services, this.#endpoints, SERVER)
+    const options = { node: MEASURED_NODE, mode: this.#mode, version: MEASURED_VERSION } as const
+    this.#held = predict(readObjects(list).objects, options)
+    const endpoint = syntheticEndpoint(Math.floor((services - 1) / 2), this.#endpoints)
+    const changed = JSON.stringify(list).replace(`"${endpoint}"`, '"12.0.0.1"')
+    this.#other = predict(readObjects(JSON.parse(changed)).objects, options)
+  }
+
+  async #feed(writes: ReturnType<Writes>): Promise<Cost> {
+    const total = { ms: 0, cpuMs: 0 }
+    for (const [command, input] of writes) {
+      const { ms, cpuMs } = await this.#node.feed(command, input)
+      total.ms += ms
+      total.cpuMs += cpuMs
+    }
+    return total
   }
 }

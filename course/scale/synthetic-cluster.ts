@@ -8,6 +8,9 @@ const address = (first: number, index: number) => `${first}.${(index >> 16) & 25
 /** ClusterIP of the Service of that number, counted from 0. */
 export const syntheticClusterIP = (service: number) => address(10, 0x600000 + service + 1)
 
+/** Address of the first endpoint of the Service of that number. */
+export const syntheticEndpoint = (service: number, endpointsEach: number) => address(11, service * endpointsEach + 1)
+
 /**
  * A v1 List as kubectl prints it: three nodes, and `services` ClusterIP Services with `endpoints` ready endpoints each, spread
  * over the nodes. With `answering`, the first and the last Service have this one address of a real

@@ -3,7 +3,7 @@ import type { ClusterObjects } from '../objects.ts'
 import type { KubeProxyConfig } from './config.ts'
 import { trackEndpoints } from './endpoints.ts'
 import { coversLoopback, type NodePortAddresses, nodeIP, nodePortAddresses } from './node-addresses.ts'
-import type { LocalDetector } from './rule-text.ts'
+import type { LocalDetector } from './ruleset-builder.ts'
 import { type ServicePort, serviceCIDRs, servicePorts } from './service-ports.ts'
 import type { Features } from './versions.ts'
 
@@ -30,9 +30,7 @@ export interface Proxier {
   isLarge: boolean
 }
 
-/**
- * Above this number of endpoints of all Service ports, kube-proxy omits comments (largeClusterEndpointsThreshold).
- */
+/** Above this number of endpoints of all Service ports, kube-proxy omits comments (largeClusterEndpointsThreshold). */
 const LARGE_CLUSTER = 1000
 
 /** Collects the input of the proxier of one family on one node. */

@@ -1,5 +1,7 @@
+import { hash } from 'node:crypto'
+import { asHost, type Family, isZeroCidr } from '../ip-address.ts'
 import type { Chain, Rule, Ruleset, Table } from '../iptables-save.ts'
-import { commented } from './rule-text.ts'
+import type { KubeProxyConfig } from './config.ts'
 
 type TableName = 'nat' | 'filter' | 'mangle'
 
@@ -68,3 +70,107 @@ export function inKernelOrder(rules: Ruleset): Ruleset {
 
 export const ruleset = (tables: Partial<Record<TableName, TableBuilder>>): Ruleset =>
   new Map(Object.entries(tables).map(([name, table]) => [name, table.build()]))
+
+// Rules as iptables-save prints them: source, destination, interface, protocol, then matches, then the target.
+
+/** `0x4000/0x4000`: the mark that requests masquerading, with its mask. */
+export function masqueradeMark(config: KubeProxyConfig): { mark: string; hex: string } {
+  const hex = `0x${(2 ** config.masqueradeBit).toString(16)}`
+  return { hex, mark: `${hex}/${hex}` }
+}
+
+export const rejectTarget = (family: Family): string =>
+  `REJECT --reject-with ${family === 'ipv4' ? 'icmp' : 'icmp6'}-port-unreachable`
+
+export const commented = (comment: string): string => `-m comment --comment "${comment}" `
+
+/** `-p tcp -m comment --comment "…" -m tcp --dport 80 `, with extra matches between comment and port. */
+export const toPort = (protocol: string, comment: string, port: number, matches = ''): string =>
+  `-p ${protocol} ${commented(comment)}${matches}-m ${protocol} --dport ${port} `
+
+/** A match on one address with the port of a Service, and on the sender. */
+export const toAddress = (
+  address: string,
+  { protocol, port }: { protocol: string; port: number },
+  comment: string,
+  { source, incoming }: SenderMatch = ANY_SENDER,
+): string => `${source}-d ${asHost(address)} ${incoming}${toPort(protocol, comment, port)}`
+
+/** A sender as iptables-save prints it: the source before the destination, the interface after it. */
+export interface SenderMatch {
+  source: string
+  incoming: string
+}
+
+export const ANY_SENDER: SenderMatch = { source: '', incoming: '' }
+
+/** How traffic from Pods of this node (or cluster) is recognised: by its source range or the interface it came in by. */
+export interface LocalDetector {
+  range?: string
+  /** `cni0`, or `veth+` for a prefix. */
+  device?: string
+}
+
+/** Pods of this node or the cluster, or with `! ` all other senders. */
+export const localSender = ({ range, device }: LocalDetector, not: '' | '! ' = ''): SenderMatch => ({
+  source: range === undefined ? '' : `${not}-s ${range} `,
+  incoming: device === undefined ? '' : `${not}-i ${device} `,
+})
+
+/** A match on a source range; iptables-save omits a range of length 0, which contains every source. */
+export const fromRange = (range: string): string => (isZeroCidr(range) ? '' : `-s ${range} `)
+
+const probabilities: string[] = []
+
+/**
+ * The probability for the first of `count` endpoints. kube-proxy writes ten digits, the kernel stores 31 bits
+ * (xt_statistic), and iptables-save prints eleven digits.
+ */
+export function probability(count: number): string {
+  probabilities[count] ??= (Math.round(Number((1 / count).toFixed(10)) * 2 ** 31) / 2 ** 31).toFixed(11)
+  return probabilities[count]
+}
+
+/** The `recent` match, which implements session affinity with a list of clients per endpoint chain. */
+export const recent = (family: Family, chain: string, action: string): string =>
+  `-m recent ${action} --name ${chain} --mask ${
+    family === 'ipv4' ? '255.255.255.255' : 'ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff'
+  } --rsource `
+
+const BASE32 = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'
+
+/** The first letters of the base32 (RFC 4648) text of the SHA-256 of `text`. */
+export function shortHash(text: string, length: 8 | 16 = 16): string {
+  let letters = ''
+  let bits = 0
+  let count = 0
+  for (const byte of hash('sha256', text, 'buffer').subarray(0, (length * 5) / 8)) {
+    bits = ((bits & 31) << 8) | byte
+    count += 8
+    while (count >= 5) {
+      count -= 5
+      letters += BASE32[(bits >> count) & 31]
+    }
+  }
+  return letters
+}
+
+/** Prefixes of the chains that kube-proxy creates per Service port or endpoint, and deletes when they are stale. */
+const SERVICE_CHAIN_PREFIXES = ['KUBE-SVC-', 'KUBE-SVL-', 'KUBE-EXT-', 'KUBE-FW-', 'KUBE-XLB-', 'KUBE-SEP-'] as const
+
+export const isServiceChain = (chain: string): boolean =>
+  SERVICE_CHAIN_PREFIXES.some((prefix) => chain.startsWith(prefix))
+
+/**
+ * The hash that the chains of one Service port share.
+ * @param servicePortName `namespace/name:port`, or `namespace/name` for the unnamed port
+ * @param protocol lower case
+ */
+export function serviceHash(servicePortName: string, protocol: string): string {
+  return shortHash(servicePortName + protocol)
+}
+
+/** `KUBE-SEP-…` of one endpoint, written `ip:port` or `[ip]:port`. */
+export function endpointChain(servicePortName: string, protocol: string, endpoint: string): string {
+  return `KUBE-SEP-${shortHash(servicePortName + protocol + endpoint)}`
+}

@@ -1,7 +1,7 @@
 import { parseEndpoint, parsePort, printEndpoint } from '../ip-address.ts'
 import type { RuleOptions, Target } from '../rule.ts'
 import type { Flow } from './flow.ts'
-import { readMark, type TraceContext } from './matches.ts'
+import { readMark, type TraceContext } from './judge-rule.ts'
 import type { Hook } from './step.ts'
 
 /** The effect of a target on a packet; `continue` means the next rule. `summary` describes the change. */

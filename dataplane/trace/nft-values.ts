@@ -2,7 +2,7 @@ import { contains, familyOf, inRange } from '../ip-address.ts'
 import type { NftElements, NftExpression } from '../nft-rule.ts'
 import type { NftTable } from '../nft-table.ts'
 import type { Flow } from './flow.ts'
-import { connectionStates } from './matches.ts'
+import { connectionStates } from './judge-rule.ts'
 import type { NodeNetwork } from './node-network.ts'
 
 /** Where an expression is evaluated. */
@@ -61,8 +61,7 @@ const both = (
   })
 
 /**
- * The first packet's value of `ip saddr`, `meta mark`, …; undefined if it has none, or if the selector is
- * not modelled.
+ * The first packet's value of `ip saddr`, `meta mark`, …; undefined if it has none, or if the selector is not modelled.
  */
 function selected({ network }: NftPlace, selector: string, flow: Flow): string | undefined {
   const [first = '', ...rest] = selector.split(' ')

@@ -1,6 +1,6 @@
 import { canonicalAddress, printEndpoint } from '../ip-address.ts'
 import { DUMMY_LINK } from '../kube-proxy/mode-ownership.ts'
-import { isServicePortChain } from '../kube-proxy/nftables/names.ts'
+import { isServicePortChain } from '../kube-proxy/nftables/builder.ts'
 import { KUBE_PROXY_TABLE } from '../nft-table.ts'
 import type { NodeState } from '../node-state.ts'
 import type { Trace } from '../trace.ts'

@@ -1,10 +1,8 @@
 import type { Chain, Rule, Table } from '../iptables-save.ts'
-import type { ParsedRule } from '../rule.ts'
-import { knownRule } from '../rule.ts'
+import { knownRule, type ParsedRule } from '../rule.ts'
 import { applyTarget } from './apply-target.ts'
 import { type Flow, mergeFlows } from './flow.ts'
-import { isForOther, judgeRule } from './judge-rule.ts'
-import type { TraceContext } from './matches.ts'
+import { isForOther, judgeRule, type TraceContext } from './judge-rule.ts'
 import { type Hook, type Step, stepOf } from './step.ts'
 
 /** Rules jump in a cycle. The kernel rejects such a table, so the text was edited manually. */

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Readable } from 'node:stream'
 import type { GuestProcess, RunResult } from '../machine/machine.ts'
-import type { ClusterApi } from './cluster-api.ts'
+import type { Api } from './api.ts'
 import type { Resource } from './resource.ts'
 import type { Schema } from './schema.ts'
 
@@ -73,7 +73,7 @@ export interface NodeBackend {
 
 /** One request for a resource, with everything that its handler needs. */
 export interface ApiCall {
-  api: ClusterApi
+  api: Api
   backend: NodeBackend
   schema: Schema
   now: () => Date

@@ -1,83 +1,115 @@
-// The API for controllers, scheduler, kubelet and kube-proxy of the embedded cluster: in process, synchronous, with
-// the same admission, defaulting, validation and conflicts as over HTTPS.
+import { wireCopy } from './json.ts'
+import { builtInNamespaces, type DeleteOptions, type Draft } from './object-lifecycle.ts'
+import { ObjectWriter } from './object-writer.ts'
+import { mergePatch } from './patches.ts'
+import { resourceNamed } from './resource.ts'
+import { type SelectorQuery, selects } from './selectors.ts'
+import type { ServiceRanges } from './service-allocator.ts'
+import { notFound } from './status-error.ts'
+import { jsonOf, type KubeObject, Store, type Stored, type StoreEvent, storedOf } from './store.ts'
 
-export interface OwnerReference {
-  apiVersion: string
-  kind: string
-  name: string
-  uid: string
-  controller?: boolean
-  blockOwnerDeletion?: boolean
-}
+export type { DeleteOptions, Draft } from './object-lifecycle.ts'
+export type { KubeObject, OwnerReference } from './store.ts'
 
-export interface ObjectMeta {
-  name: string
-  namespace?: string
-  uid: string
-  resourceVersion: string
-  generation?: number
-  creationTimestamp: string
-  deletionTimestamp?: string
-  deletionGracePeriodSeconds?: number
-  labels?: Record<string, string>
-  annotations?: Record<string, string>
-  ownerReferences?: OwnerReference[]
-  finalizers?: string[]
-  generateName?: string
-}
+/**
+ * The API in process and synchronous, for controllers, scheduler, kubelet and kube-proxy: with the same defaults, validation and
+ * conflicts as over HTTPS. A resource is named by its plural, which is unique here across groups; `namespace` is undefined for
+ * cluster-scoped kinds. Callers name the type of an object (client-node's V1Pod and so on fit).
+ */
+export class Api {
+  readonly store = new Store()
+  readonly writer: ObjectWriter
 
-/** Any stored object. Callers type further fields themselves (client-node's V1Pod and so on fit). */
-export interface KubeObject {
-  apiVersion: string
-  kind: string
-  metadata: ObjectMeta
-}
+  constructor(ranges: ServiceRanges, now: () => Date) {
+    this.writer = new ObjectWriter(this.store, ranges, now)
+  }
 
-/** A resource by its plural name; unique here across groups (`pods`, `deployments`, `endpointslices`, …). */
-export type ResourceName = string
+  /** The stored object (never mutate it: structuredClone first), or undefined. */
+  get<T extends KubeObject>(resource: string, namespace: string | undefined, name: string): T | undefined {
+    return typed(this.store.get(resourceNamed(resource).name, namespace, name))
+  }
 
-/** An object to be created: metadata may be partial. */
-export type Draft = { apiVersion?: string; kind?: string; metadata?: Partial<ObjectMeta> } & Record<string, unknown>
+  list<T extends KubeObject>(resource: string, options: { namespace?: string } & SelectorQuery = {}): T[] {
+    const known = resourceNamed(resource)
+    const found = this.store.list(known.name, options.namespace)
+    return found.filter(selects(known, options)).map((object) => typed<T>(object))
+  }
 
-export type WatchHandler<T> = (type: 'ADDED' | 'MODIFIED' | 'DELETED', object: T) => void
+  /** Throws StatusError: 409 AlreadyExists, 422 Invalid, 404 when the namespace is missing. */
+  create<T extends KubeObject>(resource: string, namespace: string | undefined, object: Draft): T {
+    return typed(this.writer.create(resourceNamed(resource), namespace, object))
+  }
 
-export interface DeleteOptions {
-  gracePeriodSeconds?: number
-  propagationPolicy?: 'Background' | 'Foreground' | 'Orphan'
-  /** The `uid` or `resourceVersion` that the object must have. */
-  preconditions?: object
-}
-
-export interface Api {
-  /** The stored object (never mutate it: structuredClone first), or undefined. `namespace` is undefined for cluster-scoped kinds. */
-  get<T extends KubeObject = KubeObject>(
-    resource: ResourceName,
-    namespace: string | undefined,
-    name: string,
-  ): T | undefined
-  list<T extends KubeObject = KubeObject>(
-    resource: ResourceName,
-    options?: { namespace?: string; labelSelector?: string; fieldSelector?: string },
-  ): T[]
-  /** Throws StatusError (status-error.ts): 409 AlreadyExists, 422 Invalid, 404 when the namespace is missing. */
-  create<T extends KubeObject = KubeObject>(resource: ResourceName, namespace: string | undefined, object: Draft): T
   /** Whole-object replace; a stale metadata.resourceVersion throws 409 Conflict. */
-  update<T extends KubeObject = KubeObject>(resource: ResourceName, object: T, subresource?: 'status'): T
+  update<T extends KubeObject>(resource: string, object: T, subresource?: 'status'): T {
+    return typed(this.writer.update(resourceNamed(resource), storedOf(wireCopy(object)), subresource))
+  }
+
   /** JSON merge patch (RFC 7386). */
-  patch<T extends KubeObject = KubeObject>(
-    resource: ResourceName,
+  patch<T extends KubeObject>(
+    resource: string,
     namespace: string | undefined,
     name: string,
-    patch: Record<string, unknown>,
+    patch: object,
     subresource?: 'status',
-  ): T
+  ): T {
+    const current = this.store.get(resourceNamed(resource).name, namespace, name)
+    if (!current) throw notFound(resourceNamed(resource), name)
+    const next = storedOf(mergePatch(jsonOf(current), jsonOf(patch)))
+    return typed(this.writer.update(resourceNamed(resource), next, subresource))
+  }
+
   /**
    * Graceful for Pods bound to a node: sets deletionTimestamp and waits for the kubelet, which deletes again with
    * `gracePeriodSeconds: 0`. Objects with finalizers wait for them. Missing objects throw 404.
    */
-  delete(resource: ResourceName, namespace: string | undefined, name: string, options?: DeleteOptions): void
+  delete(resource: string, namespace: string | undefined, name: string, options: DeleteOptions = {}): void {
+    this.writer.delete(resourceNamed(resource), namespace, name, options)
+  }
+
   /**
-   * First an ADDED for every present object, then each change, in order. Returns a function that ends the watch.
+   * First an ADDED for every present object, then each change, in order: after the write that caused it has returned, in a
+   * microtask. Returns a function that ends the watch.
    */
-  watch<T extends KubeObject = KubeObject>(resource: ResourceName, handler: WatchHandler<T>): () => void
+  watch<T extends KubeObject>(resource: string, handler: (type: StoreEvent['type'], object: T) => void): () => void {
+    const { name } = resourceNamed(resource)
+    let ended = false
+    const notify = ({ type, object }: Pick<StoreEvent, 'type' | 'object'>) =>
+      queueMicrotask(() => {
+        if (!ended) handler(type, typed<T>(object))
+      })
+    for (const object of this.store.list(name)) notify({ type: 'ADDED', object })
+    const unsubscribe = this.store.subscribe((event) => {
+      if (event.resource === name) notify(event)
+    })
+    return () => {
+      ended = true
+      unsubscribe()
+    }
+  }
+}
+
+// The caller names the type of what it stored under a resource; the store itself knows only metadata.
+function typed<T extends KubeObject>(object: Stored): T
+function typed<T extends KubeObject>(object: Stored | undefined): T | undefined
+function typed<T extends KubeObject>(object: Stored | undefined): T | undefined {
+  return object as T | undefined
+}
+
+/** An API in memory with the namespaces and the `kubernetes` Service that exist in every cluster. */
+export function createClusterApi({
+  serviceCIDR = '10.96.0.0/16',
+  nodePortRange = [30_000, 32_767],
+  now = () => new Date(),
+}: Partial<ServiceRanges> & { now?: () => Date } = {}): Api {
+  const api = new Api({ serviceCIDR, nodePortRange }, now)
+  for (const name of builtInNamespaces) api.create('namespaces', undefined, { metadata: { name } })
+  api.create('services', 'default', {
+    metadata: { name: 'kubernetes', labels: { component: 'apiserver', provider: 'kubernetes' } },
+    spec: {
+      clusterIP: serviceCIDR.replace(/\d+\/\d+$/, '1'),
+      ports: [{ name: 'https', port: 443, protocol: 'TCP', targetPort: 6443 }],
+    },
+  })
+  return api
 }

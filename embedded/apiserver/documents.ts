@@ -1,55 +1,26 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { processor } from '../machine/kernel-package.ts'
 import { send, sendObject } from './http-messages.ts'
-import { emptyOpenApiV2, openApiIndex, openApiV3 } from './openapi.ts'
 import { apiVersionOf, type Resource, resources, type Unstored, unstored } from './resource.ts'
-import type { Schema } from './schema.ts'
 import { methodNotAllowed, unknownPath } from './status-error.ts'
 
 /** The Kubernetes version whose API this server follows. */
 export const gitVersion = 'v1.34.11'
 
-/** Discovery, version, health and OpenAPI. */
-export async function serveDocument(call: {
-  path: string
-  request: IncomingMessage
-  response: ServerResponse
-  schema: Schema
-}): Promise<void> {
-  const { request, response, schema } = call
-  if (request.method !== 'GET' && request.method !== 'HEAD') throw methodNotAllowed()
-  const parts = call.path.split('/').filter((part) => part !== '')
-  if (/^(healthz|livez|readyz)$/.test(parts[0] ?? '')) send(response, 200, 'text/plain; charset=utf-8', 'ok')
-  else if (parts.join('/') === 'openapi/v2') send(response, 200, emptyOpenApiV2.type, emptyOpenApiV2.bytes)
-  else {
-    const document = await documentAt(parts, schema)
-    if (!document) throw unknownPath()
-    sendObject(response, 200, document)
-  }
-}
+/** The parts of `/api/v1` and `/apis/GROUP/VERSION`, core first: every group has one version. */
+const groups = [...new Map([...resources, ...unstored].map(({ group, version }) => [group, version]))].map(
+  ([group, version]) => ({ group, groupVersion: apiVersionOf({ group, version }), version }),
+)
 
-async function documentAt([root, ...rest]: string[], schema: Schema): Promise<object | undefined> {
-  const [first, second] = rest
-  switch (root) {
-    case undefined:
-      return { paths: ['/api', '/apis', '/healthz', '/livez', '/openapi/v2', '/openapi/v3', '/readyz', '/version'] }
-    case 'version':
-      return versionInfo()
-    case 'api':
-      return first === undefined ? { kind: 'APIVersions', versions: ['v1'] } : resourceList(first)
-    case 'apis': {
-      if (second !== undefined) return resourceList(`${first}/${second}`)
-      const list = groups.filter(({ name }) => (first === undefined ? name !== '' : name === first))
-      if (first === undefined) return { kind: 'APIGroupList', apiVersion: 'v1', groups: list }
-      return list[0] && { kind: 'APIGroup', apiVersion: 'v1', ...list[0] }
-    }
-    case 'openapi':
-      if (first !== 'v3') return undefined
-      if (second === undefined) return openApiIndex(groups.map(({ preferredVersion }) => preferredVersion.groupVersion))
-      return openApiV3(schema, rest.slice(2).join('/'))
-    default:
-      return undefined
-  }
+/** Discovery, version, health and OpenAPI. Throws 404 for other paths. */
+export function serveDocument({ method }: IncomingMessage, response: ServerResponse, path: string): void {
+  if (method !== 'GET' && method !== 'HEAD') throw methodNotAllowed()
+  const name = path.split('/').filter(Boolean).join('/')
+  const document = documents.get(name)
+  if (/^(healthz|livez|readyz)/.test(name)) send(response, 200, 'text/plain; charset=utf-8', 'ok')
+  else if (name === 'openapi/v2') send(response, 200, emptyOpenApiV2.type, emptyOpenApiV2.bytes)
+  else if (document) sendObject(response, 200, document)
+  else throw unknownPath()
 }
 
 function versionInfo(): object {
@@ -59,27 +30,24 @@ function versionInfo(): object {
   return { major, minor, gitVersion, ...build, platform }
 }
 
-/** Every group with its one version, core first. */
-const groups = [...new Map([...resources, ...unstored].map(({ group, version }) => [group, version]))].map(
-  ([group, version]) => {
-    const own = { groupVersion: apiVersionOf({ group, version }), version }
-    return { name: group, versions: [own], preferredVersion: own }
-  },
-)
+function groupList(): object {
+  const named = groups.filter(({ group }) => group !== '')
+  const list = named.map(({ group: name, groupVersion, version }) => {
+    const own = { groupVersion, version }
+    return { name, versions: [own], preferredVersion: own }
+  })
+  return { kind: 'APIGroupList', apiVersion: 'v1', groups: list }
+}
 
 const verbs = ['create', 'delete', 'deletecollection', 'get', 'list', 'patch', 'update', 'watch']
 const objectVerbs = ['get', 'patch', 'update']
 const unstoredVerbs = {
-  review: ['create'],
   metrics: ['get', 'list'],
   absent: ['create', 'delete', 'get', 'list', 'patch'],
 }
 
-/**
- * `/api/v1` and `/apis/GROUP/VERSION`: the resources of one version, or undefined when it isn't served. kubectl falls
- * back to this form of discovery where it finds no aggregated one.
- */
-function resourceList(groupVersion: string): object | undefined {
+/** The resources of one version. kubectl falls back to this form of discovery where it finds no aggregated one. */
+function resourceList(groupVersion: string): object {
   const own = <T extends Pick<Resource, 'group' | 'version'>>(list: readonly T[]) =>
     list.filter((resource) => apiVersionOf(resource) === groupVersion)
   const list = [
@@ -89,16 +57,11 @@ function resourceList(groupVersion: string): object | undefined {
     ]),
     ...own(unstored).map((other) => ({ ...described(other), verbs: unstoredVerbs[other.is] })),
   ]
-  return list.length > 0 ? { kind: 'APIResourceList', apiVersion: 'v1', groupVersion, resources: list } : undefined
+  return { kind: 'APIResourceList', apiVersion: 'v1', groupVersion, resources: list }
 }
 
-function described({
-  name,
-  singular,
-  namespaced,
-  kind,
-  shortNames,
-}: Pick<Unstored, 'name' | 'singular' | 'namespaced' | 'kind' | 'shortNames'>) {
+function described(resource: Pick<Unstored, 'name' | 'singular' | 'namespaced' | 'kind' | 'shortNames'>) {
+  const { name, singular, namespaced, kind, shortNames } = resource
   return { name, singularName: singular, namespaced, kind, shortNames }
 }
 
@@ -114,3 +77,56 @@ function describedSubresource(resource: Pick<Resource, 'name' | 'namespaced' | '
   const type = { namespaced, kind, ...subresourceKinds[subresource] }
   return { name: `${name}/${subresource}`, singularName: '', ...type, verbs: isPart ? objectVerbs : ['create', 'get'] }
 }
+
+// OpenAPI, sufficient for kubectl to detect which query parameters a kind has. It has no schemas, which `kubectl explain` reads.
+
+/** `/openapi/v2` for older kubectl, which then skips its checks: the field 1, the version, of an empty Document message. */
+const emptyOpenApiV2 = {
+  type: 'application/com.github.proto-openapi.spec.v2.v1.0+protobuf',
+  bytes: Buffer.from([0x0a, 0x03, ...Buffer.from('2.0')]),
+}
+
+/** `/openapi/v3`: the URL of the document of each version. */
+function openApiIndex(): object {
+  const paths = groups.map(({ groupVersion }) => {
+    const path = pathOf(groupVersion)
+    return [path, { serverRelativeURL: `/openapi/v3/${path}` }]
+  })
+  return { paths: Object.fromEntries(paths) }
+}
+
+function pathOf(apiVersion: string): string {
+  return apiVersion.includes('/') ? `apis/${apiVersion}` : `api/${apiVersion}`
+}
+
+/** `/openapi/v3/…` of one version. */
+function openApiV3(apiVersion: string): object {
+  const list = resources.filter((resource) => apiVersionOf(resource) === apiVersion)
+  return {
+    openapi: '3.0.0',
+    info: { title: 'Kubernetes', version: 'v1' },
+    paths: Object.assign({}, ...list.map(pathsOf)),
+    components: {},
+  }
+}
+
+/** Where kubectl looks for the query parameters that it may send. */
+function pathsOf({ group, version, kind, name, namespaced }: Resource): Record<string, object> {
+  const root = `/${pathOf(apiVersionOf({ group, version }))}${namespaced ? '/namespaces/{namespace}' : ''}/${name}`
+  const operation = { 'x-kubernetes-group-version-kind': { group, version, kind }, responses: {} }
+  const parameters = ['dryRun', 'fieldManager', 'fieldValidation'].map((parameter) => ({
+    ...{ name: parameter, in: 'query', schema: { type: 'string' } },
+  }))
+  return { [`${root}/{name}`]: { patch: { ...operation, parameters } } }
+}
+
+const documents: ReadonlyMap<string, object> = new Map([
+  ['version', versionInfo()],
+  ['api', { kind: 'APIVersions', versions: ['v1'] }],
+  ['apis', groupList()],
+  ['openapi/v3', openApiIndex()],
+  ...groups.flatMap(({ groupVersion }): [string, object][] => [
+    [pathOf(groupVersion), resourceList(groupVersion)],
+    [`openapi/v3/${pathOf(groupVersion)}`, openApiV3(groupVersion)],
+  ]),
+])

@@ -1,6 +1,6 @@
-import type { ObjectMeta } from './api.ts'
 import type { Resource } from './resource.ts'
 import type { StatusCause } from './status-error.ts'
+import type { ObjectMeta } from './store.ts'
 
 /** Collects the faults of one object with the messages of Kubernetes' field errors. */
 export class FieldErrors {

@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { isObject, type Json, type JsonObject } from './json.ts'
 import { decodeProtobuf } from './protobuf.ts'
 import type { Schema } from './schema.ts'
-import { badRequest, internalError, messageOf, StatusError, unsupportedMediaType } from './status-error.ts'
+import { absentKind, badRequest, internalError, messageOf, StatusError, unsupportedMediaType } from './status-error.ts'
 
 /** Writes one object as the whole answer. */
 export function sendObject(
@@ -64,13 +64,12 @@ const limit = 3 * 1024 * 1024
 
 const protobufType = 'application/vnd.kubernetes.protobuf'
 
-export type PatchType = 'json' | 'merge' | 'strategic' | 'apply'
+export type PatchType = 'json' | 'merge' | 'strategic'
 
 const patchTypes: Readonly<Record<string, PatchType>> = {
   'application/json-patch+json': 'json',
   'application/merge-patch+json': 'merge',
   'application/strategic-merge-patch+json': 'strategic',
-  'application/apply-patch+yaml': 'apply',
 }
 
 /** The body's bytes; 413 if it is too large. */
@@ -99,8 +98,10 @@ export async function readObject(request: IncomingMessage, schema: Schema): Prom
   return value
 }
 
-/** A patch and its type; 415 for other content types. (clients send the patches of server-side apply as JSON too.) */
+/** A patch and its type; 415 for other content types. */
 export async function readPatch(request: IncomingMessage): Promise<{ type: PatchType; patch: Json }> {
+  if (mediaType(request) === 'application/apply-patch+yaml')
+    throw absentKind('server-side apply (`kubectl apply` works without --server-side)')
   const type = patchTypes[mediaType(request)]
   if (!type) throw unsupportedMediaType(Object.keys(patchTypes))
   return { type, patch: parseJson(await readBody(request)) }

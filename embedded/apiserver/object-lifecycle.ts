@@ -1,9 +1,17 @@
 import { randomInt, randomUUID } from 'node:crypto'
-import type { DeleteOptions, Draft } from './api.ts'
 import { wireCopy } from './json.ts'
 import { apiVersionOf, type Resource, resourceNamed } from './resource.ts'
 import { badRequest, forbidden, notFound } from './status-error.ts'
-import type { Store, Stored } from './store.ts'
+import type { KubeObject, ObjectMeta, Store, Stored } from './store.ts'
+
+/** An object to be created: metadata may be partial. */
+export type Draft = Partial<Omit<KubeObject, 'metadata'>> & { metadata?: Partial<ObjectMeta> } & Record<string, unknown>
+
+export interface DeleteOptions {
+  gracePeriodSeconds?: number
+  /** The `uid` or `resourceVersion` that the object must have. */
+  preconditions?: object
+}
 
 /** The namespaces of every cluster, which may not be deleted. */
 export const builtInNamespaces = ['default', 'kube-system', 'kube-public', 'kube-node-lease']
@@ -36,7 +44,7 @@ export function newMetadata(resource: Resource, namespace: string | undefined, d
     deletionTimestamp: undefined,
     deletionGracePeriodSeconds: undefined,
     generation: undefined,
-    selfLink: undefined,
+    managedFields: undefined,
   })
   const { apiVersion: _version, kind: _kind, metadata: _meta, ...content } = object
   return { apiVersion: apiVersionOf(resource), kind: resource.kind, metadata, ...content }
@@ -67,7 +75,7 @@ interface PodLike {
   status?: { phase?: string }
 }
 
-/** The object with its deletion recorded: time, grace period, finalizers of the propagation policy. */
+/** The object with its deletion recorded: time and grace period. */
 export function markDeleted(resource: Resource, old: Stored, options: DeleteOptions, now: Date): Stored {
   const object = wireCopy(old)
   const { metadata } = object
@@ -77,12 +85,6 @@ export function markDeleted(resource: Resource, old: Stored, options: DeleteOpti
     metadata.deletionTimestamp = timestamp(new Date(now.getTime() + grace * 1000))
     metadata.deletionGracePeriodSeconds = grace
     if (resource.generation) metadata.generation = (metadata.generation ?? 0) + 1
-    const finalizer = { Foreground: 'foregroundDeletion', Orphan: 'orphan', Background: undefined }[
-      options.propagationPolicy ?? 'Background'
-    ]
-    if (finalizer && !metadata.finalizers?.includes(finalizer)) {
-      metadata.finalizers = [...(metadata.finalizers ?? []), finalizer]
-    }
   } else if (before !== undefined && options.gracePeriodSeconds !== undefined && grace < before) {
     // A second delete may only shorten the wait.
     const end = Date.parse(metadata.deletionTimestamp) - (before - grace) * 1000

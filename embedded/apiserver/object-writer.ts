@@ -1,9 +1,17 @@
 import type { V1ServiceSpec } from '@kubernetes/client-node'
-import type { DeleteOptions, Draft } from './api.ts'
 import { FieldErrors, validateMeta } from './field-errors.ts'
 import { sameJson, valueAt, wireCopy } from './json.ts'
-import { admitToNamespace, builtInNamespaces, canGo, markDeleted, newMetadata } from './object-lifecycle.ts'
-import { type Resource, resourceNamed, resources } from './resource.ts'
+import {
+  admitToNamespace,
+  builtInNamespaces,
+  canGo,
+  type DeleteOptions,
+  type Draft,
+  markDeleted,
+  newMetadata,
+  timestamp,
+} from './object-lifecycle.ts'
+import { apiVersionOf, type Resource, resourceNamed, resources } from './resource.ts'
 import { allocateService, type ServiceRanges } from './service-allocator.ts'
 import { alreadyExists, conflict, forbidden, invalid, notFound } from './status-error.ts'
 import type { Store, Stored } from './store.ts'
@@ -12,8 +20,8 @@ import { strategyOf } from './strategy.ts'
 export interface WriteOptions {
   /** Everything is checked and filled in, nothing is stored. */
   dryRun?: boolean
-  /** Completes an object that is about to be stored; its result may differ only in `metadata.managedFields`. */
-  finish?: (next: Stored) => Stored
+  /** The client that writes, for `metadata.managedFields`; absent for writes in process, which are not recorded. */
+  author?: { manager: string; subresource?: string | undefined }
 }
 
 /** All writes to the store: defaults, admission, validation, allocation, versions, deletion rules. */
@@ -37,9 +45,9 @@ export class ObjectWriter {
     strategyOf(resource.name).prepare?.(object)
     if (resource.generation) object.metadata.generation = 1
     this.check(resource, object)
-    const finished = options.finish?.(object) ?? object
-    if (options.dryRun) return finished
-    const stored = this.store.put(resource.name, finished)
+    this.recordAuthor(resource, object, options)
+    if (options.dryRun) return object
+    const stored = this.store.put(resource.name, object)
     // The default account of Pods.
     if (resource.name === 'namespaces') {
       this.create(resourceNamed('serviceaccounts'), name, { metadata: { name: 'default' } })
@@ -55,7 +63,7 @@ export class ObjectWriter {
     const { name, namespace } = object.metadata
     const old = this.store.get(resource.name, namespace, name)
     if (!old) throw notFound(resource, name)
-    let next = wireCopy(
+    const next = wireCopy(
       subresource === 'status' ? withStatusOf(old, object, resource) : withSpecOf(old, object, resource),
     )
     const { resourceVersion, uid } = object.metadata
@@ -73,8 +81,8 @@ export class ObjectWriter {
     }
     if (subresource === undefined) this.check(resource, next, old)
     next.metadata.resourceVersion = old.metadata.resourceVersion
-    if (options.finish && !sameJson(next, old)) next = options.finish(next)
     if (sameJson(next, old)) return old
+    this.recordAuthor(resource, next, options)
     if (options.dryRun) return next
     if (next.metadata.deletionTimestamp && canGo(resource, next)) return this.drop(resource, next)
     return this.store.put(resource.name, next)
@@ -108,6 +116,17 @@ export class ObjectWriter {
     if (resource.name !== 'namespaces') return { object: kept, gone: false }
     this.emptyNamespace(name)
     return { object: kept, gone: this.store.get('namespaces', undefined, name) === undefined }
+  }
+
+  private recordAuthor(resource: Resource, { metadata }: Stored, { author }: WriteOptions): void {
+    if (!author) return
+    const { manager, subresource } = author
+    const others = (metadata.managedFields ?? []).filter(
+      (entry) => entry.manager !== manager || entry.subresource !== subresource,
+    )
+    const write = { operation: 'Update', fieldsType: 'FieldsV1', fieldsV1: {} } as const
+    const [apiVersion, time] = [apiVersionOf(resource), timestamp(this.now())]
+    metadata.managedFields = [...others, { ...write, manager, apiVersion, time, ...(subresource && { subresource }) }]
   }
 
   private drop(resource: Resource, object: Stored): Stored {
@@ -170,10 +189,10 @@ function withSpecOf(old: Stored, object: Stored, resource: Resource): Stored {
 }
 
 function keptMetadata(old: Stored, object: Stored): Stored['metadata'] {
-  const { uid, creationTimestamp, deletionTimestamp, deletionGracePeriodSeconds, generation, generateName } =
-    old.metadata
-  const kept = { uid, creationTimestamp, deletionTimestamp, deletionGracePeriodSeconds, generation, generateName }
-  return { ...object.metadata, ...kept }
+  const { uid, creationTimestamp, generateName, generation, managedFields } = old.metadata
+  const { deletionTimestamp, deletionGracePeriodSeconds } = old.metadata
+  const created = { uid, creationTimestamp, generateName, generation, managedFields }
+  return { ...object.metadata, ...created, deletionTimestamp, deletionGracePeriodSeconds }
 }
 
 /** The part of an object whose changes `metadata.generation` counts. */

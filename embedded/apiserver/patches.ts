@@ -8,104 +8,75 @@ import { badRequest, StatusError } from './status-error.ts'
 export function jsonPatch(target: Json, patch: Json): Json {
   if (!Array.isArray(patch))
     throw badRequest('error decoding patch: json: cannot unmarshal object into Go value of type jsonpatch.Patch')
-  return patch.reduce<Json>(applyOne, wireCopy(target))
+  // An outer object gives the whole document a parent too: its path is the empty text.
+  const root = { '': wireCopy(target) }
+  for (const operation of patch) applyOperation(root, operation)
+  return root['']
 }
 
-function applyOne(document: Json, operation: Json): Json {
+function applyOperation(root: JsonObject, operation: Json): void {
   const { op, path, from, value } = isObject(operation) ? operation : {}
   if (typeof op !== 'string' || typeof path !== 'string') {
     throw badRequest(`error decoding patch: "${JSON.stringify(operation)}" is no operation with op and path`)
   }
-  const required = <T>(operand: T | undefined, name: string): T => {
-    if (operand === undefined) throw refused(`operation for "${path}" has no ${name}`)
-    return operand
-  }
-  const source = () => required(typeof from === 'string' ? from : undefined, 'from')
-  switch (op) {
-    case 'add':
-      return write(document, path, required(value, 'value'), 'insert')
-    case 'replace':
-      read(document, path)
-      return write(document, path, required(value, 'value'), 'set')
-    case 'remove':
-      return remove(document, path)
-    case 'test':
-      if (!sameJson(read(document, path, true) ?? null, value ?? null))
-        throw refused(`testing value ${path} failed: test failed`)
-      return document
-    case 'copy':
-      return write(document, path, wireCopy(read(document, source()) ?? null), 'insert')
-    case 'move': {
-      const moved = read(document, source()) ?? null
-      return write(remove(document, source()), path, moved, 'insert')
-    }
-    default:
-      throw refused(`Unexpected kind: ${op}`)
-  }
+  const source = () => (typeof from === 'string' ? from : refuse(`operation for "${path}" has no from`))
+  const given = () => value ?? (value === null ? null : refuse(`operation for "${path}" has no value`))
+  if (op === 'add') add(root, path, given())
+  else if (op === 'remove') take(root, path)
+  else if (op === 'replace') {
+    take(root, path)
+    add(root, path, given())
+  } else if (op === 'move') add(root, path, take(root, source()))
+  else if (op === 'copy') add(root, path, wireCopy(read(root, source())))
+  else if (op !== 'test') refuse(`Unexpected kind: ${op}`)
+  else if (!sameJson(read(root, path), value ?? null)) refuse(`testing value ${path} failed: test failed`)
 }
 
-function refused(message: string): StatusError {
-  return new StatusError(422, 'Invalid', `the server rejected our request due to an error in our request: ${message}`)
+function refuse(message: string): never {
+  throw new StatusError(422, 'Invalid', `the server rejected our request due to an error in our request: ${message}`)
 }
 
-function segments(path: string): string[] {
-  if (path === '') return []
-  if (!path.startsWith('/')) throw refused(`path "${path}" must begin with "/"`)
-  const parts = path.slice(1).split('/')
-  return parts.map((part) => part.replaceAll('~1', '/').replaceAll('~0', '~'))
+/** The container of a path's last part, and this part as its key. */
+function placeOf(root: JsonObject, path: string): { container: Json[] | JsonObject; key: string } {
+  if (path !== '' && !path.startsWith('/')) refuse(`path "${path}" must begin with "/"`)
+  const parts = path.split('/').map((part) => part.replaceAll('~1', '/').replaceAll('~0', '~'))
+  const key = parts.pop() ?? ''
+  let container: Json | undefined = root
+  for (const part of parts) container = child(container, part, path)
+  if (!Array.isArray(container) && !isObject(container)) refuse(`the path "${path}" doesn't exist: missing container`)
+  return { container, key }
 }
 
-function read(document: Json, path: string, lenient = false): Json | undefined {
-  let current: Json | undefined = document
-  for (const segment of segments(path)) {
-    const parent: Json | undefined = current
-    if (Array.isArray(parent)) current = parent[indexOf(segment, parent.length - 1, path)]
-    else if (isObject(parent) && Object.hasOwn(parent, segment)) current = parent[segment]
-    else if (lenient) return undefined
-    else throw refused(`the path "${path}" doesn't exist: missing value`)
-  }
-  return current
+function child(container: Json | undefined, key: string, path: string): Json {
+  if (Array.isArray(container)) return container[indexOf(key, container.length - 1, path)] ?? null
+  if (isObject(container) && Object.hasOwn(container, key)) return container[key] ?? null
+  return refuse(`the path "${path}" doesn't exist: missing value`)
 }
 
-function write(document: Json, path: string, value: Json, mode: 'insert' | 'set'): Json {
-  const [parentPath, last] = parentOf(path)
-  if (last === undefined) return value
-  const parent = read(document, parentPath)
-  if (Array.isArray(parent)) {
-    const index =
-      last === '-' ? parent.length : indexOf(last, mode === 'insert' ? parent.length : parent.length - 1, path)
-    parent.splice(index, mode === 'insert' ? 0 : 1, value)
-  } else if (isObject(parent)) define(parent, last, value)
-  else throw refused(`the path "${path}" doesn't exist: missing container`)
-  return document
+function indexOf(key: string, last: number, path: string): number {
+  const isIndex = /^(0|[1-9]\d*)$/.test(key) && Number(key) <= last
+  return isIndex ? Number(key) : refuse(`Unable to access invalid index: "${key}" in "${path}"`)
 }
 
-function remove(document: Json, path: string): Json {
-  const [parentPath, last] = parentOf(path)
-  if (last === undefined) return null
-  const parent = read(document, parentPath)
-  if (Array.isArray(parent)) parent.splice(indexOf(last, parent.length - 1, path), 1)
-  else if (isObject(parent) && Object.hasOwn(parent, last)) delete parent[last]
-  else throw refused(`Unable to remove nonexistent key: ${last}: missing value`)
-  return document
+function read(root: JsonObject, path: string): Json {
+  const { container, key } = placeOf(root, path)
+  return child(container, key, path)
 }
 
-/** Sets an own property even for names such as `__proto__`. */
-function define(parent: object, key: string, value: Json): void {
-  Object.defineProperty(parent, key, { value, writable: true, enumerable: true, configurable: true })
+function take(root: JsonObject, path: string): Json {
+  const { container, key } = placeOf(root, path)
+  const value = child(container, key, path)
+  if (Array.isArray(container)) container.splice(Number(key), 1)
+  else delete container[key]
+  return value
 }
 
-function parentOf(path: string): [string, string | undefined] {
-  const parts = segments(path)
-  const cut = path.lastIndexOf('/')
-  return [cut < 0 ? '' : path.slice(0, cut), parts.at(-1)]
-}
-
-function indexOf(segment: string, limit: number, path: string): number {
-  const index = Number(segment)
-  if (!/^(0|[1-9]\d*)$/.test(segment) || index > limit)
-    throw refused(`Unable to access invalid index: "${segment}" in "${path}"`)
-  return index
+function add(root: JsonObject, path: string, value: Json): void {
+  const { container, key } = placeOf(root, path)
+  if (Array.isArray(container))
+    container.splice(key === '-' ? container.length : indexOf(key, container.length, path), 0, value)
+  // Creates an own property even for names such as `__proto__`.
+  else Object.defineProperty(container, key, { value, writable: true, enumerable: true, configurable: true })
 }
 
 /** Applies a JSON merge patch (RFC 7386) and returns the result; neither argument is changed. */

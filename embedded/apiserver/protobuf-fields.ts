@@ -4,9 +4,6 @@
  * is an inlined message, `!` marks numbers and booleans that are always written, for which zero means absent.
  */
 export const protobufFields: Readonly<Record<string, string>> = {
-  CoreV1Event:
-    'metadata involvedObject reason message source firstTimestamp lastTimestamp count! type eventTime series action related reportingComponent reportingInstance',
-  CoreV1EventSeries: 'count! lastObservedTime',
   LocalObjectReference: 'name',
   ProbeHandler: 'exec httpGet tcpSocket grpc',
   V1Affinity: 'nodeAffinity podAffinity podAntiAffinity',
@@ -64,7 +61,6 @@ export const protobufFields: Readonly<Record<string, string>> = {
   V1NodeSelector: 'nodeSelectorTerms',
   V1NodeSelectorRequirement: 'key operator values',
   V1NodeSelectorTerm: 'matchExpressions matchFields',
-  V1NonResourceAttributes: 'path verb',
   V1ObjectFieldSelector: 'apiVersion fieldPath',
   V1ObjectMeta:
     'name generateName namespace selfLink uid resourceVersion generation! creationTimestamp deletionTimestamp deletionGracePeriodSeconds labels annotations ownerReferences finalizers 17=managedFields',
@@ -90,7 +86,6 @@ export const protobufFields: Readonly<Record<string, string>> = {
   V1Probe:
     '1=@ProbeHandler 7=terminationGracePeriodSeconds 2=initialDelaySeconds! timeoutSeconds! periodSeconds! successThreshold! failureThreshold!',
   V1ProjectedVolumeSource: 'sources defaultMode',
-  V1ResourceAttributes: 'namespace verb group version resource subresource name',
   V1ResourceFieldSelector: 'containerName resource divisor',
   V1ResourceRequirements: 'limits requests',
   V1RollingUpdateDeployment: 'maxUnavailable maxSurge',
@@ -106,11 +101,6 @@ export const protobufFields: Readonly<Record<string, string>> = {
   V1SecretVolumeSource: 'secretName items defaultMode optional',
   V1SecurityContext:
     'capabilities privileged seLinuxOptions runAsUser runAsNonRoot readOnlyRootFilesystem allowPrivilegeEscalation runAsGroup procMount windowsOptions seccompProfile 12=appArmorProfile',
-  V1SelfSubjectAccessReview: 'metadata spec status',
-  V1SelfSubjectAccessReviewSpec: 'resourceAttributes nonResourceAttributes',
-  V1SelfSubjectReview: 'metadata',
-  V1SelfSubjectRulesReview: 'metadata spec',
-  V1SelfSubjectRulesReviewSpec: 'namespace',
   V1Service: 'metadata spec status',
   V1ServiceAccount: 'metadata secrets imagePullSecrets automountServiceAccountToken',
   V1ServiceAccountTokenProjection: 'audience expirationSeconds path',

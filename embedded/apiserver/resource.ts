@@ -81,7 +81,6 @@ export const resources: readonly Resource[] = [
   resource('apps', 'Deployment', 'deployments', { ...scalable, shortNames: ['deploy'] }),
   resource('apps', 'ReplicaSet', 'replicasets', { ...scalable, shortNames: ['rs'] }),
   resource('apps', 'DaemonSet', 'daemonsets', { ...workload, shortNames: ['ds'] }),
-  resource('apps', 'ControllerRevision', 'controllerrevisions'),
   resource('discovery.k8s.io', 'EndpointSlice', 'endpointslices', { generation: true }),
   resource('batch', 'Job', 'jobs', workload),
   resource('batch', 'CronJob', 'cronjobs', { ...workload, shortNames: ['cj'] }),
@@ -89,7 +88,7 @@ export const resources: readonly Resource[] = [
 ]
 
 /** Versions for old clients, which discovery does not list: a genuine kube-proxy before 1.21 reads EndpointSlices as v1beta1. */
-export const olderVersions: readonly Resource[] = [
+const olderVersions: readonly Resource[] = [
   resource('discovery.k8s.io', 'EndpointSlice', 'endpointslices', { version: 'v1beta1', asRead: sliceV1beta1 }),
 ]
 
@@ -121,8 +120,8 @@ export function apiVersionOf(resource: Pick<Resource, 'group' | 'version'>): str
 
 /** A kind in discovery without stored objects. */
 export interface Unstored extends Pick<Resource, 'name' | 'kind' | 'group' | 'version' | 'singular' | 'namespaced'> {
-  /** `review`: answers a POST. `metrics`: measured for each request. `absent`: every request is refused by name. */
-  is: 'review' | 'metrics' | 'absent'
+  /** `metrics`: measured for each request. `absent`: every request is refused by name. */
+  is: 'metrics' | 'absent'
   shortNames: readonly string[]
 }
 
@@ -133,16 +132,13 @@ const unstoredKinds =
     const shortNames = shortName ? [shortName] : []
     return { is, group, version, kind, name, singular: kind.toLowerCase(), shortNames, namespaced }
   }
-const review = unstoredKinds('review')
 const metrics = unstoredKinds('metrics')
 const absent = unstoredKinds('absent')
 const rbac = 'rbac.authorization.k8s.io/v1'
 
 /** Kinds that are discovered but not stored. */
 export const unstored: readonly Unstored[] = [
-  review('authorization.k8s.io/v1', 'SelfSubjectAccessReview', 'selfsubjectaccessreviews', '', false),
-  review('authorization.k8s.io/v1', 'SelfSubjectRulesReview', 'selfsubjectrulesreviews', '', false),
-  review('authentication.k8s.io/v1', 'SelfSubjectReview', 'selfsubjectreviews', '', false),
+  absent('authorization.k8s.io/v1', 'SelfSubjectAccessReview', 'selfsubjectaccessreviews', '', false),
   metrics('metrics.k8s.io/v1beta1', 'NodeMetrics', 'nodes', '', false),
   metrics('metrics.k8s.io/v1beta1', 'PodMetrics', 'pods'),
   absent('v1', 'PersistentVolumeClaim', 'persistentvolumeclaims', 'pvc'),
@@ -150,6 +146,7 @@ export const unstored: readonly Unstored[] = [
   absent('v1', 'ReplicationController', 'replicationcontrollers', 'rc'),
   absent('v1', 'ResourceQuota', 'resourcequotas', 'quota'),
   absent('v1', 'LimitRange', 'limitranges', 'limits'),
+  absent('apps/v1', 'ControllerRevision', 'controllerrevisions'),
   absent('apps/v1', 'StatefulSet', 'statefulsets', 'sts'),
   absent('autoscaling/v2', 'HorizontalPodAutoscaler', 'horizontalpodautoscalers', 'hpa'),
   absent('networking.k8s.io/v1', 'Ingress', 'ingresses', 'ing'),
@@ -165,7 +162,57 @@ export const unstored: readonly Unstored[] = [
 ]
 
 /** Kinds of request bodies that are not stored; their fields are those of client-node's class `V1KIND`. */
-export const bodyKinds: readonly string[] = [
-  ...['Scale', 'DeleteOptions', 'Eviction'],
-  ...unstored.filter(({ is }) => is === 'review').map(({ kind }) => kind),
-]
+export const bodyKinds: readonly string[] = ['Scale', 'DeleteOptions', 'Eviction']
+
+/** The target of an API path. */
+export type Target =
+  | { is: 'resource'; resource: Resource; namespace?: string; name?: string; subresource?: string }
+  | { is: 'metrics'; resource: Unstored; namespace?: string; name?: string }
+  | { is: 'document' }
+  | { is: 'absent'; what: string }
+  | { is: 'unknown' }
+
+/** Subresources of Kubernetes that are left out, and what serves instead. */
+const absentSubresources = new Map([
+  ['proxy', 'proxy to Pods, Services and nodes (`kubectl port-forward` reaches Pods and Services)'],
+  ['token', 'tokens of ServiceAccounts (the token of the kubeconfig may do everything)'],
+])
+
+/** Reads `/api/v1/…` and `/apis/GROUP/VERSION/…`; everything else is a `document`, a path with no resource `unknown`. */
+export function parsePath(path: string): Target {
+  const parts = path.split('/').filter((part) => part !== '')
+  const [root, ...rest] = parts.map(decoded)
+  const prefix = root === 'api' ? rest.splice(0, 1) : root === 'apis' ? rest.splice(0, 2) : []
+  if (rest.length === 0 || prefix.length === 0) return { is: 'document' }
+  const group = root === 'api' ? '' : prefix[0]
+  const version = prefix.at(-1)
+  // `/namespaces/NS/pods` is a list of Pods, `/namespaces/NS/status` belongs to the namespace itself.
+  const named = ({ name, group: own }: Resource | Unstored) => name === rest[2] && own === group
+  const inNamespace = rest[0] === 'namespaces' && (group !== '' || [...resources, ...unstored].some(named))
+  const [namespace, plural, ...inside] = inNamespace ? rest.slice(1) : [undefined, ...rest]
+  const place = { ...(namespace !== undefined && { namespace }), ...(inside[0] !== undefined && { name: inside[0] }) }
+  const found = <T extends Resource | Unstored>(list: readonly T[], anyVersion = false) =>
+    list.find((own) => own.name === plural && own.group === group && (anyVersion || own.version === version))
+  // `kubectl autoscale` may use an older version of a kind that is absent.
+  const other = found(unstored, true)
+  if (other?.is === 'absent') return { is: 'absent', what: other.kind }
+  if (other && other.version === version) return { is: 'metrics', resource: other, ...place }
+  const resource = found(resources) ?? found(olderVersions)
+  if (!resource) return { is: 'unknown' }
+  const [name, subresource = '', ...more] = inside
+  const what = absentSubresources.get(subresource)
+  if (what !== undefined) return { is: 'absent', what }
+  const wrongScope = resource.namespaced ? namespace === undefined && name !== undefined : namespace !== undefined
+  const isKnown = subresource === '' || resource.subresources.includes(subresource)
+  if (wrongScope || more.length > 0 || !isKnown) return { is: 'unknown' }
+  return { is: 'resource', resource, ...place, ...(subresource && { subresource }) }
+}
+
+/** A malformed percent escape stays as it is; it then names nothing. */
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part)
+  } catch {
+    return part
+  }
+}

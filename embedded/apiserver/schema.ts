@@ -1,4 +1,6 @@
+import { isObject, type Json, type JsonObject } from './json.ts'
 import { bodyKinds, resources } from './resource.ts'
+import { badRequest } from './status-error.ts'
 
 export type Scalar = 'string' | 'int32' | 'int64' | 'number' | 'boolean' | 'date' | 'intOrString' | 'quantity' | 'any'
 
@@ -94,73 +96,91 @@ function readType(type: string, format: string): FieldType {
   }
 }
 
-// How lists and maps of the API merge, by `Type.field`: the patch keys of strategic merge patches and the list and map
-// types of server-side apply (the `patchMergeKey` and `listMapKey` tags of the API types).
-
-/** Keys by which strategic merge patches match items of a list; other lists are replaced completely. */
-export const patchKeys: Readonly<Record<string, string>> = {
-  'V1ObjectMeta.ownerReferences': 'uid',
-  'V1PodSpec.containers': 'name',
-  'V1PodSpec.initContainers': 'name',
-  'V1PodSpec.ephemeralContainers': 'name',
-  'V1PodSpec.volumes': 'name',
-  'V1PodSpec.imagePullSecrets': 'name',
-  'V1PodSpec.hostAliases': 'ip',
-  'V1PodSpec.topologySpreadConstraints': 'topologyKey',
-  'V1PodSpec.schedulingGates': 'name',
-  'V1PodSpec.resourceClaims': 'name',
-  'V1Container.ports': 'containerPort',
-  'V1Container.env': 'name',
-  'V1Container.volumeMounts': 'mountPath',
-  'V1Container.volumeDevices': 'devicePath',
-  'V1EphemeralContainer.env': 'name',
-  'V1EphemeralContainer.volumeMounts': 'mountPath',
-  'V1PodStatus.conditions': 'type',
-  'V1PodStatus.podIPs': 'ip',
-  'V1PodStatus.hostIPs': 'ip',
-  'V1NodeStatus.conditions': 'type',
-  'V1NodeStatus.addresses': 'type',
-  'V1NamespaceStatus.conditions': 'type',
-  'V1ServiceSpec.ports': 'port',
-  'V1ServiceStatus.conditions': 'type',
-  'V1ServiceAccount.secrets': 'name',
-  'V1DeploymentStatus.conditions': 'type',
-  'V1ReplicaSetStatus.conditions': 'type',
-  'V1DaemonSetStatus.conditions': 'type',
-  'V1JobStatus.conditions': 'type',
+export interface Decoded {
+  value: JsonObject
+  /** Paths of fields that the kind doesn't have, as `spec.ports[0].prot`. They are left out of the value. */
+  unknown: string[]
 }
 
-/** Lists of plain values that merge as sets, in patches as in server-side apply. */
-export const sets: ReadonlySet<string> = new Set(['V1ObjectMeta.finalizers', 'V1NodeSpec.podCIDRs'])
+/**
+ * Reads an object of a kind as Kubernetes' decoder does: nulls are absent fields, unknown fields are dropped and named,
+ * a value of the wrong type throws 400 with Go's error message.
+ */
+export function decode(
+  schema: Schema,
+  typeName: string,
+  object: JsonObject,
+  gvk: { kind: string; version: string },
+): Decoded {
+  const unknown: string[] = []
 
-/** Keys of list items in server-side apply that differ from the patch key. */
-const applyKeysApart: Readonly<Record<string, readonly string[]>> = {
-  'V1Container.ports': ['containerPort', 'protocol'],
-  'V1ServiceSpec.ports': ['port', 'protocol'],
-  'V1PodSpec.topologySpreadConstraints': ['topologyKey', 'whenUnsatisfiable'],
+  function fail(value: Json, goType: string, struct: string, path: string): never {
+    const what = Array.isArray(value) ? 'array' : typeof value
+    const message = `json: cannot unmarshal ${what === 'boolean' ? 'bool' : what} into Go struct field ${struct}.${path.replaceAll(/\[[^\]]*\]/g, '')} of type ${goType}`
+    throw badRequest(`${gvk.kind} in version "${gvk.version}" cannot be handled as a ${gvk.kind}: ${message}`)
+  }
+
+  function read(value: Json, type: FieldType, struct: string, path: string): Json {
+    const wrong = (): never => fail(value, goName(type), struct, path)
+    switch (type.is) {
+      case 'array':
+        if (!Array.isArray(value)) return wrong()
+        return value.map((item, index) => read(item, type.items, struct, `${path}[${index}]`))
+      case 'map': {
+        if (!isObject(value)) return wrong()
+        const entries = Object.entries(value).filter(([, child]) => child !== null && child !== undefined)
+        return Object.fromEntries(entries.map(([key, child]) => [key, read(child ?? null, type.values, struct, path)]))
+      }
+      case 'quantity':
+        return scalars.quantity.accepts(value) ? String(value) : wrong()
+      case 'object':
+        return isObject(value) ? readObject(value, type.name, path) : wrong()
+      default:
+        return scalars[type.is].accepts(value) ? value : wrong()
+    }
+  }
+
+  function readObject(value: JsonObject, name: string, path: string): JsonObject {
+    const fields = schema.get(name)
+    if (!fields) return value
+    const result: JsonObject = {}
+    for (const [key, child] of Object.entries(value)) {
+      const field = path ? `${path}.${key}` : key
+      const type = fields.get(key)
+      if (!type) unknown.push(field)
+      else if (child !== null && child !== undefined) result[key] = read(child, type, shortName(name), field)
+    }
+    return result
+  }
+
+  return { value: readObject(object, typeName, ''), unknown }
 }
 
-/** Keys of the items of a list in server-side apply; undefined for lists owned as a whole. */
-export function applyKeys(field: string): readonly string[] | undefined {
-  const key = patchKeys[field]
-  return applyKeysApart[field] ?? (key === undefined ? undefined : [key])
+/** `V1PodSpec` → `PodSpec`. */
+function shortName(className: string): string {
+  return className.replace(/^[A-Za-z]*?V1/, '')
 }
 
-/** Objects and maps that server-side apply owns as a whole. */
-const atomicTypes = new Set([
-  'V1LabelSelector',
-  'V1ObjectReference',
-  'V1LocalObjectReference',
-  'V1SecretKeySelector',
-  'V1ConfigMapKeySelector',
-  'V1ObjectFieldSelector',
-  'V1ResourceFieldSelector',
-  'V1OwnerReference',
-  'V1NodeSelector',
-  'V1NodeSelectorTerm',
-])
-const atomicFields = new Set(['V1ServiceSpec.selector', 'V1PodSpec.nodeSelector'])
+const isText = (value: Json) => typeof value === 'string'
+const isNumber = (value: Json) => typeof value === 'number'
+const isInteger = (value: Json) => Number.isInteger(value)
+const isTextOrNumber = (value: Json) => isText(value) || isNumber(value)
 
-export function isAtomic(field: string, typeName: string | undefined): boolean {
-  return atomicFields.has(field) || (typeName !== undefined && atomicTypes.has(typeName))
+/** The values that a type accepts, and its name in Go. */
+const scalars: Readonly<Record<Scalar, { goName: string; accepts: (value: Json) => boolean }>> = {
+  any: { goName: 'any', accepts: () => true },
+  string: { goName: 'string', accepts: isText },
+  date: { goName: 'v1.Time', accepts: isText },
+  boolean: { goName: 'bool', accepts: (value) => typeof value === 'boolean' },
+  int32: { goName: 'int32', accepts: isInteger },
+  int64: { goName: 'int64', accepts: isInteger },
+  number: { goName: 'float64', accepts: isNumber },
+  intOrString: { goName: 'intstr.IntOrString', accepts: isTextOrNumber },
+  quantity: { goName: 'resource.Quantity', accepts: isTextOrNumber },
+}
+
+function goName(type: FieldType): string {
+  if (type.is === 'array') return `[]${goName(type.items)}`
+  if (type.is === 'map') return `map[string]${goName(type.values)}`
+  return type.is === 'object' ? `v1.${shortName(type.name)}` : scalars[type.is].goName
 }

@@ -1,8 +1,8 @@
 import { type LabelRequirement, type LabelSelector, matchesSelector } from '../../dataplane/label-selector.ts'
-import type { KubeObject } from './api.ts'
 import { valueAt } from './json.ts'
 import type { Resource } from './resource.ts'
 import { badRequest } from './status-error.ts'
+import type { KubeObject } from './store.ts'
 
 const key = `(?:[a-zA-Z0-9](?:[-a-zA-Z0-9.]*[a-zA-Z0-9])?/)?[a-zA-Z0-9](?:[-a-zA-Z0-9_.]*[a-zA-Z0-9])?`
 const setBased = new RegExp(String.raw`^(${key})\s+(in|notin)\s*\(([^()]*)\)$`)
@@ -83,10 +83,16 @@ function splitUnescaped(text: string): string[] {
   return (text.match(/(?:[^,\\]|\\.)+/g) ?? []).map((part) => part.trim())
 }
 
-/** The predicate of a label selector and a field selector of a query; each may be empty or absent. */
+/** The selectors of a query; each may be empty or absent. */
+export interface SelectorQuery {
+  labelSelector?: string | null
+  fieldSelector?: string | null
+}
+
+/** The predicate of a label selector and a field selector. */
 export function selects(
   resource: Resource,
-  { labelSelector, fieldSelector }: { labelSelector?: string | null; fieldSelector?: string | null },
+  { labelSelector, fieldSelector }: SelectorQuery,
 ): (object: KubeObject) => boolean {
   const labels = parseLabelSelector(labelSelector ?? '')
   const fields = parseFieldSelector(fieldSelector ?? '', resource)

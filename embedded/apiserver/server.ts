@@ -3,27 +3,25 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { createServer } from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
+import type { Api } from './api.ts'
 import { type ApiCall, flag, type NodeBackend } from './api-call.ts'
-import { parsePath } from './api-path.ts'
 import type { ServerTls } from './certificate.ts'
-import type { ClusterApi } from './cluster-api.ts'
 import { serveDocument } from './documents.ts'
 import { sendObject, statusOf, wantsTable } from './http-messages.ts'
-import { found, listObjects, sendOne } from './list-objects.ts'
-import { patchObject } from './patch-objects.ts'
+import { metricsOf } from './metrics.ts'
+import { found, listObjects, sendOne, watchObjects } from './read-objects.ts'
+import { parsePath } from './resource.ts'
 import { loadSchema, type Schema } from './schema.ts'
 import { absentKind, badRequest, methodNotAllowed, unauthorized, unknownPath } from './status-error.ts'
 import { serveUpgrade } from './streaming.ts'
 import { serveEviction, serveNodeScript, serveNodeSynced, servePodLog, serveScale } from './subresources.ts'
-import { serveUnstored } from './unstored-kinds.ts'
-import { watchObjects } from './watch-objects.ts'
-import { createObject, deleteCollection, deleteObject, replaceObject } from './write-objects.ts'
+import { createObject, deleteCollection, deleteObject, patchObject, replaceObject } from './write-objects.ts'
 
 /** The time for which Go's HTTP client, and therefore kubectl, keeps an idle connection. */
 const idleMs = 90_000
 
 export interface ApiServerOptions {
-  api: ClusterApi
+  api: Api
   backend: NodeBackend
   /** 0, the default, takes any free port. */
   port?: number
@@ -99,9 +97,10 @@ async function serve(
     case 'absent':
       throw absentKind(target.what)
     case 'document':
-      return serveDocument({ path: url.pathname, request, response, schema })
-    case 'unstored':
-      return serveUnstored({ ...call, ...target })
+      return serveDocument(request, response, url.pathname)
+    case 'metrics':
+      if (request.method !== 'GET') throw methodNotAllowed()
+      return sendObject(response, 200, await metricsOf(api, backend, target, query))
     case 'resource': {
       const { resource, namespace, name, subresource } = target
       const asTable = subresource !== 'log' && wantsTable(request.headers.accept)

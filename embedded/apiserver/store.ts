@@ -1,6 +1,49 @@
-import type { KubeObject, ObjectMeta } from './api.ts'
 import { deepFreeze, type JsonObject } from './json.ts'
 import { expired } from './status-error.ts'
+
+export interface OwnerReference {
+  apiVersion: string
+  kind: string
+  name: string
+  uid: string
+  controller?: boolean
+  blockOwnerDeletion?: boolean
+}
+
+export interface ObjectMeta {
+  name: string
+  namespace?: string
+  uid: string
+  resourceVersion: string
+  generation?: number
+  creationTimestamp: string
+  deletionTimestamp?: string
+  deletionGracePeriodSeconds?: number
+  labels?: Record<string, string>
+  annotations?: Record<string, string>
+  ownerReferences?: OwnerReference[]
+  finalizers?: string[]
+  generateName?: string
+  managedFields?: ManagedFieldsEntry[]
+}
+
+/** The last write of one client. Which fields it wrote is not recorded. */
+export interface ManagedFieldsEntry {
+  manager: string
+  operation: 'Update'
+  apiVersion: string
+  time: string
+  fieldsType: 'FieldsV1'
+  fieldsV1: Record<string, never>
+  subresource?: string
+}
+
+/** Any object of the API. */
+export interface KubeObject {
+  apiVersion: string
+  kind: string
+  metadata: ObjectMeta
+}
 
 /** A stored object: frozen, with complete metadata. */
 export type Stored = KubeObject & Record<string, unknown>
@@ -9,7 +52,7 @@ export type Stored = KubeObject & Record<string, unknown>
 export const jsonOf = (object: object): JsonObject => object as JsonObject
 
 /** Merged, patched or decoded JSON as an object of the API; a write validates it. */
-export const storedOf = (json: object): Stored => json as Stored
+export const storedOf = (json: unknown): Stored => json as Stored
 
 export interface StoreEvent {
   revision: number

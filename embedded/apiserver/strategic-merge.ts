@@ -1,6 +1,45 @@
 import { isObject, type Json, type JsonObject, sameJson } from './json.ts'
-import { innermost, patchKeys, type Schema, sets } from './schema.ts'
+import { innermost, type Schema } from './schema.ts'
 import { badRequest } from './status-error.ts'
+
+/**
+ * The keys by which strategic merge patches match items of a list, by `Type.field` (the `patchMergeKey` tags of the API types);
+ * other lists are replaced completely.
+ */
+const patchKeys: Readonly<Record<string, string>> = {
+  'V1ObjectMeta.ownerReferences': 'uid',
+  'V1PodSpec.containers': 'name',
+  'V1PodSpec.initContainers': 'name',
+  'V1PodSpec.ephemeralContainers': 'name',
+  'V1PodSpec.volumes': 'name',
+  'V1PodSpec.imagePullSecrets': 'name',
+  'V1PodSpec.hostAliases': 'ip',
+  'V1PodSpec.topologySpreadConstraints': 'topologyKey',
+  'V1PodSpec.schedulingGates': 'name',
+  'V1PodSpec.resourceClaims': 'name',
+  'V1Container.ports': 'containerPort',
+  'V1Container.env': 'name',
+  'V1Container.volumeMounts': 'mountPath',
+  'V1Container.volumeDevices': 'devicePath',
+  'V1EphemeralContainer.env': 'name',
+  'V1EphemeralContainer.volumeMounts': 'mountPath',
+  'V1PodStatus.conditions': 'type',
+  'V1PodStatus.podIPs': 'ip',
+  'V1PodStatus.hostIPs': 'ip',
+  'V1NodeStatus.conditions': 'type',
+  'V1NodeStatus.addresses': 'type',
+  'V1NamespaceStatus.conditions': 'type',
+  'V1ServiceSpec.ports': 'port',
+  'V1ServiceStatus.conditions': 'type',
+  'V1ServiceAccount.secrets': 'name',
+  'V1DeploymentStatus.conditions': 'type',
+  'V1ReplicaSetStatus.conditions': 'type',
+  'V1DaemonSetStatus.conditions': 'type',
+  'V1JobStatus.conditions': 'type',
+}
+
+/** Lists of plain values that merge as sets. */
+const sets: ReadonlySet<string> = new Set(['V1ObjectMeta.finalizers', 'V1NodeSpec.podCIDRs'])
 
 /**
  * Applies a strategic merge patch: lists with a merge key merge item by item, and the directives `$patch` (replace,

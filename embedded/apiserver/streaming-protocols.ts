@@ -141,6 +141,9 @@ function webSocketTransport(client: WebSocket, options: StreamOptions): CommandT
     sizes,
     onGone: (listener) => client.on('close', listener),
     finish(status) {
+      // A client that waits for room in the command's input could not answer the close.
+      client.removeAllListeners('message')
+      client.resume()
       client.send(Buffer.concat([Buffer.from([channel.status]), Buffer.from(JSON.stringify(status))]))
       client.close(1000)
     },

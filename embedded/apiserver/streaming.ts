@@ -7,10 +7,9 @@ import { setTimeout } from 'node:timers/promises'
 import type { V1Pod } from '@kubernetes/client-node'
 import { OUTSIDE } from '../../host/outside.ts'
 import type { GuestProcess } from '../machine/machine.ts'
-import type { KubeObject } from './api.ts'
+import type { Api, KubeObject } from './api.ts'
 import type { ExecRequest, NodeBackend, StartCommand, TerminalSize } from './api-call.ts'
-import type { Target } from './api-path.ts'
-import type { ClusterApi } from './cluster-api.ts'
+import type { Target } from './resource.ts'
 import type { SpdyStream } from './spdy.ts'
 import { badRequest, messageOf, notFound } from './status-error.ts'
 import { acceptCommand, acceptStreams, type CommandTransport, type StreamOptions } from './streaming-protocols.ts'
@@ -18,7 +17,7 @@ import { containerOf } from './subresources.ts'
 
 /** A request for an upgraded connection. */
 export interface UpgradeCall {
-  api: ClusterApi
+  api: Api
   backend: NodeBackend
   target: Target
   query: URLSearchParams
@@ -211,7 +210,7 @@ const LAST_COMMAND = 'kube-service-labs/last-command'
  * Records on a Node that a command runs there (`make exec`, `make shell`, `kubectl exec`), so that lab 8 can distinguish a manual
  * repair from one by kube-proxy. The project's own scripts are not recorded: they use `nodes/NAME/script`.
  */
-function noteCommand(api: ClusterApi, { target }: ExecRequest): void {
+function noteCommand(api: Api, { target }: ExecRequest): void {
   const node = target.kind === 'node' ? target.name : nodeInReach(api, target)
   if (node === undefined || !api.get('nodes', undefined, node)) return
   const annotations = { [LAST_COMMAND]: new Date().toISOString() }
@@ -219,7 +218,7 @@ function noteCommand(api: ClusterApi, { target }: ExecRequest): void {
 }
 
 /** The node that a Pod's command can change: the Pod shares its namespaces or is privileged. */
-function nodeInReach(api: ClusterApi, { namespace, name }: { namespace: string; name: string }): string | undefined {
+function nodeInReach(api: Api, { namespace, name }: { namespace: string; name: string }): string | undefined {
   const spec = api.get<KubeObject & Pick<V1Pod, 'spec'>>('pods', namespace, name)?.spec
   const containers = [
     ...(spec?.containers ?? []),

@@ -1,13 +1,12 @@
 import type { V1LabelSelector, V1Pod } from '@kubernetes/client-node'
 import { type ApiCall, flag, number } from './api-call.ts'
-import { decode } from './decode.ts'
 import { readBody, readObject, readPatch, sendObject } from './http-messages.ts'
 import { isObject, type JsonObject, valueAt, wireCopy } from './json.ts'
-import { found } from './list-objects.ts'
-import { patchValue } from './patch-objects.ts'
+import { found } from './read-objects.ts'
+import { decode } from './schema.ts'
 import { badRequest } from './status-error.ts'
 import type { Store, Stored } from './store.ts'
-import { isDryRun, writeOptions } from './write-objects.ts'
+import { isDryRun, patchValue, writeOptions } from './write-objects.ts'
 
 interface Scalable {
   spec?: { replicas?: number; selector?: V1LabelSelector }
@@ -24,19 +23,17 @@ export async function serveScale(call: ApiCall): Promise<void> {
   }
   const scale = await requestedScale(call, scaleOf(object))
   const { value } = decode(call.schema, 'V1Scale', scale, { kind: 'Scale', version: 'v1' })
-  const current = found(call)
-  const next = wireCopy(current)
+  const next = wireCopy(found(call))
   const resourceVersion = valueAt(value, 'metadata.resourceVersion')
   if (typeof resourceVersion === 'string') next.metadata.resourceVersion = resourceVersion
   next.spec = { ...(next.spec as object), replicas: valueAt(value, 'spec.replicas') ?? 0 }
-  const updated = api.writer.update(call.resource, next, undefined, writeOptions(call, current))
+  const updated = api.writer.update(call.resource, next, undefined, writeOptions(call))
   sendObject(response, 200, scaleOf(updated))
 }
 
 async function requestedScale(call: ApiCall, current: JsonObject): Promise<JsonObject> {
   if (call.request.method === 'PUT') return readObject(call.request, call.schema)
   const { type, patch } = await readPatch(call.request)
-  if (type === 'apply') return isObject(patch) ? patch : {}
   const patched = patchValue(call.schema, 'V1Scale', type, current, patch)
   return isObject(patched) ? patched : {}
 }

@@ -1,7 +1,6 @@
 import type {
   CoreV1Event,
   V1ConfigMap,
-  V1ControllerRevision,
   V1Deployment,
   V1EndpointSlice,
   V1Endpoints,
@@ -117,13 +116,6 @@ function firstThree(items: readonly string[]): string {
   return items.length > 3 ? `${shown} + ${items.length - 3} more...` : shown
 }
 
-function controllerOf(revision: V1ControllerRevision): string {
-  const owner = revision.metadata?.ownerReferences?.find((reference) => reference.controller)
-  if (!owner) return '<none>'
-  const group = owner.apiVersion.includes('/') ? `.${owner.apiVersion.split('/')[0]}` : ''
-  return `${owner.kind.toLowerCase()}${group}/${owner.name}`
-}
-
 const templateColumns: readonly Column<Workload>[] = wide(
   { name: 'Containers', cell: (workload) => templateText(workload, 'name') },
   { name: 'Images', cell: (workload) => templateText(workload, 'image') },
@@ -235,12 +227,6 @@ const byResource: Record<string, readonly Column[]> = {
     ageColumn,
   ),
   leases: columns(nameColumn, field('Holder', 'spec.holderIdentity', ''), ageColumn),
-  controllerrevisions: columns<V1ControllerRevision>(
-    nameColumn,
-    { name: 'Controller', cell: controllerOf },
-    field('Revision', 'revision', 0),
-    ageColumn,
-  ),
   events: columns<CoreV1Event>(
     { name: 'Last Seen', cell: lastSeen },
     field('Type', 'type', ''),

@@ -1,48 +1,64 @@
-import type { DeleteOptions } from './api.ts'
 import { type ApiCall, number } from './api-call.ts'
-import { decode } from './decode.ts'
-import { readObject, sendObject, warningHeader } from './http-messages.ts'
+import { type PatchType, readObject, readPatch, sendObject, warningHeader } from './http-messages.ts'
 import { isObject, type Json, type JsonObject } from './json.ts'
-import { listOf, selection, sendOne } from './list-objects.ts'
-import { type Author, trackUpdate } from './managed-fields.ts'
-import { timestamp } from './object-lifecycle.ts'
+import type { DeleteOptions } from './object-lifecycle.ts'
+import type { WriteOptions } from './object-writer.ts'
+import { jsonPatch, mergePatch } from './patches.ts'
+import { found, listOf, selection, sendOne } from './read-objects.ts'
 import { apiVersionOf } from './resource.ts'
-import { badRequest, notFound } from './status-error.ts'
+import { decode, type Schema } from './schema.ts'
+import { badRequest } from './status-error.ts'
 import { jsonOf, type Stored, storedOf } from './store.ts'
+import { strategicMerge } from './strategic-merge.ts'
 
 /** POST of a new object. */
 export async function createObject(call: ApiCall): Promise<void> {
   const { api, namespace } = call
   const { object, headers } = decoded(call, await readObject(call.request, call.schema))
-  const created = api.writer.create(call.resource, namespace, object, writeOptions(call, undefined))
+  const created = api.writer.create(call.resource, namespace, object, writeOptions(call))
   sendOne(call, 201, created, headers)
 }
 
 /** PUT of a whole object or of its status. */
 export async function replaceObject(call: ApiCall): Promise<void> {
+  updateObject(call, await readObject(call.request, call.schema))
+}
+
+/** PATCH of an object, of its status or of its ephemeral containers, in three forms. */
+export async function patchObject(call: ApiCall): Promise<void> {
+  const { type, patch } = await readPatch(call.request)
+  const patched = patchValue(call.schema, call.resource.schema, type, jsonOf(found(call)), patch)
+  if (!isObject(patched)) throw badRequest('the patch leaves no object')
+  updateObject(call, patched)
+}
+
+/** A JSON, merge or strategic merge patch applied to a value of a type. */
+export function patchValue(schema: Schema, typeName: string, type: PatchType, target: JsonObject, patch: Json): Json {
+  if (type === 'json') return jsonPatch(target, patch)
+  if (!isObject(patch)) throw badRequest('error decoding patch: json: cannot unmarshal the patch into an object')
+  return type === 'merge' ? mergePatch(target, patch) : strategicMerge(schema, typeName, target, patch)
+}
+
+function updateObject(call: ApiCall, body: JsonObject): void {
   const { api, resource, namespace, name = '' } = call
-  const { object, headers } = decoded(call, await readObject(call.request, call.schema))
-  const given = object.metadata.name
-  if (given !== name) {
-    throw badRequest(`the name of the object (${given ?? ''}) does not match the name on the URL (${name})`)
+  const { object, headers } = decoded(call, body)
+  const { metadata } = object
+  if (metadata.name !== name) {
+    throw badRequest(`the name of the object (${metadata.name ?? ''}) does not match the name on the URL (${name})`)
   }
-  if (resource.namespaced && object.metadata.namespace && object.metadata.namespace !== namespace) {
+  if (resource.namespaced && metadata.namespace && metadata.namespace !== namespace) {
     throw badRequest('the namespace of the provided object does not match the namespace sent on the request')
   }
-  if (namespace !== undefined) object.metadata.namespace = namespace
-  const old = api.store.get(resource.name, namespace, name)
-  if (!old) throw notFound(resource, name)
-  sendOne(call, 200, api.writer.update(call.resource, object, subresourceOf(call), writeOptions(call, old)), headers)
+  if (namespace !== undefined) metadata.namespace = namespace
+  const subresource = call.subresource === 'status' ? 'status' : undefined
+  sendOne(call, 200, api.writer.update(resource, object, subresource, writeOptions(call)), headers)
 }
 
 /** DELETE of one object. */
 export async function deleteObject(call: ApiCall): Promise<void> {
   const { api, resource, namespace, name = '', response } = call
   const options = deleteOptions(call, await readObject(call.request, call.schema))
-  const { object, gone } = api.writer.delete(call.resource, namespace, name, {
-    ...options,
-    dryRun: isDryRun(call),
-  })
+  const { object, gone } = api.writer.delete(resource, namespace, name, options)
   // Pods, Services and objects that wait for finalizers are returned; for all others a Success.
   if (!gone || ['pods', 'services', 'serviceaccounts'].includes(resource.name)) sendOne(call, 200, object)
   else {
@@ -64,19 +80,14 @@ export async function deleteCollection(call: ApiCall): Promise<void> {
   const deleted = api.store
     .list(resource.name, namespace)
     .filter(selected)
-    .map(({ metadata }) =>
-      api.writer.delete(call.resource, metadata.namespace, metadata.name, {
-        ...options,
-        dryRun: isDryRun(call),
-      }),
-    )
+    .map(({ metadata }) => api.writer.delete(resource, metadata.namespace, metadata.name, options))
   const metadata = { resourceVersion: String(api.store.revision) }
   const items = deleted.map(({ object }) => object)
   sendObject(response, 200, listOf(resource, items, metadata))
 }
 
 /** An object of a request as the store keeps it, and the warnings about fields that its kind doesn't have. */
-export function decoded(call: ApiCall, body: JsonObject): { object: Stored; headers: Record<string, string> } {
+function decoded(call: ApiCall, body: JsonObject): { object: Stored; headers: Record<string, string> } {
   const { resource } = call
   const { kind } = resource
   const version = apiVersionOf(resource)
@@ -111,37 +122,24 @@ export function isDryRun({ query }: ApiCall): boolean {
   return asked.length > 0
 }
 
-export function subresourceOf({ subresource }: ApiCall): 'status' | undefined {
-  return subresource === 'status' ? 'status' : undefined
+/** Options of a write by a client: its field manager, or its program from the User-Agent, is recorded. */
+export function writeOptions(call: ApiCall): WriteOptions {
+  const { query, request, subresource } = call
+  const manager = query.get('fieldManager') || (request.headers['user-agent'] ?? '').split('/', 1)[0] || 'unknown'
+  return { dryRun: isDryRun(call), author: { manager: manager.slice(0, 128), subresource } }
 }
 
-/** The author of a write: the named field manager, or the client's program from its User-Agent. */
-export function authorOf({ query, request, now, subresource }: ApiCall): Author {
-  const name = query.get('fieldManager') || (request.headers['user-agent'] ?? '').split('/', 1)[0] || 'unknown'
-  return { manager: name.slice(0, 128), time: timestamp(now()), ...(subresource && { subresource }) }
-}
-
-/** Options of a write that records the author of every changed field. */
-export function writeOptions(call: ApiCall, old: Stored | undefined) {
-  const { resource, schema } = call
-  const finish = (next: Stored): Stored =>
-    storedOf(trackUpdate(schema, resource.schema, old && jsonOf(old), jsonOf(next), authorOf(call)))
-  return { dryRun: isDryRun(call), finish }
-}
-
-function deleteOptions(call: ApiCall, body: JsonObject): DeleteOptions {
-  const { query } = call
-  const grace: Json | undefined = body.gracePeriodSeconds ?? number(query, 'gracePeriodSeconds')
-  const policy = body.propagationPolicy ?? query.get('propagationPolicy') ?? undefined
-  const orphan = body.orphanDependents === true || query.get('orphanDependents') === 'true'
-  if (policy !== undefined && policy !== 'Background' && policy !== 'Foreground' && policy !== 'Orphan') {
+function deleteOptions(call: ApiCall, body: JsonObject): DeleteOptions & WriteOptions {
+  const grace = body.gracePeriodSeconds ?? number(call.query, 'gracePeriodSeconds')
+  const policy = body.propagationPolicy ?? call.query.get('propagationPolicy') ?? 'Background'
+  if (policy !== 'Background') {
     throw badRequest(
-      `invalid DeleteOptions: propagationPolicy: Unsupported value: "${policy}": supported values: "Background", "Foreground", "Orphan"`,
+      `propagationPolicy: Unsupported value: "${policy}": the embedded cluster supports only --cascade=background`,
     )
   }
   return {
+    dryRun: isDryRun(call),
     ...(typeof grace === 'number' && { gracePeriodSeconds: grace }),
     ...(isObject(body.preconditions) && { preconditions: body.preconditions }),
-    ...(policy !== undefined ? { propagationPolicy: policy } : orphan && { propagationPolicy: 'Orphan' as const }),
   }
 }

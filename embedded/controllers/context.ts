@@ -1,4 +1,4 @@
-import type { Api, DeleteOptions, KubeObject, ObjectMeta, ResourceName } from '../apiserver/api.ts'
+import type { Api, KubeObject } from '../apiserver/api.ts'
 import { sameJson } from '../apiserver/json.ts'
 import { hasReason } from '../apiserver/status-error.ts'
 import { createEventRecorder, type EventRecorder } from './events.ts'
@@ -106,9 +106,9 @@ export interface ControllerContext {
   /** A work queue; errors of `reconcile` are retried, unexpected ones also reported. */
   queue(reconcile: (key: string) => void): Workqueue
   /** A work queue of the objects of a resource, by their keys: each is reconciled after a change, and while it exists. */
-  reconcile<T extends KubeObject>(resource: ResourceName, reconcile: (object: T, key: string) => void): Workqueue
+  reconcile<T extends KubeObject>(resource: string, reconcile: (object: T, key: string) => void): Workqueue
   /** Calls `handle` for every present object of a resource, then for every change. */
-  watch<T extends KubeObject>(resource: ResourceName, handle: (change: Change<T>) => void): void
+  watch<T extends KubeObject>(resource: string, handle: (change: Change<T>) => void): void
   recorder(component: string): EventRecorder
 }
 
@@ -141,7 +141,7 @@ export function createContext(
       ends.push(() => queue.stop())
       return queue
     },
-    watch<T extends KubeObject>(resource: ResourceName, handle: (change: Change<T>) => void) {
+    watch<T extends KubeObject>(resource: string, handle: (change: Change<T>) => void) {
       const last = new Map<string, T>()
       const end = api.watch<T>(resource, (type, object) => {
         const previous = last.get(object.metadata.uid)
@@ -151,7 +151,7 @@ export function createContext(
       })
       ends.push(end)
     },
-    reconcile<T extends KubeObject>(resource: ResourceName, reconcile: (object: T, key: string) => void) {
+    reconcile<T extends KubeObject>(resource: string, reconcile: (object: T, key: string) => void) {
       const queue = context.queue((key) => {
         const { namespace, name } = splitKey(key)
         const object = api.get<T>(resource, namespace, name)
@@ -191,12 +191,11 @@ export function writeStatus<T extends KubeObject & { status?: unknown }>(
 /** Deletes an object; no error if it does not exist. */
 export function remove(
   api: Api,
-  resource: ResourceName,
-  { namespace, name }: Pick<ObjectMeta, 'namespace' | 'name'>,
-  options?: DeleteOptions,
+  resource: string,
+  { namespace, name }: { namespace?: string | undefined; name: string },
 ): void {
   try {
-    api.delete(resource, namespace, name, options)
+    api.delete(resource, namespace, name)
   } catch (error) {
     if (!hasReason(error, 'NotFound')) throw error
   }
@@ -208,7 +207,7 @@ export function remove(
  */
 export function createIndex<T extends KubeObject>(
   context: ControllerContext,
-  resource: ResourceName,
+  resource: string,
   keysOf: (object: T) => readonly string[],
 ): (key: string) => T[] {
   const byKey = new Map<string, Map<string, T>>()

@@ -5,16 +5,13 @@ import { createContext } from './context.ts'
 import { startDaemonSetController } from './daemonset.ts'
 import { startDeploymentController } from './deployment.ts'
 import { type ApiServerEndpoint, createKubernetesEndpoints, startEndpointsController } from './endpoints.ts'
-import { startEndpointSliceController } from './endpointslice.ts'
-import { startEventExpiry, startGarbageCollector, startNamespaceController } from './garbage-collector.ts'
+import { startGarbageCollector } from './garbage-collector.ts'
 import { startCronJobController, startJobController } from './job.ts'
 import { defaultLoadBalancerPool, startLoadBalancerController } from './load-balancer.ts'
 import { startReplicaSetController } from './replicaset.ts'
 import { startScheduler } from './scheduler.ts'
 
 export interface ControllerOptions {
-  /** PEM of the CA that signed the API server's certificate, for the `kube-root-ca.crt` of every namespace. */
-  caCertificate?: string
   /** The address pool of Services of type LoadBalancer; default 172.18.255.200–172.18.255.250. */
   loadBalancerPool?: AddressPool
   /** The address of the API server in the cluster's network; if absent, the Service `kubernetes` has no endpoints. */
@@ -34,16 +31,13 @@ export function startControllers(api: Api, options: ControllerOptions = {}): { i
   const { context, isIdle, stop } = createContext(api, (error) => {
     if (!(error instanceof StatusError)) options.report?.(error)
   })
-  startNamespaceController(context, options.caCertificate ?? '')
   startGarbageCollector(context)
-  startEventExpiry(context)
   startDeploymentController(context)
   startReplicaSetController(context)
   startDaemonSetController(context)
   startJobController(context)
   startCronJobController(context, options.now)
   startScheduler(context)
-  startEndpointSliceController(context)
   startEndpointsController(context)
   startLoadBalancerController(context, options.loadBalancerPool ?? defaultLoadBalancerPool)
   if (options.apiServerEndpoint) createKubernetesEndpoints(api, options.apiServerEndpoint)

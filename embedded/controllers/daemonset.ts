@@ -1,34 +1,37 @@
 import { type ControllerContext, keyOf, writeStatus } from './context.ts'
-import {
-  cleanUpRevisions,
-  currentRevision,
-  placement,
-  replacements,
-  revisionHashLabel,
-  targetNode,
-  templateForNode,
-} from './daemon-pods.ts'
-import type { EventRecorder } from './events.ts'
+import { matchesNode, type Toleration, untolerated } from './node-fit.ts'
 import { claim, watchOwned } from './ownership.ts'
-import { createPodControl, type PodControl } from './pod-control.ts'
-import { countsAbove0, type DaemonSet, isReady, isTerminal, isTerminating, type Node, type Pod } from './resources.ts'
+import { createPodControl, type PodControl, templateHash } from './pod-control.ts'
+import {
+  byCreation,
+  countsAbove0,
+  type DaemonSet,
+  isReady,
+  isTerminal,
+  isTerminating,
+  type Node,
+  type Pod,
+  type PodTemplate,
+} from './resources.ts'
+import { countOf } from './rollout.ts'
+
+/** The label of a daemon Pod with the hash of its template. */
+const hashLabel = 'controller-revision-hash'
 
 /** Runs one Pod of each DaemonSet on every selected node, and rolls out template changes. */
 export function startDaemonSetController(context: ControllerContext): void {
   const { api } = context
-  const recorder = context.recorder('daemonset-controller')
-  const control = createPodControl(context, recorder)
+  const control = createPodControl(context, context.recorder('daemonset-controller'))
 
   const queue = context.reconcile<DaemonSet>('daemonsets', (daemonSet) => {
     if (daemonSet.metadata.deletionTimestamp) return
     const nodes = api.list<Node>('nodes')
-    const hash = currentRevision(context, daemonSet)
+    const hash = templateHash(daemonSet.spec.template)
     const podsByNode = () => groupByNode(claim<Pod>(api, daemonSet, 'pods'))
     // A failed write does not prevent the status update; the queue retries.
     try {
-      manage(control, recorder, daemonSet, nodes, podsByNode(), hash)
+      manage(control, daemonSet, nodes, podsByNode(), hash)
       update(control, daemonSet, nodes, podsByNode(), hash)
-      cleanUpRevisions(context, daemonSet, [...podsByNode().values()].flat())
     } finally {
       writeStatus(api, 'daemonsets', daemonSet, statusOf(daemonSet, nodes, podsByNode(), hash))
     }
@@ -45,25 +48,22 @@ export function startDaemonSetController(context: ControllerContext): void {
 
 type PodsByNode = ReadonlyMap<string, readonly Pod[]>
 
-/** The Pods of each node, the oldest first. */
+/** The Pods of each node that they run on or are created for, the oldest first. */
 function groupByNode(pods: readonly Pod[]): PodsByNode {
   const groups = new Map<string, Pod[]>()
-  for (const pod of [...pods].sort(oldestFirst)) {
-    const node = targetNode(pod)
+  for (const pod of pods.toSorted(byCreation)) {
+    const required = pod.spec.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution
+    const node = pod.spec.nodeName ?? required?.nodeSelectorTerms[0]?.matchFields?.[0]?.values?.[0]
     if (node !== undefined) groups.set(node, [...(groups.get(node) ?? []), pod])
   }
   return groups
 }
 
-function oldestFirst({ metadata: left }: Pod, { metadata: right }: Pod): number {
-  const key = ({ creationTimestamp, name }: Pod['metadata']) => `${creationTimestamp} ${name}`
-  return key(left) < key(right) ? -1 : 1
-}
+const isOld = ({ metadata }: Pod, hash: string): boolean => metadata.labels?.[hashLabel] !== hash
 
 /** Creates missing Pods, and deletes Pods that have ended, are duplicates, or run on a wrong node. */
 function manage(
   control: PodControl,
-  recorder: EventRecorder,
   daemonSet: DaemonSet,
   nodes: readonly Node[],
   pods: PodsByNode,
@@ -72,23 +72,19 @@ function manage(
   for (const node of nodes) {
     const where = placement(daemonSet, node)
     const present = pods.get(node.metadata.name) ?? []
-    if (present.length === 0 && where === 'run') {
-      const labels = { [revisionHashLabel]: hash }
-      control.create(daemonSet, templateForNode(daemonSet.spec.template, node.metadata.name, labels))
-    }
+    if (present.length === 0 && where === 'run')
+      control.create(daemonSet, templateForNode(daemonSet.spec.template, node.metadata.name, hash))
     const live = present.filter((pod) => !isTerminating(pod))
-    const ended = live.filter(isTerminal)
-    for (const { metadata, status } of ended) {
-      const phase = status?.phase ?? 'Failed'
-      const message = `Found ${phase.toLowerCase()} daemon pod ${metadata.namespace}/${metadata.name} on node ${node.metadata.name}, will try to kill it`
-      recorder.event(daemonSet, phase === 'Failed' ? 'Warning' : 'Normal', `${phase}DaemonPod`, message)
-    }
     const running = live.filter((pod) => !isTerminal(pod))
     const surplus = where === 'leave' ? running : running.slice(1)
-    for (const pod of [...ended, ...surplus]) control.delete(daemonSet, pod)
+    for (const pod of [...live.filter(isTerminal), ...surplus]) control.delete(daemonSet, pod)
   }
 }
 
+/**
+ * Deletes Pods of an earlier template, as pkg/controller/daemon/update.go chooses: first those that are not ready, then
+ * ready ones while no more than maxUnavailable (default 1; percentages round up) of the wanted nodes lack a ready Pod.
+ */
 function update(
   control: PodControl,
   daemonSet: DaemonSet,
@@ -96,9 +92,18 @@ function update(
   pods: PodsByNode,
   hash: string,
 ): void {
-  if (daemonSet.spec.updateStrategy?.type === 'OnDelete') return
-  const wanted = nodes.filter((node) => placement(daemonSet, node) === 'run').map(({ metadata }) => metadata.name)
-  for (const pod of replacements(daemonSet, wanted, pods, hash)) control.delete(daemonSet, pod)
+  const { updateStrategy } = daemonSet.spec
+  if (updateStrategy?.type === 'OnDelete') return
+  const wanted = nodes.filter((node) => placement(daemonSet, node) === 'run')
+  const limit = countOf(updateStrategy?.rollingUpdate?.maxUnavailable ?? 1, wanted.length, Math.ceil)
+  const only = wanted.flatMap((node) => {
+    const live = (pods.get(node.metadata.name) ?? []).filter((pod) => !isTerminating(pod))
+    return live.length === 1 ? live : []
+  })
+  const broken = only.filter((pod) => !isReady(pod) && isOld(pod, hash))
+  const unavailable = wanted.length - only.filter(isReady).length - broken.length
+  const ready = only.filter((pod) => isReady(pod) && isOld(pod, hash))
+  for (const pod of [...broken, ...ready.slice(0, Math.max(0, limit - unavailable))]) control.delete(daemonSet, pod)
 }
 
 function statusOf(
@@ -120,9 +125,55 @@ function statusOf(
     numberReady: ready,
     observedGeneration: daemonSet.metadata.generation ?? 0,
     ...countsAbove0({
-      updatedNumberScheduled: live.filter(({ metadata }) => metadata.labels?.[revisionHashLabel] === hash).length,
+      updatedNumberScheduled: live.filter((pod) => !isOld(pod, hash)).length,
       numberAvailable: ready,
       numberUnavailable: wanted.length - ready,
     }),
+  }
+}
+
+// The nodes on which a DaemonSet needs a Pod, and the node affinity of its Pods (pkg/controller/daemon and its util
+// package).
+
+/** The template's tolerations, and those that every Pod of a DaemonSet gets, so that it runs on nodes with these taints. */
+function tolerationsOf({ spec }: PodTemplate): Toleration[] {
+  const tolerate = (name: string, effect: string) => ({ key: `node.kubernetes.io/${name}`, operator: 'Exists', effect })
+  return [
+    ...(spec?.tolerations ?? []),
+    tolerate('not-ready', 'NoExecute'),
+    tolerate('unreachable', 'NoExecute'),
+    tolerate('disk-pressure', 'NoSchedule'),
+    tolerate('memory-pressure', 'NoSchedule'),
+    tolerate('pid-pressure', 'NoSchedule'),
+    tolerate('unschedulable', 'NoSchedule'),
+    ...(spec?.hostNetwork ? [tolerate('network-unavailable', 'NoSchedule')] : []),
+  ]
+}
+
+/** `run`: the node needs a Pod; `stay`: an existing Pod may stay, but none would be started; `leave`: neither. */
+function placement({ spec: { template } }: DaemonSet, node: Node): 'run' | 'stay' | 'leave' {
+  const { spec } = template
+  if (!spec || !matchesNode(node, spec)) return 'leave'
+  const tolerations = tolerationsOf(template)
+  if (untolerated(node, tolerations, ['NoExecute']).length > 0) return 'leave'
+  return untolerated(node, tolerations, ['NoSchedule']).length > 0 ? 'stay' : 'run'
+}
+
+/**
+ * The DaemonSet's template for one node: required node affinity with the node's name (instead of the template's, which the
+ * node satisfies) binds the Pod to this node only.
+ */
+function templateForNode(template: PodTemplate, node: string, hash: string): PodTemplate {
+  const { spec } = template
+  if (!spec) return template
+  const byName = { matchFields: [{ key: 'metadata.name', operator: 'In', values: [node] }] }
+  const nodeAffinity = {
+    ...spec.affinity?.nodeAffinity,
+    requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: [byName] },
+  }
+  return {
+    ...template,
+    metadata: { ...template.metadata, labels: { ...template.metadata?.labels, [hashLabel]: hash } },
+    spec: { ...spec, affinity: { ...spec.affinity, nodeAffinity }, tolerations: tolerationsOf(template) },
   }
 }

@@ -1,26 +1,21 @@
 import { sameJson } from '../apiserver/json.ts'
 import { messageOf } from '../apiserver/status-error.ts'
-import { type ControllerContext, remove, writeStatus } from './context.ts'
-import { deadlineIn, isComplete, statusOf } from './deployment-conditions.ts'
+import { type ControllerContext, writeStatus } from './context.ts'
 import { claim, controllerOf, controllerReference, inNamespaceOf, isControlledBy, watchOwned } from './ownership.ts'
 import { podTemplateHashLabel, sameTemplate, templateHash } from './pod-control.ts'
-import { type Deployment, isTerminal, type Pod, type ReplicaSet } from './resources.ts'
-import { allSets, byCreation, desired, nextCurrentReplicas, nextOldReplicas, type Rollout } from './rollout.ts'
+import { byCreation, type Deployment, isTerminal, type Pod, type ReplicaSet } from './resources.ts'
+import { allSets, desired, nextCurrentReplicas, nextOldReplicas, type Rollout, statusOf } from './rollout.ts'
 
 /** Rolls Deployments out through ReplicaSets, step by step as their Pods become available. */
 export function startDeploymentController(context: ControllerContext): void {
   const { api } = context
   const recorder = context.recorder('deployment-controller')
 
-  const queue = context.reconcile<Deployment>('deployments', (stored, key) => {
+  const queue = context.reconcile<Deployment>('deployments', (stored) => {
     const rollout = recordRevision(split(stored, claim<ReplicaSet>(api, stored, 'replicasets')))
     const { deployment } = rollout
     const next = deployment.metadata.deletionTimestamp ? rollout : step(rollout)
-    const status = statusOf(next, Date.now())
-    if (isComplete(deployment, status)) cleanUpHistory(next)
-    writeStatus(api, 'deployments', deployment, status)
-    const wait = deadlineIn(deployment, status, Date.now())
-    if (wait !== undefined) queue.addAfter(key, wait)
+    writeStatus(api, 'deployments', deployment, statusOf(next))
   })
 
   /** Finds the ReplicaSet of the Deployment's current template; the oldest one if there are several. */
@@ -123,15 +118,6 @@ export function startDeploymentController(context: ControllerContext): void {
       recorder.event(deployment, 'Warning', 'ReplicaSetCreateError', message)
       throw error
     }
-  }
-
-  /** Deletes the oldest ReplicaSets beyond `revisionHistoryLimit` that no longer have Pods. */
-  function cleanUpHistory({ deployment, old }: Rollout): void {
-    const empty = old
-      .filter(({ spec, status }) => spec.replicas === 0 && !status?.replicas)
-      .sort((left, right) => revisionOf(left) - revisionOf(right))
-    const surplus = empty.length - (deployment.spec.revisionHistoryLimit ?? 10)
-    for (const { metadata } of empty.slice(0, Math.max(0, surplus))) remove(api, 'replicasets', metadata)
   }
 
   watchOwned(context, queue, 'replicasets', { resource: 'deployments', kind: 'Deployment' })

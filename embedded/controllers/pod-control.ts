@@ -3,7 +3,7 @@ import { hasReason, messageOf } from '../apiserver/status-error.ts'
 import type { ControllerContext } from './context.ts'
 import type { EventRecorder } from './events.ts'
 import { controllerReference } from './ownership.ts'
-import { isReady, type Pod, type PodTemplate, readyCondition } from './resources.ts'
+import type { Pod, PodTemplate } from './resources.ts'
 
 /** Creates and deletes Pods for a controller and records Events (pkg/controller's RealPodControl). */
 export interface PodControl {
@@ -51,48 +51,6 @@ export function createPodControl({ api }: ControllerContext, recorder: EventReco
   }
 }
 
-const deletionCost = 'controller.kubernetes.io/pod-deletion-cost'
-const phaseRank: Record<string, number> = { Pending: 0, Unknown: 1, Running: 2 }
-
-/**
- * Ages are compared by powers of two of nanoseconds (LogarithmicScaleDown), so that scaling down sometimes also deletes
- * old Pods. A Pod without that time is the youngest.
- */
-function ageRank(since: string | undefined, now: number): number {
-  const age = (now - Date.parse(since ?? '')) * 1e6
-  return age > 0 ? Math.floor(Math.log2(age)) : -1
-}
-
-/**
- * The Pods in the order in which a ReplicaSet scaled down deletes them, as ActivePodsWithRanks sorts: unassigned before
- * assigned, Pending before Unknown before Running, not ready before ready, lower deletion cost, more `related` Pods on
- * the same node, ready for a shorter time, more restarts, newer.
- */
-export function deletionOrder(pods: readonly Pod[], related: readonly Pod[], now: number): Pod[] {
-  const ranks = (pod: Pod): number[] => {
-    const { metadata, spec, status } = pod
-    const onNode = related.filter((other) => other.spec.nodeName === spec.nodeName)
-    const restarts = (status?.containerStatuses ?? []).map(({ restartCount }) => restartCount)
-    return [
-      spec.nodeName ? 1 : 0,
-      phaseRank[status?.phase ?? 'Pending'] ?? 0,
-      isReady(pod) ? 1 : 0,
-      Number.parseInt(metadata.annotations?.[deletionCost] ?? '0', 10) || 0,
-      -onNode.length,
-      ageRank(readyCondition(pod)?.lastTransitionTime, now),
-      -Math.max(0, ...restarts),
-      ageRank(metadata.creationTimestamp, now),
-    ]
-  }
-  const ranked = pods.map((pod) => ({ pod, ranks: ranks(pod) }))
-  ranked.sort((left, right) => {
-    const differing = left.ranks.findIndex((rank, index) => rank !== right.ranks[index])
-    if (differing < 0) return left.pod.metadata.uid < right.pod.metadata.uid ? -1 : 1
-    return (left.ranks[differing] ?? 0) - (right.ranks[differing] ?? 0)
-  })
-  return ranked.map(({ pod }) => pod)
-}
-
 export const podTemplateHashLabel = 'pod-template-hash'
 
 // apimachinery's alphabet for generated names: no vowels and no 0, 1, 3, to avoid words and misreading.
@@ -127,7 +85,7 @@ function withoutHash(template: PodTemplate): PodTemplate {
 }
 
 /** JSON with sorted keys: equal values have the same text. */
-export function canonicalJson(value: unknown): string {
+function canonicalJson(value: unknown): string {
   return JSON.stringify(value, (_key, field: unknown) =>
     field !== null && typeof field === 'object' && !Array.isArray(field)
       ? Object.fromEntries(Object.entries(field).sort(([left], [right]) => (left < right ? -1 : 1)))

@@ -1,6 +1,5 @@
 import type {
   CoreV1Event,
-  V1ControllerRevision,
   V1CronJobSpec,
   V1CronJobStatus,
   V1DaemonSetSpec,
@@ -11,8 +10,6 @@ import type {
   V1EndpointSubset,
   V1JobSpec,
   V1JobStatus,
-  V1NamespaceSpec,
-  V1NamespaceStatus,
   V1NodeSpec,
   V1NodeStatus,
   V1PodSpec,
@@ -47,8 +44,6 @@ export type Job = Resource<V1JobSpec, V1JobStatus>
 export type CronJob = Resource<V1CronJobSpec, V1CronJobStatus>
 export type Service = Resource<V1ServiceSpec, V1ServiceStatus>
 export type Node = Resource<V1NodeSpec, V1NodeStatus>
-export type Namespace = Resource<V1NamespaceSpec, V1NamespaceStatus>
-export type ControllerRevision = KubeObject & Pick<Stored<V1ControllerRevision>, 'data' | 'revision'>
 export type Event = KubeObject & Omit<Stored<CoreV1Event>, 'apiVersion' | 'kind' | 'metadata'>
 export type Endpoint = Stored<V1Endpoint>
 /** A port as slices carry it: `name` is always set, empty for an unnamed port. */
@@ -67,13 +62,8 @@ export type ConfigMap = KubeObject & { data?: Record<string, string> }
 // The conditions of Pods and nodes as controllers interpret them, by the rules of k8s.io/kubernetes/pkg/api/v1/pod and
 // pkg/controller.
 
-/** The Pod's `Ready` condition, if the kubelet has set one. */
-export function readyCondition(pod: Pod) {
-  return pod.status?.conditions?.find(({ type }) => type === 'Ready')
-}
-
 export function isReady(pod: Pod): boolean {
-  return readyCondition(pod)?.status === 'True'
+  return pod.status?.conditions?.find(({ type }) => type === 'Ready')?.status === 'True'
 }
 
 /** Succeeded or Failed: its containers have ended permanently. */
@@ -98,3 +88,15 @@ export function countsAbove0<T extends Record<string, number>>(counts: T): Parti
 /** True when the node's kubelet last reported that it is Ready. */
 export const isNodeReady = (node: Node): boolean =>
   node.status?.conditions?.find(({ type }) => type === 'Ready')?.status === 'True'
+
+/** Compares lists of ranks; the first difference decides. */
+export function compareRanks(left: readonly (number | string)[], right: readonly (number | string)[]): number {
+  const index = left.findIndex((rank, position) => rank !== right[position])
+  if (index < 0) return 0
+  return (left[index] ?? 0) < (right[index] ?? 0) ? -1 : 1
+}
+
+/** Oldest first; the name decides between objects of the same second. */
+export function byCreation({ metadata: left }: KubeObject, { metadata: right }: KubeObject): number {
+  return compareRanks([left.creationTimestamp, left.name], [right.creationTimestamp, right.name])
+}

@@ -1,5 +1,7 @@
 // The arithmetic of a Deployment's rollout, as in pkg/controller/deployment and its util package.
-import type { Deployment, ReplicaSet } from './resources.ts'
+import type { V1DeploymentCondition } from '@kubernetes/client-node'
+import { timestamp } from '../apiserver/object-lifecycle.ts'
+import { byCreation, countsAbove0, type Deployment, type ReplicaSet, type Stored } from './resources.ts'
 
 /** The objects of a rollout: the ReplicaSet of the current template (absent before it is created) and all others. */
 export interface Rollout {
@@ -17,7 +19,7 @@ function desiredTotal(sets: readonly ReplicaSet[]): number {
 }
 
 /** The sum of the available Pods of the ReplicaSets. */
-export function availableTotal(sets: readonly ReplicaSet[]): number {
+function availableTotal(sets: readonly ReplicaSet[]): number {
   return sum(sets.map(({ status }) => status?.availableReplicas ?? 0))
 }
 
@@ -81,8 +83,64 @@ export function nextOldReplicas(rollout: Rollout): Map<string, number> {
   return next
 }
 
-/** Oldest first; the name decides between objects of the same second. */
-export function byCreation({ metadata: left }: ReplicaSet, { metadata: right }: ReplicaSet): number {
-  const key = ({ creationTimestamp, name }: ReplicaSet['metadata']) => `${creationTimestamp} ${name}`
-  return key(left) < key(right) ? -1 : 1
+// The status of a Deployment.
+
+type Condition = Stored<V1DeploymentCondition>
+type DeploymentStatus = NonNullable<Deployment['status']>
+
+export function conditionOf(status: DeploymentStatus | undefined, type: string): Condition | undefined {
+  return status?.conditions?.find((condition) => condition.type === type)
+}
+
+/** The status of a Deployment: counts, Available, Progressing with Kubernetes' reasons, ReplicaFailure. */
+export function statusOf(rollout: Rollout): DeploymentStatus {
+  const { deployment, current } = rollout
+  const sets = allSets(rollout)
+  const total = (count: (set: (typeof sets)[number]) => number | undefined) =>
+    sets.reduce((sum, set) => sum + (count(set) ?? 0), 0)
+  const available = availableTotal(sets)
+  const status: DeploymentStatus = {
+    observedGeneration: deployment.metadata.generation ?? 0,
+    ...countsAbove0({
+      replicas: total(({ status }) => status?.replicas),
+      updatedReplicas: current?.status?.replicas ?? 0,
+      readyReplicas: total(({ status }) => status?.readyReplicas),
+      availableReplicas: available,
+      unavailableReplicas: total(desired) - available,
+    }),
+  }
+  const isAvailable = available >= desired(deployment) - rolloutBounds(deployment).unavailable
+  const failure = sets.flatMap(({ status }) => status?.conditions ?? []).find(({ type }) => type === 'ReplicaFailure')
+  const next = [
+    isAvailable
+      ? condition('Available', 'True', 'MinimumReplicasAvailable', 'Deployment has minimum availability.')
+      : condition('Available', 'False', 'MinimumReplicasUnavailable', 'Deployment does not have minimum availability.'),
+    progressOf(rollout, status),
+    ...(failure ? [condition('ReplicaFailure', 'True', failure.reason ?? '', failure.message ?? '')] : []),
+  ]
+  status.conditions = next.map((own) => withEarlierTimes(own, conditionOf(deployment.status, own.type)))
+  return status
+}
+
+function condition(type: string, status: 'True' | 'False' | 'Unknown', reason: string, message: string): Condition {
+  const now = timestamp()
+  return { type, status, reason, message, lastUpdateTime: now, lastTransitionTime: now }
+}
+
+/** An equal condition keeps its times, so that it is not written again; an equal status keeps its transition time. */
+function withEarlierTimes(next: Condition, before: Condition | undefined): Condition {
+  if (before?.status !== next.status) return next
+  if (before.reason === next.reason && before.message === next.message) return before
+  return { ...next, ...(before.lastTransitionTime && { lastTransitionTime: before.lastTransitionTime }) }
+}
+
+/** The Progressing condition, which `kubectl rollout status` reads; progressDeadlineSeconds is not enforced. */
+function progressOf({ deployment, current }: Rollout, status: DeploymentStatus): Condition {
+  if (deployment.spec.paused) return condition('Progressing', 'Unknown', 'DeploymentPaused', 'Deployment is paused')
+  const { updatedReplicas = 0, replicas = 0, availableReplicas = 0 } = status
+  const isComplete = [updatedReplicas, replicas, availableReplicas].every((count) => count === desired(deployment))
+  const name = current ? `ReplicaSet "${current.metadata.name}"` : `Deployment "${deployment.metadata.name}"`
+  return isComplete
+    ? condition('Progressing', 'True', 'NewReplicaSetAvailable', `${name} has successfully progressed.`)
+    : condition('Progressing', 'True', 'ReplicaSetUpdated', `${name} is progressing.`)
 }

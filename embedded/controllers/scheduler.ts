@@ -3,13 +3,13 @@ import { sameJson } from '../apiserver/json.ts'
 import { timestamp } from '../apiserver/object-lifecycle.ts'
 import { hasReason } from '../apiserver/status-error.ts'
 import { type ControllerContext, keyOf, splitKey, writeStatus } from './context.ts'
+import { taintsOf } from './node-fit.ts'
+import { bestNode, obstacle, readSchedulingView, unschedulableMessage } from './placement.ts'
 import { isTerminal, isTerminating, type Node, type Pod, type Stored } from './resources.ts'
-import { readSchedulingView, taintsOf } from './scheduling/node-fit.ts'
-import { bestNode, refusal, siblingsOf, unschedulableMessage } from './scheduling/plugins.ts'
 
 const schedulerName = 'default-scheduler'
 
-/** Binds Pods to nodes as kube-scheduler's default profile does. */
+/** Binds Pods to nodes. */
 export function startScheduler(context: ControllerContext): void {
   const { api } = context
   const recorder = context.recorder(schedulerName)
@@ -20,19 +20,14 @@ export function startScheduler(context: ControllerContext): void {
     waiting.delete(key)
     const pod = api.get<Pod>('pods', namespace, name)
     if (!pod || !wantsNode(pod)) return
-    if (pod.spec.schedulingGates?.length) {
-      const message = 'Scheduling is blocked due to non-empty scheduling gates'
-      writeCondition(pod, { type: 'PodScheduled', status: 'False', reason: 'SchedulingGated', message })
-      return
-    }
-    const snapshot = readSchedulingView(api)
-    const judged = snapshot.nodes.map((node) => ({ node, refusal: refusal(pod, node, snapshot) }))
-    const candidates = judged.filter((entry) => !entry.refusal).map(({ node }) => node)
-    const node = bestNode(pod, candidates, snapshot, siblingsOf(api, pod))
+    const view = readSchedulingView(api)
+    const judged = view.nodes.map((node) => ({ node, reason: obstacle(pod, node, view) }))
+    const candidates = judged.filter(({ reason }) => reason === undefined).map(({ node }) => node)
+    const node = bestNode(pod, candidates, view)
     if (node) bind(pod, node)
     else {
       waiting.add(key)
-      const message = unschedulableMessage(judged.flatMap((entry) => entry.refusal ?? []))
+      const message = unschedulableMessage(judged.flatMap(({ reason }) => reason ?? []))
       writeCondition(pod, { type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message })
       recorder.event(pod, 'Warning', 'FailedScheduling', message)
     }

@@ -1,7 +1,6 @@
 import MarkdownIt from 'markdown-it'
 import type { GuideLab } from '../../course/lab-progress.ts'
-import { readLab } from '../../grading/lab-definition.ts'
-import { listLabs } from '../../grading/lab-folders.ts'
+import { listLabs, readLab } from '../../grading/lab-definition.ts'
 import type { Block, LabContent } from '../protocol.ts'
 
 /** Raw HTML in a text is shown as text. */

@@ -2,7 +2,7 @@
 
 import type { Cluster } from '../../cluster/driver.ts'
 import { readNode } from '../../cluster/snapshot.ts'
-import { resolveRoute } from '../../course/live-node.ts'
+import { resolveRoute } from '../../course/read-node.ts'
 import { readCapturedNode } from '../../dataplane/capture.ts'
 import { familyOf } from '../../dataplane/ip-address.ts'
 import { parseIpvsadmStats } from '../../dataplane/ipvsadm-save.ts'

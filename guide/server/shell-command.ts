@@ -37,7 +37,7 @@ export function shellAt(cluster: Cluster, place: string, kubectlFolder: string):
   if (place === HOST) return { file: userShell(), words: [], env, cwd: projectRoot }
   return {
     file: process.execPath,
-    words: [START, 'scripts/shell.ts'],
+    words: [START, 'scripts/exec.ts', '--shell'],
     env: { ...env, NODE: place },
     cwd: projectRoot,
   }

@@ -1,8 +1,9 @@
 import { once } from 'node:events'
+import { readdirSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
-import { basename } from 'node:path'
+import { basename, join } from 'node:path'
 import { Worker } from 'node:worker_threads'
-import type { ClassKey } from '../../grading/signature.ts'
+import type { ClassKey } from '../../grading/class-key.ts'
 import { START } from '../../host/layout.ts'
 import { timeoutScale } from '../../host/wait.ts'
 import type { Judged } from './judge-file.ts'
@@ -14,6 +15,14 @@ export interface LiveTask {
   /** Path of a kubeconfig; the name of the file, without its ending, is the learner's. */
   kubeconfig: string
   lab: number
+}
+
+/** Every regular file of a folder is a learner's kubeconfig. */
+export function liveTasks(folder: string, lab: number): LiveTask[] {
+  const entries = readdirSync(folder, { withFileTypes: true })
+  return entries
+    .filter((entry) => entry.isFile() && !entry.name.startsWith('.'))
+    .map(({ name }) => ({ kubeconfig: join(folder, name), lab }))
 }
 
 export interface PoolOptions {

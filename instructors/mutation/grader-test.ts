@@ -1,4 +1,5 @@
 import type { Capture } from '../../cluster/capture-folder.ts'
+import { groupBy } from '../../dataplane/compare/finding.ts'
 import { printIpAddr } from '../../dataplane/ip-addr.ts'
 import { printIpsetSave } from '../../dataplane/ipset-save.ts'
 import { printIptablesSave, type Ruleset } from '../../dataplane/iptables-save.ts'
@@ -6,6 +7,7 @@ import { printIpvsadmSave, type VirtualServer, virtualServerKey } from '../../da
 import { evaluate } from '../../grading/evaluate.ts'
 import { judgeRound } from '../../grading/judge.ts'
 import { type NodeView, Snapshot, stateOf } from '../../grading/snapshot.ts'
+import { plainText, shortened } from '../../host/plain-text.ts'
 import { mutationsOf } from './all-mutations.ts'
 import { EquivalentMutants } from './equivalent-mutants.ts'
 import { type GoodCapture, nodesToBreak } from './good-captures.ts'
@@ -162,4 +164,52 @@ export function figuresOf(trials: readonly Trial[]) {
   }
   const asked = trials.length - ends.harmless
   return { tried: trials.length, ...ends, score: asked === 0 ? 1 : ends.caught / asked }
+}
+
+/** The trials by lab and kind of cluster. */
+const byPlace = (trials: readonly Trial[]): [place: string, trials: Trial[]][] =>
+  [...groupBy(trials, ({ good: { spec, driver } }) => `lab ${spec.lab.number}, ${driver}`)].sort(([a], [b]) =>
+    a < b ? -1 : 1,
+  )
+
+/** The figures of a whole run, for --json. */
+export function graderTestSummary(trials: readonly Trial[], { tried, alarms }: AlarmTest): object {
+  const places = byPlace(trials).map(([place, own]) => [place, figuresOf(own)])
+  return {
+    ...figuresOf(trials),
+    places: Object.fromEntries(places),
+    variants: tried,
+    falseAlarms: alarms.length,
+  }
+}
+
+/** A whole run for people: every undetected change, the figures, the reasons of harmless changes, and every false alarm. */
+export function graderTestLines(trials: readonly Trial[], { tried, alarms }: AlarmTest): string[] {
+  const open = trials.filter(({ end }) => end === 'missed' || end === 'elsewhere')
+  const harmless = trials.filter(({ end }) => end === 'harmless')
+  const row = (name: string, cells: readonly (string | number)[]) =>
+    name.padEnd(20) + cells.map((cell) => String(cell).padStart(10)).join('')
+  const figures = figuresOf(trials)
+  const percent = (score: number) => `${(100 * score).toFixed(1)} %`
+  return [
+    ...open.map(({ good, end, mutation: { operator, place, detail }, steps }) => {
+      const failing = steps.length > 0 ? `, failing: ${steps.join(', ')}` : ''
+      return `✗ ${end}: ${good.name}: ${operator}, ${place} (${shortened(detail, 90)})${failing}`
+    }),
+    row('', ['captures', 'tried', 'caught', 'reasoned', 'missed', 'score']),
+    ...byPlace(trials).map(([place, own]) => {
+      const { tried, caught, harmless, missed, elsewhere, score } = figuresOf(own)
+      const captures = new Set(own.map(({ good }) => good.name)).size
+      return row(place, [captures, tried, caught, harmless, missed + elsewhere, percent(score)])
+    }),
+    '\nWhy no claim depends on the harmless ones:',
+    ...[...groupBy(harmless, ({ reason = '' }) => reason)].map(
+      ([reason, own]) => `${String(own.length).padStart(6)}  ${reason}`,
+    ),
+    `\nMutation score: ${percent(figures.score)} (${figures.caught} of ${figures.tried - figures.harmless} that a claim depends on; ${figures.tried} tried)`,
+    ...alarms.map(
+      ({ good, what, step, said }) => `✗ false alarm: ${good.name}, ${what}: ${step} says ${plainText(said)}`,
+    ),
+    `False alarms: ${alarms.length} in ${tried} good captures with meaningless differences.`,
+  ]
 }

@@ -5,7 +5,6 @@ import type { StepDefinition } from '../../grading/lab-definition.ts'
 import { reportOf } from '../../grading/report.ts'
 import type { Report } from '../../grading/report-schema.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
-import { roundFacts, roundNotes } from '../../grading/source.ts'
 import type { Submission } from './read-submission.ts'
 
 /**
@@ -34,10 +33,8 @@ export async function reportSubmission(spec: LabSpec, submission: Submission, fi
   const began = performance.now()
   const snapshotOf = snapshotsOf(submission)
   const outcomes = await rejudge(spec, submission, snapshotOf)
-  const last = snapshotOf(submission.manifest.final ?? [...submission.captures.keys()].at(-1))
   return reportOf(spec.lab, { lab: spec.lab.number, source: { kind: 'submission', file } }, outcomes, {
-    facts: last ? roundFacts(last) : {},
-    notes: last ? roundNotes(last) : [],
+    snapshot: snapshotOf(submission.manifest.final ?? [...submission.captures.keys()].at(-1)),
     seconds: (performance.now() - began) / 1000,
     handedIn: true,
   })

@@ -1,8 +1,7 @@
 // The curriculum is taught in full: every claim of it is proven by a step that exists.
 
 import { expect, test } from 'vitest'
-import { readClaims, readLab } from '../../grading/lab-definition.ts'
-import { listLabs } from '../../grading/lab-folders.ts'
+import { listLabs, readClaims, readLab } from '../../grading/lab-definition.ts'
 
 /** How many claims each part of the curriculum has: kube-proxy in IPVS mode, Netfilter and LVS, the packet's path, the choice. */
 const PARTS = { A: 29, B: 10, C: 11, D: 8 }

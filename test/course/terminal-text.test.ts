@@ -5,8 +5,7 @@ import { drawScreen, plainLines } from '../../course/guide/guide-view.ts'
 import { layoutMarkdown, layoutParts, PLAIN, type Style } from '../../course/guide/terminal-text.ts'
 import type { GuideLab } from '../../course/lab-progress.ts'
 import { readLabText } from '../../course/lab-text.ts'
-import { readLab } from '../../grading/lab-definition.ts'
-import { listLabs } from '../../grading/lab-folders.ts'
+import { listLabs, readLab } from '../../grading/lab-definition.ts'
 
 const STYLED: Style = {
   // As chalk does it, which prints all that it is given.

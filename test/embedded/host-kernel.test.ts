@@ -13,17 +13,16 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
-import { chooseKernel } from '../../cluster/doctor/choose-kernel.ts'
+import { chooseKernel, kernelForNew } from '../../cluster/doctor/choose.ts'
 import type { KernelFacts } from '../../cluster/doctor/facts.ts'
-import { kernelForNew } from '../../cluster/doctor/host-kernel.ts'
 import { EmbeddedCluster } from '../../cluster/embedded.ts'
 import { kubeClient } from '../../cluster/kube-client.ts'
 import { flushNat } from '../../cluster/kube-proxy/flush-nat.ts'
 import { switchMode } from '../../cluster/kube-proxy/switch-mode.ts'
-import { kubectlPath } from '../../cluster/kubectl.ts'
+import { kubectlPath } from '../../cluster/programs.ts'
 import { readNode } from '../../cluster/snapshot.ts'
 import { CONFINE, ensurePackages, hostKernelTrouble, readDaemonState } from '../../embedded/index.ts'
-import { forbiddingSetting } from '../../embedded/machine/host-kernel-support.ts'
+import { forbiddingSetting } from '../../embedded/machine/host-kernel.ts'
 import { cacheFolder, projectRoot } from '../../host/layout.ts'
 import { silent } from '../../host/progress.ts'
 import { waitFor } from '../../host/wait.ts'
@@ -215,7 +214,7 @@ describe.skipIf(trouble)('mode nftables in the kernel', { timeout: 120_000 }, ()
     waitFor('the tables to equal the prediction', 20_000, async () => (await differences()).length === 0)
   const differences = async () => {
     const { evaluate } = await import('../../grading/evaluate.ts')
-    const { openCluster } = await import('../../grading/source.ts')
+    const { openCluster } = await import('../../grading/live-cluster.ts')
     const { nodes } = await (await openCluster(cluster)).snapshot()
     return nodes.flatMap((node) => evaluate(node, 'nftables').differences).filter(({ where }) => 'nft' in where)
   }

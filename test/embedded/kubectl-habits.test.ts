@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { EmbeddedCluster } from '../../cluster/embedded.ts'
-import { kubectlPath } from '../../cluster/kubectl.ts'
+import { kubectlPath } from '../../cluster/programs.ts'
 import { silent } from '../../host/progress.ts'
 import { shellWord } from '../../host/shell-word.ts'
 import { timeoutScale, waitFor } from '../../host/wait.ts'

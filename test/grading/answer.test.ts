@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { MOST_CHARACTERS, readAnswer, sameAnswer } from '../../grading/answer.ts'
+import { MOST_CHARACTERS, readAnswer, sameAnswer } from '../../grading/question.ts'
 
 describe('an answer says the same', () => {
   test.each([

@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest'
 import { readCaptureFolder } from '../../cluster/capture-folder.ts'
 import { expectMode, expectNode, expectNodes } from '../../grading/expect-node.ts'
-import { expectAnswered } from '../../grading/expect-traffic.ts'
 import { Failure, type FailureDetail, NotApplicable } from '../../grading/failure.ts'
 import type { HttpReply } from '../../grading/http-requests.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
+import { expectAnswered } from '../../grading/traffic.ts'
 import { breakFile, flushedCapture, kindCapture } from './solved-capture.ts'
 
 const good = flushedCapture()
@@ -108,7 +108,7 @@ describe('what must be so on nodes', () => {
     expect(failureOf(() => expectNode(node).link('kube-ipvs0').hasNoFault(faults, 'a link that is down'))?.actual).toBe(
       'it is UP',
     )
-    expect(failureOf(() => expectNode(node).virtualServerAt(() => '192.0.2.1', 80))?.expected).toBe(
+    expect(failureOf(() => expectNode(node).virtualServerAt('192.0.2.1', 80))?.expected).toBe(
       'a virtual server 192.0.2.1:80',
     )
   })

@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest'
 import { expectNode } from '../../grading/expect-node.ts'
-import { expectField, expectFound, expectReadyPod, expectSpread } from '../../grading/expect-object.ts'
-import { expectListener, expectLogged } from '../../grading/expect-traffic.ts'
-import { Failure, type FailureDetail } from '../../grading/failure.ts'
+import { expectField, expectReadyPod, expectSpread } from '../../grading/expect-object.ts'
+import { expectFound, Failure, type FailureDetail } from '../../grading/failure.ts'
 import { HookProbes } from '../../grading/hook-probes.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
+import { expectListener, expectLogged } from '../../grading/traffic.ts'
 import { breakFile, flushedCapture } from './solved-capture.ts'
 
 const NODE = 'k8s-guide-worker'
@@ -125,10 +125,7 @@ describe('what a check says of rules', () => {
 
   test('no rule of a kind may be there', async () => {
     const none = (rules: readonly string[]) =>
-      expectNode(nodeWith(rules)).noRuleWhere(({ spec }) => spec.includes('comment probe'), {
-        inspect: 'iptables-save',
-        expected: 'none',
-      })
+      expectNode(nodeWith(rules)).noRuleWhere(({ spec }) => spec.includes('comment probe'), 'iptables-save', 'none')
     expect(await failureOf(() => none([]))).toBeUndefined()
     expect((await failureOf(() => none([rule('INPUT')])))?.actual).toContain('-A INPUT')
   })

@@ -14,7 +14,7 @@ async function reportFor(steps: Record<string, FakeStep>, only?: string) {
   const spec = fakeLab(steps)
   const outcomes = await judgeRound(spec, emptySnapshot(), undefined, only === undefined ? undefined : [only])
   const asked = only === undefined ? request : { ...request, step: only }
-  return reportSchema.parse(reportOf(spec.lab, asked, outcomes, { facts: {}, seconds: 0.1 }))
+  return reportSchema.parse(reportOf(spec.lab, asked, outcomes, { seconds: 0.1 }))
 }
 
 const verdicts = (report: Awaited<ReturnType<typeof reportFor>>) =>
@@ -140,7 +140,7 @@ describe('score and exit code', () => {
   test('nothing judged is never a pass', async () => {
     expect(await reportFor({ live: { check: passes, needsCluster: true } })).toMatchObject({ score: 0, exitCode: 2 })
     const { lab } = fakeLab({ a: { check: passes } })
-    const silent = reportOf(lab, request, [], { facts: {}, seconds: 0 })
+    const silent = reportOf(lab, request, [], { seconds: 0 })
     expect(silent).toMatchObject({ exitCode: 2, score: 0, maxScore: 0 })
     expect(silent.steps[0]).toMatchObject({ verdict: 'could not check', points: 0 })
   })
@@ -186,7 +186,7 @@ describe('rounds', () => {
     const { outcomes } = await judge(spec, source, { patienceMs: 20, pauseMs: 5 })
     expect(outcomes.map(({ verdict }) => verdict)).toEqual(['passed', 'not yet'])
     expect(outcomes[1]?.reason).toContain('Service new has just changed')
-    expect(reportOf(spec.lab, request, outcomes, { facts: {}, seconds: 0 })).toMatchObject({ exitCode: 1, score: 2 })
+    expect(reportOf(spec.lab, request, outcomes, { seconds: 0 })).toMatchObject({ exitCode: 1, score: 2 })
   })
 
   test('a cluster that stands still is asked once', async () => {

@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'vitest'
 import { type Capture, readCaptureFolder } from '../../cluster/capture-folder.ts'
+import { webService } from '../../grading/expect-object.ts'
 import { Failure } from '../../grading/failure.ts'
 import { loadSpec } from '../../grading/grader.ts'
 import { readLab } from '../../grading/lab-definition.ts'
 import { LabNotes } from '../../grading/lab-notes.ts'
 import { type Sender, tracedTo } from '../../grading/packet-trace.ts'
 import { Snapshot, stateOf } from '../../grading/snapshot.ts'
-import { webService } from '../../grading/web-service.ts'
 import { breakFile, flushedCapture, kindCapture } from './solved-capture.ts'
 
 const NODE = 'k8s-guide-worker'

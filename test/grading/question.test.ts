@@ -5,7 +5,7 @@ import { judgeRound } from '../../grading/judge.ts'
 import { LabNotes } from '../../grading/lab-notes.ts'
 import { learnerReport } from '../../grading/learner-report.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
-import { type AnswerNote, answerKey, answerNote, questionCheck } from '../../grading/question.ts'
+import { type AnswerNote, answerKey, noteOfAnswer, questionCheck } from '../../grading/question.ts'
 import { reportOf } from '../../grading/report.ts'
 import type { Snapshot } from '../../grading/snapshot.ts'
 import type { Manifest } from '../../instructors/submission/manifest.ts'
@@ -67,7 +67,7 @@ describe('a question', () => {
     const spec = asking()
     const outcomes = await judgeRound(spec, cluster('teal', { 'answer.colour': note('red') }), undefined)
     const request = { lab: 99, source: { kind: 'capture', folder: 'x' } } as const
-    const report = reportOf(spec.lab, request, outcomes, { facts: {}, seconds: 0 })
+    const report = reportOf(spec.lab, request, outcomes, { seconds: 0 })
     expect(report.steps[0]?.question).toBe(QUESTION)
     expect(learnerReport(report)).toMatch(
       /asks: Which colour has the cluster\?[\s\S]*found .*"red"[\s\S]*make answer LAB=99 Q=colour A=/,
@@ -125,8 +125,8 @@ describe('a question', () => {
   })
 
   test('is not answered by what can be no answer', () => {
-    expect(() => answerNote('a\nb')).toThrow('one line')
-    expect(answerNote(' x ', new Date(at))).toEqual(note('x'))
+    expect(() => noteOfAnswer('a\nb')).toThrow('one line')
+    expect(noteOfAnswer(' x ', new Date(at))).toEqual(note('x'))
     expect(answerKey('colour')).toBe('answer.colour')
   })
 })

@@ -2,9 +2,8 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { keepEvidence } from '../../grading/evidence.ts'
 import { fail } from '../../grading/failure.ts'
-import { gradeWith, loadSpec } from '../../grading/grader.ts'
+import { gradeWith, keepEvidence, loadSpec } from '../../grading/grader.ts'
 import { judgeRound } from '../../grading/judge.ts'
 import { readLab } from '../../grading/lab-definition.ts'
 import { learnerReport } from '../../grading/learner-report.ts'
@@ -35,7 +34,8 @@ async function failingReport(differences = 12): Promise<Report> {
   })
   const outcomes = await judgeRound(spec, emptySnapshot(), undefined)
   const request = { lab: 99, source: { kind: 'capture', folder: 'x' } } as const
-  return reportOf(spec.lab, request, outcomes, { facts: { mode: 'ipvs' }, seconds: 1 })
+  const report = reportOf(spec.lab, request, outcomes, { seconds: 1 })
+  return { ...report, versions: { ...report.versions, mode: 'ipvs' } }
 }
 
 describe('evidence', () => {
@@ -105,7 +105,7 @@ describe('the report for people', () => {
   test('trouble is one sentence and no list of steps', async () => {
     const { lab } = fakeLab({ a: {} })
     const request = { lab: 99, source: { kind: 'cluster', driver: 'embedded', name: 'x' } } as const
-    const text = learnerReport(reportOf(lab, request, [], { facts: {}, seconds: 0, trouble: 'The API is down.' }))
+    const text = learnerReport(reportOf(lab, request, [], { seconds: 0, trouble: 'The API is down.' }))
     expect(text).toContain('! The API is down.')
     expect(text).not.toContain('Score')
   })

@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest'
-import { selectUndisturbed } from '../../course/scale/measure-scale.ts'
-import { formatSeconds, secondsLeft } from '../../course/scale/plan.ts'
+import { selectUndisturbed } from '../../course/scale/measure.ts'
 
 /** What is kept of blocks whose fixed work totalNs so long, on a machine that can do it in 40. */
 const kept = (...works: readonly number[]) =>
@@ -25,12 +24,4 @@ test('of a machine that was slowed down nearly always, what suffered least is ke
 test('a block can also be slow by itself, with the work as fast as ever', () => {
   const blocks = [100, 300, 101, 102].map((totalNs) => ({ work: 40, totalNs }))
   expect(selectUndisturbed(blocks, 40).map(({ totalNs }) => totalNs)).toEqual([100, 101, 102])
-})
-
-test('what is left is reckoned by how long the steps before have taken', () => {
-  const steps = [{ seconds: 10 }, { seconds: 20 }, { seconds: 40 }]
-  expect(secondsLeft(steps, 0, 0)).toBe(70)
-  expect(secondsLeft(steps, 1, 15)).toBe(90)
-  expect(secondsLeft(steps, 3, 100)).toBe(0)
-  expect([formatSeconds(12.2), formatSeconds(150)]).toEqual(['13 s', '3 min'])
 })

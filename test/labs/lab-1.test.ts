@@ -1,10 +1,10 @@
 // Lab 1 end to end on the embedded cluster: fails unsolved, passes solved, fails again for each single breakage.
 
 import { describe, expect, test } from 'vitest'
-import { webChain } from '../../checks/01-iptables/web-chains.ts'
+import { webChain } from '../../checks/01-iptables/service-chains.ts'
+import { findService, webService } from '../../grading/expect-object.ts'
 import { judge, judgeRound } from '../../grading/judge.ts'
 import type { Snapshot } from '../../grading/snapshot.ts'
-import { findService, webService } from '../../grading/web-service.ts'
 import { waitFor } from '../../host/wait.ts'
 import { type BreakageEnvironment, breakages } from './lab-1-breakages.ts'
 import { LabTest, passed, RESTORE, testUnsolved, verdictsOf } from './own-cluster.ts'

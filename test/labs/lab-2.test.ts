@@ -2,9 +2,9 @@
 
 import { describe, expect, test } from 'vitest'
 import { configOf } from '../../grading/evaluate.ts'
+import { findService, webService } from '../../grading/expect-object.ts'
 import type { StepOutcome } from '../../grading/failure.ts'
 import { judge, judgeRound } from '../../grading/judge.ts'
-import { findService, webService } from '../../grading/web-service.ts'
 import { waitFor } from '../../host/wait.ts'
 import { type BreakageEnvironment, breakages } from './lab-2-breakages.ts'
 import { objectChanges } from './lab-2-object-changes.ts'

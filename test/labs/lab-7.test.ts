@@ -4,8 +4,8 @@
 import { describe, expect, test } from 'vitest'
 import { hostKernelTrouble } from '../../embedded/index.ts'
 import { evaluate } from '../../grading/evaluate.ts'
+import { webService } from '../../grading/expect-object.ts'
 import { judge, judgeRound } from '../../grading/judge.ts'
-import { webService } from '../../grading/web-service.ts'
 import { waitFor } from '../../host/wait.ts'
 import { type BreakageEnvironment, breakages, type Lab7Breakage, wrongAnswers } from './lab-7-breakages.ts'
 import { LabTest, RESTORE } from './own-cluster.ts'
@@ -72,7 +72,7 @@ describe('step by step', () => {
         ? { verdict: 'not applicable', reason: expect.stringContaining('nft_chain_nat') }
         : { verdict: 'passed' },
     )
-    await cleanup?.play(own.bench)
+    await cleanup?.play?.(own.bench)
   })
 })
 

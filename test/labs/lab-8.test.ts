@@ -13,6 +13,7 @@ import { judge, judgeRound } from '../../grading/judge.ts'
 import { readLab } from '../../grading/lab-definition.ts'
 import { waitFor } from '../../host/wait.ts'
 import { incidents } from '../../labs/08-incidents/incidents/all.ts'
+import { wrongFixes } from './lab-8-wrong-fixes.ts'
 import { LabTest } from './own-cluster.ts'
 
 const own = await LabTest.of(INCIDENT_LAB, { asBooted: true })
@@ -43,7 +44,7 @@ async function playThrough(incident: Incident): Promise<void> {
   expect(unsolved.report, 'the symptom appears').toMatch(/^failed/)
   expect(unsolved.cause, 'the cause is present').toMatch(/^failed/)
 
-  for (const wrong of incident.wrongFixes) {
+  for (const wrong of wrongFixes[incident.id] ?? []) {
     await wrong.play(own.bench, environment)
     const { outcomes } = await judge(spec, own.source, { only: repairSteps, patienceMs: 6000 })
     const passed = outcomes.filter(({ verdict }) => verdict === 'passed').map(({ id }) => id)
@@ -51,7 +52,7 @@ async function playThrough(incident: Incident): Promise<void> {
     await wrong.undo?.(own.bench, environment)
   }
 
-  await incident.fix.play(own.bench, environment)
+  await incident.fix(environment).play?.(own.bench)
   await own.bench.answer(INCIDENT_LAB, 'diagnosis', incident.id)
   let last = {}
   const solved = Object.fromEntries(lab.steps.map(({ id }) => [id, 'passed']))
@@ -77,6 +78,10 @@ test('unsolved: no step passes while nothing is open', async () => {
 const { SEED, INCIDENTS } = process.env
 const first = SEED ? Number.parseInt(createHash('sha256').update(SEED).digest('hex').slice(0, 8), 16) : 0
 const chosen = incidents.filter((_incident, index) => INCIDENTS === 'all' || (index + first) % 4 === 0)
+
+test('every incident has a wrong fix, which must be refused', () => {
+  expect(Object.keys(wrongFixes).sort()).toEqual(incidents.map(({ id }) => id).sort())
+})
 
 describe('each incident appears, a wrong fix is refused and the right one passes', () => {
   test.each(chosen.map((incident) => [incident.id, incident] as const))('%s', async (_id, incident) =>

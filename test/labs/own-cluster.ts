@@ -11,8 +11,8 @@ import type { StepOutcome } from '../../grading/failure.ts'
 import { loadSpec } from '../../grading/grader.ts'
 import { judge, judgeRound } from '../../grading/judge.ts'
 import { type LabDefinition, needsOf, readLab } from '../../grading/lab-definition.ts'
+import { openCluster } from '../../grading/live-cluster.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
-import { openCluster } from '../../grading/source.ts'
 import { silent } from '../../host/progress.ts'
 
 /** What the tests of one lab have for themselves: its parts and, from the first test on, an embedded cluster of their own. */

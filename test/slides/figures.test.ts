@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
+import { quoteWord } from '../../dataplane/program-output.ts'
 import { parsePacket } from '../../dataplane/trace.ts'
 import { packetPath } from '../../dataplane/view/packet-path.ts'
-import { quoteWord } from '../../dataplane/words.ts'
 import { countsOfFlow, readRecording } from '../../slides/build/recording.ts'
 import { choiceBars, countBars, localShares } from '../../slides/figures/bars.ts'
 import { Canvas } from '../../slides/figures/canvas.ts'

@@ -1,6 +1,14 @@
+import { spawn } from 'node:child_process'
+import { openSync } from 'node:fs'
+import { join } from 'node:path'
 import type { BalancedAddress } from '../../../embedded/index.ts'
 import { type AddressPool, poolOf, secondClientOf } from '../../../host/address-pool.ts'
 import { $ } from '../../../host/command.ts'
+import { kindFolder, projectRoot, START } from '../../../host/layout.ts'
+import { forgetProcess, notedProcess, noteProcess } from '../../../host/live-process.ts'
+import { reasonOf } from '../../../host/main.ts'
+import type { Progress } from '../../../host/progress.ts'
+import { waitFor } from '../../../host/wait.ts'
 import { type EngineName, engineReason } from '../engine.ts'
 
 /** The network that kind puts its nodes on. */
@@ -36,7 +44,7 @@ exec sleep infinity`
  * Creates the container if there is none, from an image that the engine already has (any with \`ip\`, \`curl\` and \`sh\`:
  * the node image). Throws with the engine's error when it does not start.
  */
-export async function ensureAppliance(engine: EngineName, cluster: string, image: string): Promise<void> {
+async function ensureAppliance(engine: EngineName, cluster: string, image: string): Promise<void> {
   const name = applianceName(cluster)
   const run = $({ quiet: true, nothrow: true })
   const state = await run`${engine} inspect --format ${'{{.State.Status}}'} ${name}`
@@ -49,10 +57,6 @@ export async function ensureAppliance(engine: EngineName, cluster: string, image
   const { exitCode, stderr } =
     await run`${engine} run ${options} --entrypoint sh ${image} -c ${setUp(secondClientOf(await readSubnet(engine)))}`
   if (exitCode !== 0) throw new Error(`the container "${name}" did not start (${engineReason(stderr)})`)
-}
-
-export async function removeAppliance(engine: EngineName, cluster: string): Promise<void> {
-  await $({ quiet: true, nothrow: true })`${engine} rm --force ${applianceName(cluster)}`
 }
 
 /** Runs a script in the container, that is, outside the cluster. */
@@ -110,4 +114,45 @@ export function readRoutes(printed: string): BalancedAddress[] {
 export async function presentRoutes(engine: EngineName, cluster: string): Promise<BalancedAddress[]> {
   const { stdout } = await inAppliance(engine, cluster, `ip -o route show table ${table}`)
   return readRoutes(stdout)
+}
+
+const noteFile = (cluster: string) => join(kindFolder(cluster), 'load-balancer.json')
+
+/** True while the controller of this cluster runs. */
+export const balancerRuns = (cluster: string) => notedProcess(noteFile(cluster)) !== undefined
+
+/**
+ * Starts the load balancer if it does not run. It gives Services of type LoadBalancer their addresses: a container in front of
+ * the nodes, from an image that the engine has, and a controller process. A cluster works without it, so errors are only
+ * reported. `image` is one that the engine has: the node image.
+ */
+export async function startBalancer(
+  { engine, name, image }: { engine: EngineName; name: string; image: string },
+  progress: Progress,
+): Promise<void> {
+  try {
+    await ensureAppliance(engine, name, image)
+  } catch (error) {
+    return progress.note(`Services of type LoadBalancer stay pending: ${reasonOf(error)}.`)
+  }
+  if (balancerRuns(name)) return
+  const log = openSync(join(kindFolder(name), 'load-balancer.log'), 'a', 0o600)
+  const child = spawn(process.execPath, [START, 'cluster/kind/load-balancer/daemon.ts', name, engine], {
+    cwd: projectRoot,
+    detached: true,
+    stdio: ['ignore', log, log],
+  })
+  if (child.pid !== undefined) noteProcess(noteFile(name), child.pid)
+  child.unref()
+}
+
+/** Ends both. Does nothing if they do not run. */
+export async function stopBalancer(engine: EngineName, cluster: string): Promise<void> {
+  const pid = notedProcess(noteFile(cluster))
+  if (pid !== undefined) {
+    process.kill(pid, 'SIGTERM')
+    await waitFor('the load balancer to end', 10_000, async () => !balancerRuns(cluster))
+  }
+  forgetProcess(noteFile(cluster))
+  await $({ quiet: true, nothrow: true })`${engine} rm --force ${applianceName(cluster)}`
 }

@@ -19,27 +19,23 @@ const wantsOurs = ({ spec, metadata }: Service) =>
 
 /** The changes that give each Service of type LoadBalancer, and no other Service, its own address of the pool. */
 export function assignments(services: readonly Service[], pool: AddressPool): Assignment[] {
-  const heldBy = (service: Service) => service.status?.loadBalancer?.ingress?.[0]?.ip
-  const taken = new Map<string, string | undefined>()
-  for (const service of services) {
+  const heldBy = ({ status }: Service) => status?.loadBalancer?.ingress?.[0]?.ip
+  const owners = new Map<string, Service>()
+  for (const service of services.filter(wantsOurs)) {
     const held = heldBy(service)
-    if (held && wantsOurs(service) && !taken.has(held)) taken.set(held, service.metadata.uid)
+    if (held && !owners.has(held)) owners.set(held, service)
   }
   const changes: Assignment[] = []
   for (const service of services) {
     const held = heldBy(service)
     const { namespace = 'default', name } = service.metadata
-    if (!wantsOurs(service)) {
-      if (held && isInPool(pool, held) && !service.spec.loadBalancerClass)
-        changes.push({ namespace, name, ip: undefined })
-      continue
-    }
-    const others = new Set([...taken].filter(([, uid]) => uid !== service.metadata.uid).map(([ip]) => ip))
-    const choice = chooseAddress(pool, service.spec.loadBalancerIP, held, others)
-    if (choice.ip !== undefined) taken.set(choice.ip, service.metadata.uid)
-    if (choice.ip !== held)
-      changes.push({ namespace, name, ip: choice.ip, ...(choice.ip === undefined ? { fault: choice.fault } : {}) })
-    else if (choice.ip === undefined) changes.push({ namespace, name, ip: undefined, fault: choice.fault })
+    if (wantsOurs(service)) {
+      const taken = [...owners].filter(([, owner]) => owner !== service).map(([ip]) => ip)
+      const choice = chooseAddress(pool, service.spec.loadBalancerIP, held, new Set(taken))
+      if (choice.ip !== undefined) owners.set(choice.ip, service)
+      if (choice.ip === undefined || choice.ip !== held) changes.push({ namespace, name, ...choice })
+    } else if (held && isInPool(pool, held) && !service.spec.loadBalancerClass)
+      changes.push({ namespace, name, ip: undefined })
   }
   return changes
 }

@@ -1,8 +1,7 @@
 import { addressBits, printEndpoint } from '../../ip-address.ts'
 import type { TrackedEndpoint } from '../endpoints.ts'
 import type { Proxier } from '../proxier.ts'
-import { commented, endpointChain, probability, recent, toPort } from '../rule-text.ts'
-import type { TableBuilder } from '../ruleset-builder.ts'
+import { commented, endpointChain, probability, recent, type TableBuilder, toPort } from '../ruleset-builder.ts'
 import type { ServicePort } from '../service-ports.ts'
 
 /** One Service port, and the tables that its rules are written to. */
@@ -22,9 +21,7 @@ export interface ChainedEndpoint {
 export const chained = (port: ServicePort, endpoints: readonly TrackedEndpoint[]): ChainedEndpoint[] =>
   endpoints.map((endpoint) => ({ endpoint, chain: endpointChain(port.name, port.protocol, endpoint.text) }))
 
-/**
- * KUBE-SEP-: marks a packet whose source is the endpoint itself for masquerading, then rewrites the destination.
- */
+/** KUBE-SEP-: marks a packet whose source is the endpoint itself for masquerading, then rewrites the destination. */
 export function writeEndpointChains({ nat, proxier, port }: PortRules, endpoints: readonly ChainedEndpoint[]): void {
   const { family } = proxier
   const { protocol } = port

@@ -1,11 +1,9 @@
 import { asHost, contains } from '../../ip-address.ts'
-import { categorizeEndpoints, type EndpointCategories } from '../endpoint-categories.ts'
 import { servesNodePorts } from '../node-addresses.ts'
-import { ANY_SENDER, commented, fromRange, localSender, rejectTarget, toAddress, toPort } from '../rule-text.ts'
-import { isExternallyAccessible } from '../service-ports.ts'
+import { ANY_SENDER, commented, fromRange, localSender, rejectTarget, toAddress, toPort } from '../ruleset-builder.ts'
+import { categorizeEndpoints, type EndpointCategories, isExternallyAccessible } from '../service-ports.ts'
 import { chained, type PortRules, writeBalancing, writeEndpointChains, writeHealthCheck } from './endpoint-rules.ts'
 
-/** A Service port with the decisions that are made before its rules are written. */
 interface Plan extends PortRules {
   categories: EndpointCategories
   cluster: string

@@ -1,8 +1,7 @@
 import { asHost, isLoopback, loopbackRange } from '../../ip-address.ts'
 import type { Ruleset } from '../../iptables-save.ts'
 import type { Proxier } from '../proxier.ts'
-import { commented, masqueradeMark } from '../rule-text.ts'
-import { ruleset, TableBuilder } from '../ruleset-builder.ts'
+import { commented, masqueradeMark, ruleset, TableBuilder } from '../ruleset-builder.ts'
 import { writeExternalServicePort } from './external-chains.ts'
 import { writeXlbServicePort } from './xlb-chains.ts'
 
@@ -48,7 +47,6 @@ export function writeForwardAccepts(
   for (const comment of comments) filter.add('KUBE-FORWARD', `${commented(comment)}${established}`)
 }
 
-/** The rules of the chains that exist once per node, without the rules of single Services. */
 function writeStaticChains(nat: TableBuilder, filter: TableBuilder, proxier: Proxier): void {
   const { config, features } = proxier
   nat.chain('KUBE-NODEPORTS')

@@ -1,7 +1,7 @@
 import { asHost, contains, loopbackRange } from '../../ip-address.ts'
-import { readyEndpoints } from '../endpoint-categories.ts'
 import { servesNodePorts } from '../node-addresses.ts'
-import { ANY_SENDER, commented, fromRange, localSender, rejectTarget, toAddress, toPort } from '../rule-text.ts'
+import { ANY_SENDER, commented, fromRange, localSender, rejectTarget, toAddress, toPort } from '../ruleset-builder.ts'
+import { readyEndpoints } from '../service-ports.ts'
 import {
   type ChainedEndpoint,
   chained,

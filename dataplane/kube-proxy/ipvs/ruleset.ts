@@ -2,8 +2,7 @@ import { asHost, loopbackRange } from '../../ip-address.ts'
 import type { Ruleset } from '../../iptables-save.ts'
 import { writeForwardAccepts, writeMasquerade } from '../iptables/static-chains.ts'
 import type { Proxier } from '../proxier.ts'
-import { commented, localSender, rejectTarget } from '../rule-text.ts'
-import { ruleset, TableBuilder } from '../ruleset-builder.ts'
+import { commented, localSender, rejectTarget, ruleset, TableBuilder } from '../ruleset-builder.ts'
 import { type SetName, setComment, setName } from './sets.ts'
 import type { IpvsState } from './state.ts'
 
@@ -21,7 +20,6 @@ function writeJumps({ nat, filter, proxier: { features } }: SetRules): void {
   if (features.ipvsOutFilter) filter.jump('OUTPUT', 'KUBE-IPVS-OUT-FILTER', 'kubernetes ipvs access filter')
 }
 
-/** Writes rules that match sets, in the tables of one family. */
 class SetRules {
   readonly nat = new TableBuilder('nat')
   readonly filter = new TableBuilder('filter')

@@ -1,12 +1,11 @@
 import type { Link } from '../../ip-addr.ts'
 import { canonicalAddress, contains, familyOf, isIPv6LinkLocal, isLoopback } from '../../ip-address.ts'
 import { type IpvsProtocol, type VirtualServer, virtualServerKey } from '../../ipvsadm-save.ts'
-import { categorizeEndpoints, readyEndpoints } from '../endpoint-categories.ts'
 import type { TrackedEndpoint } from '../endpoints.ts'
 import { DUMMY_LINK } from '../mode-ownership.ts'
 import { nodePortAddresses } from '../node-addresses.ts'
 import type { Proxier } from '../proxier.ts'
-import type { ServicePort } from '../service-ports.ts'
+import { categorizeEndpoints, readyEndpoints, type ServicePort } from '../service-ports.ts'
 import { SetBuilder, type SetName } from './sets.ts'
 
 /** The state of ipvs mode in one family besides iptables rules. */
@@ -19,7 +18,6 @@ export interface IpvsState {
   blocked: (Pick<ServicePort, 'protocol' | 'port'> & { address: string })[]
 }
 
-/** Writes the state of one Service port after the other. */
 class StateWriter implements IpvsState {
   readonly sets: SetBuilder
   readonly bound = new Set<string>()

@@ -1,16 +1,21 @@
-import type { Family } from '../../ip-address.ts'
 import { KUBE_PROXY_TABLE, type NftHook, type NftTable } from '../../nft-table.ts'
+import type { TrackedEndpoint } from '../endpoints.ts'
+import type { Proxier } from '../proxier.ts'
+import { shortHash } from '../ruleset-builder.ts'
+import type { ServicePort } from '../service-ports.ts'
 
-/** Builds one family's table in the syntax of `nft list`. */
+/** Builds the table of one proxier in the syntax of `nft list`. */
 export class NftTableBuilder {
+  readonly proxier: Proxier
   readonly table: NftTable
   /** `ip` or `ip6`, as rules write it. */
   readonly ip: 'ip' | 'ip6'
   readonly address: 'ipv4_addr' | 'ipv6_addr'
 
-  constructor(family: Family) {
-    this.ip = family === 'ipv4' ? 'ip' : 'ip6'
-    this.address = family === 'ipv4' ? 'ipv4_addr' : 'ipv6_addr'
+  constructor(proxier: Proxier) {
+    this.proxier = proxier
+    this.ip = proxier.family === 'ipv4' ? 'ip' : 'ip6'
+    this.address = proxier.family === 'ipv4' ? 'ipv4_addr' : 'ipv6_addr'
     this.table = { family: this.ip, name: KUBE_PROXY_TABLE, chains: new Map(), sets: new Map(), maps: new Map() }
   }
 
@@ -41,3 +46,36 @@ export class NftTableBuilder {
     this.table.maps.get(map)?.elements.set(key, verdict)
   }
 }
+
+/** nf_tables allows names of 256 bytes; kube-proxy reserves 16 of them for its prefixes. */
+const LONGEST = 240
+
+/** `HASH-text`, truncated to the maximum length of a name. */
+function hashed(text: string): string {
+  const name = `${shortHash(text, 8)}-${text}`
+  return name.length > LONGEST ? `${name.slice(0, LONGEST - 3)}...` : name
+}
+
+/** `namespace/service/protocol/port`; the unnamed port leaves a slash at the end. */
+function plainName({ name, protocol }: ServicePort): string {
+  const [service, port = ''] = name.split(':')
+  return `${service}/${protocol}/${port}`
+}
+
+/** The suffix of the chain names of one Service port, for example `2QRHZV4L-default/kubernetes/tcp/https`. */
+export const servicePortName = (port: ServicePort): string => hashed(plainName(port))
+
+/**
+ * The suffix of the names of one endpoint's chain and affinity set: `…__10.180.0.1/80`, with dots instead of
+ * the colons of IPv6.
+ */
+export function endpointName(port: ServicePort, endpoint: TrackedEndpoint): string {
+  const colon = endpoint.text.lastIndexOf(':')
+  const address = endpoint.text.slice(0, colon).replace(/[[\]]/g, '').replaceAll(':', '.')
+  return hashed(`${plainName(port)}__${address}/${endpoint.text.slice(colon + 1)}`)
+}
+
+export const AFFINITY_PREFIX = 'affinity-'
+
+/** Chains of Services and endpoints are the only ones with a slash in their name (pkg/proxy/nftables of every version). */
+export const isServicePortChain = (chain: string): boolean => chain.includes('/')

@@ -1,9 +1,6 @@
-import { withoutSingleBraces } from '../../nft-address-set.ts'
 import type { NftTable } from '../../nft-table.ts'
 
-/**
- * One branch of a Service's chains. A packet takes the first branch whose conditions are true.
- */
+/** One branch of a Service's chains. A packet takes the first branch whose conditions are true. */
 export interface NftBranch {
   /** Conditions on the sender in nft syntax, outermost first; empty for all other senders. */
   when: string[]
@@ -141,10 +138,10 @@ export function describeBranch({ when, end, endpoints, of, masqueraded, remember
   const share = (times: number) => (times * endpoints.size === of ? '' : ` (${times} of ${of})`)
   const all = [...endpoints].map(([endpoint, times]) => `${endpoint}${share(times)}`).sort()
   const ends = { dnat: `dnat to ${all.join(' or ')}`, drop: 'drop', reject: 'reject', unknown: `"${rule}"` }
-  const conditions = [...new Set(masqueraded.map(withoutSingleBraces))].sort()
+  const conditions = [...new Set(masqueraded)].sort()
   const always = conditions.includes('')
   const mark = conditions.length === 0 ? '' : `, masqueraded${always ? '' : ` if ${conditions.join(' or ')}`}`
   const sticky = remembered === undefined ? '' : `, session affinity for ${remembered} s`
-  const senders = when.map(withoutSingleBraces).join(', ')
+  const senders = when.join(', ')
   return `${senders === '' ? '' : `${senders}: `}${ends[end]}${mark}${sticky}`
 }

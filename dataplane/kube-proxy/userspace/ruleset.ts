@@ -1,8 +1,7 @@
 import { printEndpoint } from '../../ip-address.ts'
 import type { Ruleset } from '../../iptables-save.ts'
 import type { Proxier } from '../proxier.ts'
-import { commented, toAddress, toPort } from '../rule-text.ts'
-import { ruleset, TableBuilder } from '../ruleset-builder.ts'
+import { commented, ruleset, TableBuilder, toAddress, toPort } from '../ruleset-builder.ts'
 import type { ServicePort } from '../service-ports.ts'
 
 const isUnspecified = (address: string): boolean => address === '0.0.0.0' || address === '::'
@@ -22,7 +21,6 @@ export function userspaceListeners({ ports, config }: Proxier): { port: ServiceP
   return ports.map((port) => ({ port, proxyPort: free.next().value }))
 }
 
-/** Rules that redirect one Service port to the listener that kube-proxy opened for it. */
 function writePortal(
   nat: TableBuilder,
   filter: TableBuilder,

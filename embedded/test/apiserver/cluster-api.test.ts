@@ -1,13 +1,13 @@
 import fc from 'fast-check'
 import { beforeEach, describe, expect, test } from 'vitest'
 import type { KubeObject } from '../../apiserver/api.ts'
-import { type ClusterApi, createClusterApi } from '../../apiserver/cluster-api.ts'
+import { type Api, createClusterApi } from '../../apiserver/api.ts'
 
 interface Service extends KubeObject {
   spec: { clusterIP?: string; type: string; healthCheckNodePort?: number; ports: { port: number; nodePort?: number }[] }
 }
 
-let api: ClusterApi
+let api: Api
 beforeEach(() => {
   api = createClusterApi({ now: () => new Date('2026-01-02T03:04:05.678Z') })
 })

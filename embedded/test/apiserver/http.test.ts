@@ -112,7 +112,7 @@ describe('answers', () => {
 describe('lists', () => {
   test('resourceVersion and selectors that cannot be served are refused', async () => {
     expect(await get(`${maps}?resourceVersion=0&resourceVersionMatch=NotOlderThan`)).toMatchObject({ code: 200 })
-    expect(await get(`${maps}?resourceVersion=999999`)).toMatchObject({ code: 504, json: { reason: 'Timeout' } })
+    expect(await get(`${maps}?resourceVersion=999999`)).toMatchObject({ code: 410, json: { reason: 'Expired' } })
     expect(await get(`${maps}?resourceVersion=abc`)).toMatchObject({ code: 400 })
     expect(await get(`${maps}?fieldSelector=data.x=1`)).toMatchObject({ code: 400 })
     expect(await get(`${maps}?labelSelector=a+b`)).toMatchObject({ code: 400 })
@@ -155,7 +155,7 @@ describe('watches', () => {
     const query = 'sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan'
     expect(await get(`${maps}?watch=1&${query}`)).toMatchObject({ code: 422, json: { reason: 'Invalid' } })
     expect(await get(`${maps}?watch=1&resourceVersion=abc`)).toMatchObject({ code: 400 })
-    expect(await get(`${maps}?watch=1&resourceVersion=999999`)).toMatchObject({ code: 504 })
+    expect(await get(`${maps}?watch=1&resourceVersion=999999`)).toMatchObject({ code: 410 })
   })
 
   test('as a table: headers come once', async () => {
@@ -210,6 +210,21 @@ describe('writes', () => {
     })
     const apart = await send(cluster, `${path}/scale`, { method: 'PATCH', headers, body: { spec: { replicas: -1 } } })
     expect(apart.code).toBe(422)
+  })
+
+  test('the last write of each client is recorded with its time', async () => {
+    const write = async (manager: string, data: Record<string, string>) => {
+      const headers = { 'content-type': 'application/merge-patch+json' }
+      await send(cluster, `${maps}/map-4?fieldManager=${manager}`, { method: 'PATCH', headers, body: { data } })
+    }
+    await write('one', { a: '1' })
+    await write('two', { b: '2' })
+    await write('two', { b: '3' })
+    await write('three', { b: '3' })
+    cluster.api.patch('configmaps', 'default', 'map-4', { data: { c: '4' } })
+    const { managedFields = [] } = cluster.api.get('configmaps', 'default', 'map-4')?.metadata ?? {}
+    expect(managedFields.map(({ manager }) => manager)).toEqual(['one', 'two'])
+    for (const { time } of managedFields) expect(Date.now() - Date.parse(time)).toBeLessThan(60_000)
   })
 
   test('an eviction deletes the Pod', async () => {

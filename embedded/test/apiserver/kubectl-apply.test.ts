@@ -52,22 +52,6 @@ describe('apply, edit and patch', () => {
     expect(await cluster.ok(`delete -f ${path}`)).toContain('deleted')
   })
 
-  test('server-side apply repeats, gives fields back and meets conflicts', async () => {
-    const path = file('ssa.yaml', manifest(2, '{name: http, port: 80}').replaceAll('applied', 'ssa'))
-    await cluster.ok(`apply --server-side -f ${path}`)
-    const version = await cluster.ok('get deployment ssa -o jsonpath={.metadata.resourceVersion}')
-    await cluster.ok(`apply --server-side -f ${path}`)
-    expect(await cluster.ok('get deployment ssa -o jsonpath={.metadata.resourceVersion}')).toBe(version)
-    await cluster.ok('scale deployment ssa --replicas=7')
-    const refused = await cluster.kubectl(['apply', '--server-side', '-f', path])
-    expect(refused.stderr).toContain('conflict with "kubectl" with subresource "scale" using apps/v1: .spec.replicas')
-    await cluster.ok(`apply --server-side --force-conflicts -f ${path}`)
-    expect(await cluster.ok('get deployment ssa -o jsonpath={.spec.replicas}')).toBe('2')
-    file('ssa.yaml', manifest(2, '{name: https, port: 443}').replaceAll('applied', 'ssa'))
-    await cluster.ok(`apply --server-side -f ${path}`)
-    expect(await cluster.ok('get service ssa -o jsonpath={.spec.ports[*].port}')).toBe('443')
-  })
-
   test('edit writes what the editor leaves', async () => {
     await cluster.ok('create deployment edited --image=nginx')
     const env = { KUBE_EDITOR: 'sed -i s/replicas:.1/replicas:\\ 6/' }

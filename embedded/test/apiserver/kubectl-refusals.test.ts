@@ -34,9 +34,17 @@ describe('errors have the messages of Kubernetes', () => {
       /the embedded cluster has no proxy to Pods, Services and nodes \(`kubectl port-forward`/,
     ],
     ['get --raw /api/v1/namespaces/default/pods/web/proxy/a/b', /the embedded cluster has no proxy to Pods/],
+    ['delete service kubernetes --cascade=orphan', /the embedded cluster supports only --cascade=background/],
   ])('%s: what is left out is named, with what serves instead', async (command, sentence) =>
     expect(await refused(command)).toMatch(sentence),
   )
+
+  test('server-side apply is named, and client-side apply instead', async () => {
+    const manifest = 'apiVersion: v1\nkind: ConfigMap\nmetadata: {name: applied}\n'
+    expect(await refused('apply --server-side -f -', manifest)).toContain(
+      'the embedded cluster has no server-side apply (`kubectl apply` works without --server-side)',
+    )
+  })
 
   test.each([
     ['spec: {ports: [{port: 80, prot: x}]}', 'strict decoding error: unknown field "spec.ports[0].prot"'],

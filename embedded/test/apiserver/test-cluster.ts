@@ -2,8 +2,8 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { accessSync, constants, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
+import { type Api, createClusterApi } from '../../apiserver/api.ts'
 import { createServerTls, kubeconfig } from '../../apiserver/certificate.ts'
-import { type ClusterApi, createClusterApi } from '../../apiserver/cluster-api.ts'
 import { startApiServer } from '../../apiserver/server.ts'
 import { createFakeBackend, type FakeBackend } from './fake-backend.ts'
 
@@ -14,7 +14,7 @@ export interface KubectlResult {
 }
 
 export interface TestCluster {
-  api: ClusterApi
+  api: Api
   backend: FakeBackend
   url: string
   token: string

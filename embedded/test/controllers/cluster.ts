@@ -2,7 +2,7 @@
 
 import { timeoutScale } from '../../../host/wait.ts'
 import type { Api, KubeObject } from '../../apiserver/api.ts'
-import { createClusterApi } from '../../apiserver/cluster-api.ts'
+import { createClusterApi } from '../../apiserver/api.ts'
 import { type ControllerOptions, startControllers } from '../../controllers/controllers.ts'
 import type { Deployment, EndpointSlice, Event, Node, Pod, ReplicaSet, Service } from '../../controllers/resources.ts'
 import { type FakeKubelet, startFakeKubelet } from './fake-kubelet.ts'
@@ -50,7 +50,7 @@ export function startTestCluster(options: ControllerOptions = {}): TestCluster {
   for (const worker of workers) createNode(api, worker)
   const faults: unknown[] = []
   const kubelet = startFakeKubelet(api)
-  const controllers = startControllers(api, { caCertificate: 'PEM', report: (error) => faults.push(error), ...options })
+  const controllers = startControllers(api, { report: (error) => faults.push(error), ...options })
   const inDefault = <T extends KubeObject>(resource: string, labelSelector?: string) =>
     api.list<T>(resource, { namespace: 'default', ...(labelSelector && { labelSelector }) })
 

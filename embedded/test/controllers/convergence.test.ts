@@ -78,7 +78,7 @@ async function take(cluster: TestCluster, action: Step): Promise<void> {
       break
     }
     case 'recreate':
-      api.delete('deployments', 'default', 'web', { propagationPolicy: 'Background' })
+      api.delete('deployments', 'default', 'web')
       api.create('deployments', 'default', deployment('web'))
       break
     case 'turn':

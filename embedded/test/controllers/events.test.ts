@@ -1,9 +1,7 @@
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { beforeEach, expect, test } from 'vitest'
 import type { Api } from '../../apiserver/api.ts'
-import { createClusterApi } from '../../apiserver/cluster-api.ts'
-import { createContext } from '../../controllers/context.ts'
+import { createClusterApi } from '../../apiserver/api.ts'
 import { createEventRecorder } from '../../controllers/events.ts'
-import { startEventExpiry } from '../../controllers/garbage-collector.ts'
 import type { Event } from '../../controllers/resources.ts'
 import { createNode } from './cluster.ts'
 import { pod } from './manifests.ts'
@@ -11,11 +9,6 @@ import { pod } from './manifests.ts'
 let api: Api
 beforeEach(() => {
   api = createClusterApi()
-})
-
-const ends: (() => void)[] = []
-afterEach(() => {
-  for (const end of ends.splice(0)) end()
 })
 
 const list = () => api.list<Event>('events')
@@ -85,21 +78,4 @@ test('Events about a node are in the default namespace; where none can be, nothi
   expect(list()).toMatchObject([{ metadata: { namespace: 'default' }, involvedObject: { kind: 'Node', name: 'n' } }])
   const lost = { ...node, metadata: { ...node.metadata, namespace: 'gone' } }
   expect(() => recorder.event(lost, 'Normal', 'NodeReady', 'x')).not.toThrow()
-})
-
-test('Events expire after their time, counted from the last change', async () => {
-  const { context, stop } = createContext(api, () => {})
-  ends.push(stop)
-  startEventExpiry(context, 60)
-  const web = api.create('pods', 'default', pod('web'))
-  const recorder = createEventRecorder(api, 'kubelet')
-  const start = performance.now()
-  recorder.event(web, 'Normal', 'Started', 'x')
-  await new Promise((resolve) => setTimeout(resolve, 40))
-  recorder.event(web, 'Normal', 'Started', 'x')
-  while (list().length > 0) {
-    if (performance.now() - start > 2000) throw new Error('it never expired')
-    await new Promise((resolve) => setImmediate(resolve))
-  }
-  expect(performance.now() - start).toBeGreaterThanOrEqual(98)
 })

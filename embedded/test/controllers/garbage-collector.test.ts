@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { Draft, OwnerReference } from '../../apiserver/api.ts'
 import { startTestCluster, type TestCluster } from './cluster.ts'
-import { deployment } from './manifests.ts'
+import { deployment, service } from './manifests.ts'
 
 let cluster: TestCluster
 beforeEach(async () => {
@@ -14,9 +14,9 @@ afterEach(() => cluster.stop())
 const present = (resource: string) => cluster.api.list(resource, { namespace: 'default' }).length
 const gone = () => present('deployments') + present('replicasets') + present('pods') === 0
 
-test('Background deletes the owner at once and then what it owned', async () => {
+test('a deletion removes the owner at once and then what it owned', async () => {
   cluster.kubelet.autoFinish = false
-  cluster.api.delete('deployments', 'default', 'web', { propagationPolicy: 'Background' })
+  cluster.api.delete('deployments', 'default', 'web')
   expect(present('deployments')).toBe(0)
   await cluster.settled()
   expect(present('replicasets')).toBe(0)
@@ -24,35 +24,6 @@ test('Background deletes the owner at once and then what it owned', async () => 
   for (const { metadata } of cluster.pods()) cluster.kubelet.finish(metadata.name)
   await cluster.settled()
   expect(gone()).toBe(true)
-})
-
-test('Foreground keeps each owner until what it owned is gone', async () => {
-  cluster.kubelet.autoFinish = false
-  cluster.api.delete('deployments', 'default', 'web', { propagationPolicy: 'Foreground' })
-  await cluster.settled()
-  expect(cluster.deployment('web').metadata.finalizers).toEqual(['foregroundDeletion'])
-  expect(cluster.replicaSets('web')[0]?.metadata.finalizers).toEqual(['foregroundDeletion'])
-  const [first, second] = cluster.pods().map(({ metadata }) => metadata.name)
-  cluster.kubelet.finish(first ?? '')
-  await cluster.settled()
-  expect([present('deployments'), present('replicasets'), present('pods')]).toEqual([1, 1, 1])
-  cluster.kubelet.finish(second ?? '')
-  await cluster.settled()
-  expect(gone()).toBe(true)
-})
-
-test('Orphan leaves what it owned without an owner; a new Deployment adopts it', async () => {
-  const uids = cluster.pods().map(({ metadata }) => metadata.uid)
-  cluster.api.delete('deployments', 'default', 'web', { propagationPolicy: 'Orphan' })
-  await cluster.settled()
-  expect(present('deployments')).toBe(0)
-  const [set] = cluster.api.list('replicasets', { namespace: 'default' })
-  expect(set?.metadata.ownerReferences ?? []).toEqual([])
-  expect(cluster.pods().map(({ metadata }) => metadata.uid)).toEqual(uids)
-  cluster.api.create('deployments', 'default', deployment('web'))
-  await cluster.settled()
-  expect(cluster.replicaSets('web').map(({ metadata }) => metadata.uid)).toEqual([set?.metadata.uid])
-  expect(cluster.pods().map(({ metadata }) => metadata.uid)).toEqual(uids)
 })
 
 describe('an object', () => {
@@ -89,4 +60,24 @@ describe('an object', () => {
     await cluster.settled()
     expect(find('child')).toBeDefined()
   })
+})
+
+test('a deleted namespace takes everything with it, after its last Pod', async () => {
+  cluster.api.create('namespaces', undefined, { metadata: { name: 'shop' } })
+  cluster.api.create('deployments', 'shop', deployment('web'))
+  cluster.api.create('services', 'shop', service('web', { type: 'LoadBalancer' }))
+  await cluster.settled()
+  const pods = () => cluster.api.list('pods', { namespace: 'shop' })
+  expect(pods()).toHaveLength(2)
+  cluster.kubelet.autoFinish = false
+  cluster.api.delete('namespaces', undefined, 'shop')
+  await cluster.settled()
+  expect(cluster.api.get('namespaces', undefined, 'shop')).toMatchObject({ status: { phase: 'Terminating' } })
+  for (const resource of ['deployments', 'replicasets', 'services', 'endpointslices', 'endpoints', 'configmaps']) {
+    expect(cluster.api.list(resource, { namespace: 'shop' })).toEqual([])
+  }
+  expect(pods()).toHaveLength(2)
+  for (const { metadata } of pods()) cluster.api.delete('pods', 'shop', metadata.name, { gracePeriodSeconds: 0 })
+  await cluster.settled()
+  expect(cluster.api.get('namespaces', undefined, 'shop')).toBeUndefined()
 })

@@ -72,22 +72,6 @@ test('a failed Pod is replaced only after the delay; more than backoffLimit fail
   expect(job('again')?.status?.active).toBeUndefined()
 })
 
-test('a suspended Job has no Pods until it is resumed', async () => {
-  createJob({ suspend: true })
-  await cluster.until('suspended', () => condition('Suspended') === 'JobSuspended')
-  expect(cluster.pods()).toEqual([])
-  cluster.api.patch('jobs', 'default', 'work', { spec: { suspend: false } })
-  await endEach('Succeeded')
-  await cluster.until('complete', () => condition('Complete') !== undefined)
-})
-
-test('a Job that takes too long is failed, and its Pods are ended; its time to live deletes both', async () => {
-  createJob({ activeDeadlineSeconds: 1, ttlSecondsAfterFinished: 0 })
-  await cluster.until('it runs', () => job()?.status?.active === 1)
-  await cluster.until('Job and Pods are gone', () => job() === undefined && cluster.pods().length === 0)
-  expect(cluster.events('DeadlineExceeded')).toHaveLength(1)
-})
-
 test('a CronJob creates a Job at each of its times, keeps as many as it should, and not while it is suspended', async () => {
   const start = Date.parse('2026-01-01T00:00:30Z') - Date.now()
   let minutes = 0

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { deletionOrder } from '../../controllers/pod-control.ts'
+import { deletionOrder } from '../../controllers/replicaset.ts'
 import type { Pod, ReplicaSet } from '../../controllers/resources.ts'
 import { startTestCluster, type TestCluster } from './cluster.ts'
 import { pod } from './manifests.ts'
@@ -32,7 +32,7 @@ describe('with a cluster', () => {
     await create(3)
     expect(owned()).toHaveLength(3)
     expect(owned().map(({ metadata }) => metadata.name)).toContain('mine')
-    expect(stored()?.status).toMatchObject({ replicas: 3, readyReplicas: 3, fullyLabeledReplicas: 2 })
+    expect(stored()?.status).toMatchObject({ replicas: 3, readyReplicas: 3 })
   })
 
   test('releases a Pod whose labels no longer match and replaces it', async () => {
@@ -86,79 +86,39 @@ describe('with a cluster', () => {
 })
 
 describe('scaling down', () => {
-  const now = Date.parse('2026-01-01T12:00:00Z')
   interface Traits {
     node?: string
     phase?: string
     ready?: boolean
-    readyMinutes?: number
-    ageMinutes?: number
-    restarts?: number
-    cost?: number
+    created?: string
   }
-  const ago = (minutes: number) => new Date(now - minutes * 60_000).toISOString()
-  function candidate(
-    name: string,
-    {
-      node = 'n',
-      phase = 'Running',
-      ready = true,
-      readyMinutes = 60,
-      ageMinutes = 60,
-      restarts = 0,
-      cost,
-    }: Traits = {},
-  ): Pod {
+  function candidate(name: string, traits: Traits = {}): Pod {
+    const { node = 'n', phase = 'Running', ready = true, created = '2026-01-01T11:00:00Z' } = traits
     return {
       apiVersion: 'v1',
       kind: 'Pod',
-      metadata: {
-        name,
-        uid: name,
-        resourceVersion: '1',
-        creationTimestamp: ago(ageMinutes),
-        ...(cost !== undefined && { annotations: { 'controller.kubernetes.io/pod-deletion-cost': String(cost) } }),
-      },
+      metadata: { name, uid: name, resourceVersion: '1', creationTimestamp: created },
       spec: { containers: [], ...(node && { nodeName: node }) },
-      status: {
-        phase,
-        conditions: [{ type: 'Ready', status: ready ? 'True' : 'False', lastTransitionTime: ago(readyMinutes) }],
-        containerStatuses: [{ name: 'a', image: '', imageID: '', ready, restartCount: restarts }],
-      },
+      status: { phase, conditions: [{ type: 'Ready', status: ready ? 'True' : 'False' }] },
     }
   }
+  const order = (...pods: Pod[]) => deletionOrder(pods).map(({ metadata }) => metadata.name)
 
   // Each row: what goes before an ordinary Pod, by the documented order.
   test.each<[string, Traits]>([
     ['unassigned', { node: '' }],
     ['Pending', { phase: 'Pending' }],
     ['not ready', { ready: false }],
-    ['of lower deletion cost', { cost: -1 }],
-    ['ready for a shorter time', { readyMinutes: 1 }],
-    ['restarted more often', { restarts: 3 }],
-    ['newer', { ageMinutes: 1 }],
-  ])('a Pod that is %s goes first', (_what, traits) => {
-    for (const pods of [
-      [candidate('b'), candidate('z', traits)],
-      [candidate('z', traits), candidate('b')],
-    ]) {
-      expect(deletionOrder(pods, [], now).map(({ metadata }) => metadata.name)).toEqual(['z', 'b'])
-    }
+    ['newer', { created: '2026-01-01T11:59:00Z' }],
+  ])('a Pod that is %s is deleted first', (_what, traits) => {
+    expect(order(candidate('b'), candidate('z', traits))).toEqual(['z', 'b'])
+    expect(order(candidate('z', traits), candidate('b'))).toEqual(['z', 'b'])
   })
 
-  test('an earlier criterion outweighs a later one; crowded nodes are relieved', () => {
-    const pods = [candidate('new', { ageMinutes: 1, restarts: 9 }), candidate('unready', { ready: false, cost: 5 })]
-    expect(deletionOrder(pods, [], now).map(({ metadata }) => metadata.name)).toEqual(['unready', 'new'])
-    const related = [
-      candidate('x', { node: 'full' }),
-      candidate('y', { node: 'full' }),
-      candidate('a', { node: 'free' }),
-    ]
-    const order = deletionOrder(
-      [candidate('a', { node: 'free', ageMinutes: 1 }), candidate('x', { node: 'full' })],
-      related,
-      now,
-    )
-    expect(order.map(({ metadata }) => metadata.name)).toEqual(['x', 'a'])
+  test('an earlier criterion outweighs a later one, and a node with more Pods gives first', () => {
+    const newer = { created: '2026-01-01T11:59:00Z' }
+    expect(order(candidate('new', newer), candidate('unready', { ready: false }))).toEqual(['unready', 'new'])
+    const pods = [candidate('free', { node: 'free', ...newer }), candidate('a'), candidate('b')]
+    expect(order(...pods)).toEqual(['b', 'a', 'free'])
   })
 })

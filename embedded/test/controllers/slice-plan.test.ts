@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { Endpoint, EndpointSlice } from '../../controllers/resources.ts'
-import { groupByPorts, maxEndpointsPerSlice, planSlices } from '../../controllers/slice-plan.ts'
+import { maxEndpointsPerSlice, type PlannedSlice, planSlices, type SliceContent } from '../../controllers/slice-plan.ts'
 
 const ports = [80, 8080].map((port) => [{ name: '', port, protocol: 'TCP' }])
 
@@ -15,23 +15,17 @@ function endpoint(id: number, ready: boolean): Endpoint {
 }
 
 /** Carries a plan out, as the controller does. */
-function apply(existing: readonly EndpointSlice[], plan: ReturnType<typeof planSlices>): EndpointSlice[] {
-  const removed = new Set(plan.remove)
-  const updated = new Map(plan.update.map(({ slice, content }) => [slice, content]))
-  const kept = existing.filter((slice) => !removed.has(slice)).map((slice) => ({ ...slice, ...updated.get(slice) }))
-  const created = plan.create.map((content, index) => {
-    const name = `s${existing.length}-${index}-${existing.map(({ metadata }) => metadata.name).join()}`.slice(0, 200)
+function apply(plan: readonly PlannedSlice[]): EndpointSlice[] {
+  return plan.flatMap(({ slice, content }) => {
+    if (!content) return []
+    const name = `s${created++}`
     const metadata = { name, uid: name, resourceVersion: '1', creationTimestamp: '' }
-    return {
-      apiVersion: 'discovery.k8s.io/v1',
-      kind: 'EndpointSlice',
-      metadata,
-      addressType: 'IPv4' as const,
-      ...content,
-    }
+    const fresh = { apiVersion: 'discovery.k8s.io/v1', kind: 'EndpointSlice', metadata, addressType: 'IPv4' as const }
+    return [{ ...(slice ?? fresh), ...content }]
   })
-  return [...kept, ...created]
 }
+
+let created = 0
 
 const pods = fc.uniqueArray(
   fc.record({ id: fc.integer({ min: 0, max: 400 }), ready: fc.boolean(), port: fc.integer({ min: 0, max: 1 }) }),
@@ -43,10 +37,11 @@ test('any sequence of endpoints ends in slices with exactly these endpoints, and
     fc.property(fc.array(pods, { minLength: 1, maxLength: 5 }), (wishes) => {
       let slices: EndpointSlice[] = []
       for (const wish of wishes) {
-        const wanted = groupByPorts(
-          wish.map(({ id, ready, port }) => ({ ports: ports[port] ?? [], endpoint: endpoint(id, ready) })),
-        )
-        slices = apply(slices, planSlices(slices, wanted))
+        const wanted = ports.flatMap((own, port): SliceContent[] => {
+          const endpoints = wish.filter((item) => item.port === port).map(({ id, ready }) => endpoint(id, ready))
+          return endpoints.length > 0 ? [{ ports: own, endpoints }] : []
+        })
+        slices = apply(planSlices(slices, wanted))
         const held = slices.flatMap((slice) =>
           (slice.endpoints ?? []).map(
             (item) => `${item.targetRef?.uid} ${item.conditions?.ready} ${slice.ports?.[0]?.port}`,
@@ -56,7 +51,7 @@ test('any sequence of endpoints ends in slices with exactly these endpoints, and
         expect(held.sort()).toEqual(wished.sort())
         expect(slices.length).toBeGreaterThan(0)
         for (const slice of slices) expect(slice.endpoints?.length).toBeLessThanOrEqual(maxEndpointsPerSlice)
-        expect(planSlices(slices, wanted)).toEqual({ create: [], update: [], remove: [] })
+        expect(apply(planSlices(slices, wanted))).toEqual(slices)
       }
     }),
     { numRuns: 60 },

@@ -4,8 +4,8 @@ import { basename, join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { cacheFolder, nodePlans } from '../../../host/layout.ts'
 import { waitFor } from '../../../host/wait.ts'
+import { type Api, createClusterApi } from '../../apiserver/api.ts'
 import type { LogRequest } from '../../apiserver/api-call.ts'
-import { type ClusterApi, createClusterApi } from '../../apiserver/cluster-api.ts'
 import type { Event } from '../../controllers/resources.ts'
 import { type Kubelets, startKubelets } from '../../kubelet/kubelets.ts'
 import type { Container, ContainerStatus, Pod } from '../../kubelet/objects.ts'
@@ -22,7 +22,7 @@ const quiet = { start() {}, end() {}, note() {} }
 export interface GuestCluster {
   machine: Machine
   network: Network
-  api: ClusterApi
+  api: Api
   kubelets: Kubelets
   pod(name: string): Pod | undefined
   /** Creates a Pod of one container, already bound to a node. */
@@ -57,7 +57,7 @@ export async function startGuestCluster(): Promise<GuestCluster> {
   try {
     const network = await createNetwork(machine, nodes)
     const api = createClusterApi()
-    const kubelets = await startKubelets({ machine, network, api, nodes })
+    const kubelets = await startKubelets(machine, network, api)
     return {
       machine,
       network,
@@ -75,7 +75,7 @@ export async function startGuestCluster(): Promise<GuestCluster> {
   }
 }
 
-function helpers(api: ClusterApi, { backend }: Kubelets) {
+function helpers(api: Api, { backend }: Kubelets) {
   const pod = (name: string) => api.get<Pod>('pods', 'default', name)
   async function run(target: Parameters<typeof backend.exec>[0]['target'], script: string): Promise<RunResult> {
     const process = await backend.exec({ target, command: ['sh', '-c', script], tty: false })()

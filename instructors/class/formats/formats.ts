@@ -1,3 +1,6 @@
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { requireWritable } from '../../../host/plain-file.ts'
 import { plainJson } from '../../../host/plain-text.ts'
 import type { ClassResult, Graded } from '../result.ts'
 import { check50Of, classroom50Of, gradescopeOf } from './course-platforms.ts'
@@ -35,6 +38,31 @@ export function formatNamed(text: string): Format {
   const found = FORMATS.find((format) => format === text)
   if (found) return found
   throw new Error(`"${text}" is not a format: use one of ${FORMATS.join(', ')}.`)
+}
+
+/** Where to write each format: a file for a class, a folder for files of learners. */
+type Places = Partial<Record<Format, string>>
+
+/** Creates the folders of the results and verifies that they can be written, before the long grading. */
+export function preparePlaces(places: Places): void {
+  for (const format of FORMATS) {
+    const place = places[format]
+    if (place === undefined) continue
+    mkdirSync(isClassFormat(format) ? dirname(place) : place, { recursive: true })
+    requireWritable(isClassFormat(format) ? place : join(place, 'learner.json'))
+  }
+}
+
+/** Writes the results of a class in every format that has a place. */
+export function writeResults(places: Places, result: ClassResult): void {
+  for (const format of FORMATS) {
+    const place = places[format]
+    if (place === undefined) continue
+    if (isClassFormat(format)) writeFileSync(place, CLASS_FORMATS[format](result))
+    else
+      for (const graded of result.graded.filter(({ counts }) => counts))
+        writeFileSync(join(place, `${graded.learner}-lab${graded.lab}.json`), LEARNER_FORMATS[format](graded))
+  }
 }
 
 function keysOf<Key extends string>(record: Record<Key, unknown>): Key[] {

@@ -6,7 +6,6 @@ import { parseIptablesSave, type Ruleset } from '../../../dataplane/iptables-sav
 import { virtualServerKey } from '../../../dataplane/ipvsadm-save.ts'
 import { describeFlush, type FlushPlan, isEmptyFlush, planFlush } from '../../../dataplane/kube-proxy/flush.ts'
 import { printVirtualServerDeletions, type SwitchedMode } from '../../../dataplane/kube-proxy/mode-ownership.ts'
-import { applySwitch } from '../../../dataplane/kube-proxy/switch.ts'
 import type { NodeState } from '../../../dataplane/node-state.ts'
 import { targetOf } from '../../../dataplane/rule.ts'
 import { oneService, predictOn } from '../../dataplane/kube-proxy/cluster-of.ts'
@@ -161,19 +160,32 @@ test('deletions are printed as ipvsadm reads them', () => {
   expect(printVirtualServerDeletions(servers)).toBe('-D -t 10.96.0.1:443\n-D -u [fd00::a]:53\n')
 })
 
+/** Both rulesets on one node: kube-proxy inserts its jumps above those of the mode before, and leaves its chains. */
+function onTopOf(before: Ruleset, wanted: Ruleset): Ruleset {
+  const result = structuredClone(before)
+  for (const [name, table] of structuredClone(wanted)) {
+    const own = result.get(name)
+    if (!own) result.set(name, table)
+    for (const chain of own ? table.values() : []) {
+      chain.rules.push(...(own?.get(chain.name)?.rules ?? []))
+      own?.set(chain.name, chain)
+    }
+  }
+  return result
+}
+
 test.each(['iptables', 'ipvs'] as const)(
   'in %s mode the leftovers of userspace mode are removed, and nothing else',
   (mode) => {
     const objects = oneService({ type: 'NodePort', ports: [{ port: 80, nodePort: 30080 }] }, [{ ip: '10.244.1.5' }])
     const wanted = predictOn(objects, '1.20', { mode })
-    const before = predictOn(objects, '1.20', { mode: 'userspace' })
-    const node = applySwitch(before, wanted, { mode })
+    const { iptables } = predictOn(objects, '1.20', { mode: 'userspace' })
+    const node = { ...wanted, iptables: onTopOf(iptables, wanted.iptables) }
     expect(node.iptables.get('nat')?.get('PREROUTING')?.rules).toHaveLength(3)
     const after = applyRestore(node.iptables, planFlush(mode, node).ipv4.restore)
     expect([...(after.get('nat')?.keys() ?? [])].filter((chain) => /PORTALS|NODEPORT-/.test(chain))).toEqual([])
-    const { iptables } = applySwitch({ ...before, iptables: new Map() }, wanted, { mode })
     for (const table of ['nat', 'filter'])
-      for (const [chain, { rules }] of iptables.get(table) ?? [])
+      for (const [chain, { rules }] of wanted.iptables.get(table) ?? [])
         expect(after.get(table)?.get(chain)?.rules).toEqual(rules)
   },
 )

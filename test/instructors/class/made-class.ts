@@ -1,4 +1,4 @@
-import { seedOf } from '../../../grading/signature.ts'
+import { seedOf } from '../../../grading/class-key.ts'
 import type { Prints } from '../../../instructors/class/copies.ts'
 import type { Judged } from '../../../instructors/class/judge-file.ts'
 import type { Graded } from '../../../instructors/class/result.ts'
@@ -71,7 +71,7 @@ export function gradedEntry(
 }
 
 export function judgedEntry(learner: string, made: Made = {}): Judged {
-  const prints = { clusters: [`cluster of ${learner}`], objects: [], files: [], learners: [], ...made.prints }
+  const prints = { clusters: [`cluster of ${learner}`], files: [], learners: [], drawn: [], ...made.prints }
   return {
     file: made.file ?? `${learner}-lab2.labgrade`,
     graded: gradedEntry(learner, made),

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { OtherCluster, type Rewritten } from '../../../bench/made-class.ts'
 import type { Capture } from '../../../cluster/capture-folder.ts'
-import { type ClassKey, seedOf } from '../../../grading/signature.ts'
+import { type ClassKey, seedOf } from '../../../grading/class-key.ts'
 import { writeSubmission } from '../../../instructors/submission/pack.ts'
 import { readSubmission, type Submission } from '../../../instructors/submission/read-submission.ts'
 

@@ -6,7 +6,7 @@ import { dirname } from 'node:path'
 import { gunzipSync, gzipSync } from 'node:zlib'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { type ClassKey, signatureOf } from '../../../grading/signature.ts'
+import { type ClassKey, signatureOf } from '../../../grading/class-key.ts'
 import { type Judged, judgeFile } from '../../../instructors/class/judge-file.ts'
 import { readSubmission } from '../../../instructors/submission/read-submission.ts'
 import { SUBMISSION_LIMITS } from '../../../instructors/submission/untrusted-text.ts'
@@ -243,7 +243,7 @@ describe('signatures', () => {
     const judged = await judgeFile(file, { key: KEY })
     expect('graded' in judged && [judged.graded.learner, judged.graded.flags.map(({ kind }) => kind)]).toEqual([
       'alice',
-      ['name'],
+      ['class', 'name'],
     ])
   })
 })

@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { type ClassKey, seedOf } from '../../../grading/signature.ts'
+import { type ClassKey, seedOf } from '../../../grading/class-key.ts'
 import { projectRoot } from '../../../host/layout.ts'
 import type { Manifest } from '../../../instructors/submission/manifest.ts'
 import { writeSubmission } from '../../../instructors/submission/pack.ts'

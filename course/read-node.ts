@@ -1,0 +1,111 @@
+import { existsSync, readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Cluster } from '../cluster/driver.ts'
+import { kubeClient } from '../cluster/kube-client.ts'
+import { nodeReportRequest } from '../cluster/node-report.ts'
+import { runOnNode } from '../cluster/node-script.ts'
+import { CAPTURE_FILES, readCapturedNode } from '../dataplane/capture.ts'
+import { type Family, familyOf } from '../dataplane/ip-address.ts'
+import type { NodeState } from '../dataplane/node-state.ts'
+import { UserError } from '../host/main.ts'
+import { hasOutside, OUTSIDE } from '../host/outside.ts'
+import { isFolder, readPlainFile } from '../host/plain-file.ts'
+
+/** The machine that `NODE` names: a node, or the machine outside the cluster. Throws as chosenNode does. */
+export async function chosenMachine(cluster: Cluster): Promise<string> {
+  return process.env.NODE === OUTSIDE && hasOutside(cluster) ? OUTSIDE : chosenNode(cluster)
+}
+
+/** The node that `NODE` names, or the first worker. Throws with the existing names. */
+export async function chosenNode(cluster: Cluster, wish = process.env.NODE): Promise<string> {
+  const nodes = await cluster.nodes()
+  // npm sets NODE to the path of its Node.js for its child processes.
+  const requested = wish?.includes('/') ? undefined : wish
+  const node = requested || (nodes.find((name) => !name.endsWith('control-plane')) ?? nodes[0])
+  if (node !== undefined && nodes.includes(node)) return node
+  throw new UserError(`There is no node "${node}": use NODE= with one of ${nodes.join(', ')}.`)
+}
+
+/** Origin, destination and node of a packet for scripts/trace.ts, with names resolved to addresses. */
+interface LiveRoute {
+  from: string
+  to: string
+  node: string
+}
+
+const podName = /^pod\/(?:([a-z0-9.-]+)\/)?([a-z0-9.-]+)$/
+const serviceName = /^svc\/(?:([a-z0-9.-]+)\/)?([a-z0-9.-]+)(:\d+)?(\/\w+)?$/
+
+/**
+ * Looks up `pod/[NAMESPACE/]NAME` and `svc/[NAMESPACE/]NAME[:PORT][/udp]`; anything else is unchanged. The node is the
+ * requested one, else the Pod's, else the first worker. Throws UserError for a Pod or Service that does not exist or has no
+ * address.
+ */
+export async function resolveRoute(cluster: Cluster, from: string, to: string, wish?: string): Promise<LiveRoute> {
+  const { core } = await kubeClient(cluster)
+  const [, podNamespace = 'default', pod] = podName.exec(from) ?? []
+  const [, namespace = 'default', service, port, protocol = ''] = serviceName.exec(to) ?? []
+  const route = { from, to, node: wish }
+  const missing = (what: string) => () => {
+    throw new UserError(`There is no ${what}; \`kubectl get pods,services -A\` lists the existing ones.`)
+  }
+  if (pod) {
+    const { spec, status } = await core
+      .readNamespacedPod({ namespace: podNamespace, name: pod })
+      .catch(missing(`Pod "${pod}" in namespace "${podNamespace}"`))
+    if (!status?.podIP)
+      throw new UserError(`Pod "${pod}" has no address yet; \`kubectl get pod ${pod} -o wide\` shows it.`)
+    route.from = spec?.hostNetwork ? 'host' : `pod:${status.podIP}`
+    route.node ??= spec?.nodeName
+  }
+  if (service) {
+    const { spec } = await core
+      .readNamespacedService({ namespace, name: service })
+      .catch(missing(`Service "${service}" in namespace "${namespace}"`))
+    const address = spec?.clusterIP
+    if (!address || address === 'None')
+      throw new UserError(`Service "${service}" has no ClusterIP: DNS returns the addresses of its Pods.`)
+    route.to = `${address.includes(':') ? `[${address}]` : address}${port ?? `:${spec.ports?.[0]?.port}`}${protocol}`
+  }
+  return { ...route, node: await chosenNode(cluster, route.node) }
+}
+
+/** The state of a node of a live cluster, read with one exec. Throws UserError with every error in its output. */
+export async function stateOfNode(cluster: Cluster, node: string, destination: string): Promise<NodeState> {
+  const request = nodeReportRequest('thorough')
+  const { stdout } = await runOnNode(cluster, node, request.script, { timeoutMs: 30_000, readOnly: true })
+  return readable(node, request.read(stdout).files, familyOf(destination))
+}
+
+function readable(name: string, files: ReadonlyMap<string, string>, family: Family | undefined): NodeState {
+  const { state, faults } = readCapturedNode(files, { family })
+  if (faults.length === 0) return state
+  throw new UserError(`${name} cannot be read:\n${faults.map(({ message }) => `  ${message}`).join('\n')}`)
+}
+
+/**
+ * The state of a node in a capture, with the rules of one address family. `capture` may also be the folder of one node's files;
+ * `node` may be empty if there is only one.
+ * @throws UserError with every error in the node's files, or with the names of the nodes that the capture has
+ */
+export function recordedNode(capture: string, node: string, family: Family | undefined): NodeState {
+  const folder = nodeFolder(capture, node)
+  const present = CAPTURE_FILES.filter((name) => existsSync(join(folder, name)))
+  const files = new Map(present.map((name) => [name, readPlainFile(join(folder, name))]))
+  return readable(`"${folder}"`, files, family)
+}
+
+function nodeFolder(capture: string, node: string): string {
+  if (!isFolder(capture)) throw new UserError(`"${capture}" is not a folder; make a capture with: make capture`)
+  if (existsSync(join(capture, 'iptables-save'))) return capture
+  const nodes = join(capture, 'nodes')
+  if (!isFolder(nodes))
+    throw new UserError(
+      `"${capture}" is not a capture, it has neither "nodes" nor "iptables-save"; make one with: make capture`,
+    )
+  const names = readdirSync(nodes).filter((name) => isFolder(join(nodes, name)))
+  const chosen = node || (names.length === 1 ? names[0] : undefined)
+  if (chosen === undefined) throw new UserError(`--node must be given; "${capture}" has: ${names.join(', ') || 'none'}`)
+  if (names.includes(chosen)) return join(nodes, chosen)
+  throw new UserError(`"${chosen}" is not a node of "${capture}"; it has: ${names.join(', ') || 'none'}`)
+}

@@ -1,0 +1,104 @@
+import type { z } from 'zod'
+
+/**
+ * The text is not output of the named program. `line` counts from 1; `text` is the invalid line, truncated. `message`
+ * is one sentence for people.
+ */
+export class ParseError extends Error {
+  readonly source: string
+  readonly line: number
+  readonly text: string
+  readonly fault: string
+
+  constructor(source: string, line: number, text: string, fault: string) {
+    const shown = readable(text)
+    super(`${source}, line ${line}: ${fault}: "${shown}"`)
+    this.name = 'ParseError'
+    this.source = source
+    this.line = line
+    this.text = shown
+    this.fault = fault
+  }
+}
+
+const LONGEST_QUOTE = 200
+
+/** One line of untrusted text for printing: control characters are escaped, and it is truncated to 200 characters. */
+function readable(text: string): string {
+  const cut = text.length > LONGEST_QUOTE ? `${text.slice(0, LONGEST_QUOTE)}…` : text
+  return cut.replace(/[\x00-\x1f\x7f]/g, (control) => `\\x${control.charCodeAt(0).toString(16).padStart(2, '0')}`)
+}
+
+/**
+ * The JSON that a program printed. Throws ParseError if it is not JSON or does not fit the schema, with the path of the misfit.
+ * @param hint how to take the output
+ */
+export function parseJson<Schema extends z.ZodType>(
+  source: string,
+  text: string,
+  schema: Schema,
+  hint: string,
+): z.infer<Schema> {
+  const fail = (fault: string) => new ParseError(source, 1, text.slice(0, 80), fault)
+  let json: unknown
+  try {
+    json = JSON.parse(text)
+  } catch {
+    throw fail(`not JSON (take the output with ${hint})`)
+  }
+  const { data, error } = schema.safeParse(json)
+  if (!error) return data
+  const [issue] = error.issues
+  throw fail(`${issue?.path.join('.') || 'the text'} is not output of ${source.split(' ')[0]} (${issue?.message})`)
+}
+
+/**
+ * Calls `visit` with each line of `text` (without its line end, LF or CRLF) and its number from 1. The last line counts
+ * only if it is not empty. Lines are slices of `text`, so that a file of 400,000 lines is not copied.
+ */
+export function eachLine(text: string, visit: (line: string, number: number) => void): void {
+  let number = 0
+  let start = 0
+  while (start < text.length) {
+    number++
+    const newline = text.indexOf('\n', start)
+    const next = newline === -1 ? text.length : newline
+    const end = next > start && text.charCodeAt(next - 1) === 13 ? next - 1 : next
+    visit(text.slice(start, end), number)
+    start = next + 1
+  }
+}
+
+/**
+ * Splits a command line as iptables-restore and `ipset restore` do: words are separated by spaces; double quotes
+ * enclose a word, and a backslash in them escapes the next character. Undefined if a quote is not closed.
+ */
+export function splitWords(line: string): string[] | undefined {
+  if (!line.includes('"')) return line.split(/[ \t]+/).filter((word) => word !== '')
+  const words: string[] = []
+  let word: string | undefined
+  let quoted = false
+  for (let at = 0; at < line.length; at++) {
+    const character = line.charAt(at)
+    if (quoted && character === '\\' && at + 1 < line.length) {
+      at++
+      word = (word ?? '') + line.charAt(at)
+    } else if (character === '"') {
+      quoted = !quoted
+      word ??= ''
+    } else if (!quoted && (character === ' ' || character === '\t')) {
+      if (word !== undefined) words.push(word)
+      word = undefined
+    } else {
+      word = (word ?? '') + character
+    }
+  }
+  if (quoted) return undefined
+  if (word !== undefined) words.push(word)
+  return words
+}
+
+/** A word in double quotes, with `"`, `\` and `'` escaped as iptables-save (xtables_save_string) escapes them. */
+export function quoteWord(word: string): string {
+  return `"${word.replace(/["\\']/g, '\\$&')}"`
+}

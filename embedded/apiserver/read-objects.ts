@@ -1,0 +1,162 @@
+import { type ApiCall, flag, number } from './api-call.ts'
+import { sendObject } from './http-messages.ts'
+import { apiVersionOf, type Resource } from './resource.ts'
+import { selects } from './selectors.ts'
+import { badRequest, expired, invalid, notFound, StatusError } from './status-error.ts'
+import { jsonOf, type Stored, type StoreEvent } from './store.ts'
+import { type IncludeObject, tableOf } from './table.ts'
+
+/** The predicate that selects the objects of a list, a watch or a deletecollection. */
+export function selection({ query, resource, name, namespace }: ApiCall): (object: Stored) => boolean {
+  const [labelSelector, fieldSelector] = [query.get('labelSelector'), query.get('fieldSelector')]
+  const isSelected = selects(resource, { labelSelector, fieldSelector })
+  return (object) =>
+    (name === undefined || object.metadata.name === name) &&
+    (namespace === undefined || object.metadata.namespace === namespace) &&
+    isSelected(object)
+}
+
+/** An object as the requested version of its API group shows it. */
+function inVersionOf({ asRead }: Resource, object: Stored): object & Partial<Record<'kind' | 'apiVersion', unknown>> {
+  return asRead ? asRead(jsonOf(object)) : object
+}
+
+/** The stored object that a call names; throws 404. */
+export function found({ api, resource, namespace, name = '' }: ApiCall): Stored {
+  const object = api.store.get(resource.name, namespace, name)
+  if (!object) throw notFound(resource, name)
+  return object
+}
+
+/** One object in the form that the client prefers. */
+function shaped(call: ApiCall, object: Stored, headers = true): object {
+  const { resourceVersion } = object.metadata
+  return call.asTable
+    ? tableOf(call.resource.name, [object], { resourceVersion }, { ...tableOptions(call), headers })
+    : inVersionOf(call.resource, object)
+}
+
+/** Sends one object. */
+export function sendOne(call: ApiCall, code: number, object: Stored, headers: Record<string, string> = {}): void {
+  sendObject(call.response, code, shaped(call, object), headers)
+}
+
+/**
+ * GET of a list. Always the current objects and all of them: the API allows a server to ignore `limit` and to answer with
+ * newer objects than `resourceVersion` asks for.
+ */
+export function listObjects(call: ApiCall): void {
+  const { api, resource, response } = call
+  revisionOf(call)
+  const items = api.store.list(resource.name, call.namespace).filter(selection(call))
+  const metadata = { resourceVersion: String(api.store.revision) }
+  const body = call.asTable
+    ? tableOf(resource.name, items, metadata, tableOptions(call))
+    : listOf(resource, items, metadata)
+  sendObject(response, 200, body)
+}
+
+/** A typed list; as in Kubernetes its items don't repeat kind and apiVersion. */
+export function listOf(resource: Resource, items: readonly Stored[], metadata: object): object {
+  const contents = items.map((item) => {
+    const { kind: _kind, apiVersion: _version, ...rest } = inVersionOf(resource, item)
+    return rest
+  })
+  return { kind: `${resource.kind}List`, apiVersion: apiVersionOf(resource), metadata, items: contents }
+}
+
+function tableOptions(call: ApiCall): { include: IncludeObject; now: Date } {
+  const include = call.query.get('includeObject') ?? 'Metadata'
+  if (include !== 'None' && include !== 'Metadata' && include !== 'Object') {
+    throw badRequest(`unable to convert: includeObject must be None, Metadata or Object, not "${include}"`)
+  }
+  return { include, now: call.now() }
+}
+
+/** The `resourceVersion` of a list or watch, 0 if any will do. Throws 400 for other text, 410 for a version of an earlier cluster. */
+function revisionOf({ query, api }: ApiCall): number {
+  const version = query.get('resourceVersion') ?? ''
+  if (!/^\d*$/.test(version)) throw badRequest(`Invalid value: "${version}": resourceVersion must be a number`)
+  const { revision } = api.store
+  if (Number(version) > revision) throw expired(`too large resource version: ${version} (${revision})`)
+  return Number(version)
+}
+
+const defaultTimeoutSeconds = 45 * 60
+const backlogLimit = 64 * 1024 * 1024
+
+/**
+ * Answers with a stream of changes, one JSON object a line: from `resourceVersion` on, or from the present state (first
+ * an ADDED for every object). Bookmarks are not sent; a server may leave them out.
+ */
+export function watchObjects(call: ApiCall): void {
+  const { api, query, resource, response } = call
+  const selected = selection(call)
+  if (flag(query, 'sendInitialEvents')) {
+    // The answer of an API server without this feature: clients then list first.
+    const detail = 'sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled'
+    throw invalid({ name: '', kind: 'ListOptions', group: 'meta.k8s.io' }, '', [
+      { reason: 'FieldValueForbidden', field: 'sendInitialEvents', message: `Forbidden: ${detail}` },
+    ])
+  }
+  const revision = revisionOf(call)
+  let headers = true
+  const write = (type: string, object: unknown): void => {
+    if (response.writable) response.write(`${JSON.stringify({ type, object })}\n`)
+  }
+  const forward = (event: Change): void => {
+    const seen = transition(event, selected)
+    if (!seen) return
+    write(seen.type, shaped(call, seen.object, headers))
+    headers = false
+  }
+
+  response.writeHead(200, { 'content-type': 'application/json', 'cache-control': 'no-cache, private' })
+  try {
+    if (revision > 0) for (const event of api.store.since(resource.name, revision)) forward(event)
+    else for (const object of api.store.list(resource.name, call.namespace)) forward({ type: 'ADDED', object })
+  } catch (error) {
+    if (!(error instanceof StatusError)) throw error
+    write('ERROR', error.status)
+    response.end()
+    return
+  }
+
+  // Sent immediately, because clients may wait for the headers while there are no changes.
+  response.flushHeaders()
+  const stop = (): void => {
+    unsubscribe()
+    clearTimeout(timeout)
+    call.closing.removeEventListener('abort', end)
+  }
+  const end = (): void => {
+    stop()
+    response.end()
+  }
+  const unsubscribe = api.store.subscribe((event) => {
+    if (event.resource !== resource.name) return
+    forward(event)
+    // A client that doesn't read is disconnected, as in Kubernetes; it reconnects with its last version.
+    if (response.writableLength > backlogLimit) response.destroy()
+  })
+  const timeout = setTimeout(end, Math.min(number(query, 'timeoutSeconds') || defaultTimeoutSeconds, 86_400) * 1000)
+  call.closing.addEventListener('abort', end)
+  response.on('close', stop)
+}
+
+type Change = Pick<StoreEvent, 'type' | 'object' | 'previous'>
+
+/**
+ * The change as a client with selectors sees it: an object that no longer matches is DELETED, one that newly matches is
+ * ADDED.
+ */
+function transition({ type, object, previous }: Change, selected: (object: Stored) => boolean): Change | undefined {
+  const now = type !== 'DELETED' && selected(object)
+  const before = previous !== undefined && selected(previous)
+  if (now) return { type: before ? 'MODIFIED' : 'ADDED', object }
+  if (!before || !previous) return undefined
+  // As Kubernetes does, the last state that the client knew, with the revision of the change.
+  const last = type === 'DELETED' ? object : previous
+  const { resourceVersion } = object.metadata
+  return { type: 'DELETED', object: { ...last, metadata: { ...last.metadata, resourceVersion } } }
+}

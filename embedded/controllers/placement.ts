@@ -1,0 +1,140 @@
+import type { V1PodAffinityTerm } from '@kubernetes/client-node'
+import { matchesSelector } from '../../dataplane/label-selector.ts'
+import type { Api } from '../apiserver/api.ts'
+import { matchesNode, tolerates, untolerated } from './node-fit.ts'
+import { controllerOf } from './ownership.ts'
+import { compareRanks, isTerminal, isTerminating, type Node, type Pod, type Stored } from './resources.ts'
+
+/** The input of one scheduling decision. */
+export interface SchedulingView {
+  nodes: readonly Node[]
+  /** The Pods that use a node, by its name: bound and not ended. */
+  byNode: ReadonlyMap<string, readonly Pod[]>
+}
+
+/** Reads the current state of the cluster, without Pods of nodes that no longer exist. */
+export function readSchedulingView(api: Api): SchedulingView {
+  const nodes = api.list<Node>('nodes')
+  const byNode = new Map<string, Pod[]>(nodes.map((node) => [node.metadata.name, []]))
+  for (const pod of api.list<Pod>('pods')) if (!isTerminal(pod)) byNode.get(pod.spec.nodeName ?? '')?.push(pod)
+  return { nodes, byNode }
+}
+
+type Predicate = (pod: Pod, node: Node, view: SchedulingView) => boolean
+
+const unschedulableTaint = { key: 'node.kubernetes.io/unschedulable', effect: 'NoSchedule' }
+const defaultMaxPods = 110
+
+/** The reasons why a Pod can't go to a node, in the order and with the messages of kube-scheduler's default profile. */
+const obstacles: readonly [string, Predicate][] = [
+  [
+    'node(s) were unschedulable',
+    ({ spec }, node) =>
+      node.spec.unschedulable === true &&
+      !spec.tolerations?.some((toleration) => tolerates(toleration, unschedulableTaint)),
+  ],
+  [
+    'node(s) had untolerated taint(s)',
+    ({ spec }, node) => untolerated(node, spec.tolerations ?? [], ['NoSchedule', 'NoExecute']).length > 0,
+  ],
+  ["node(s) didn't match Pod's node affinity/selector", ({ spec }, node) => !matchesNode(node, spec)],
+  [
+    'Too many pods',
+    (_pod, node, view) => podsOn(node, view).length >= Number(node.status?.allocatable?.pods ?? defaultMaxPods),
+  ],
+  ["node(s) didn't match pod topology spread constraints", isTooUneven],
+  [
+    "node(s) didn't match pod anti-affinity rules",
+    (pod, node, view) =>
+      (antiAffinityOf(pod)?.requiredDuringSchedulingIgnoredDuringExecution ?? []).some(
+        (term) => matchesInDomain(term, pod, node, view) > 0,
+      ),
+  ],
+]
+
+/** The first reason why the Pod can't go to the node. */
+export function obstacle(pod: Pod, node: Node, view: SchedulingView): string | undefined {
+  return obstacles.find(([, prevents]) => prevents(pod, node, view))?.[0]
+}
+
+/** kube-scheduler's message for a Pod that fits on no node: the nodes by reason, sorted as text. */
+export function unschedulableMessage(reasons: readonly string[]): string {
+  if (reasons.length === 0) return 'no nodes available to schedule pods'
+  const counts = [...new Set(reasons)].map((reason) => `${reasons.filter((own) => own === reason).length} ${reason}`)
+  return `0/${reasons.length} nodes are available: ${counts.sort().join(', ')}.`
+}
+
+function podsOn({ metadata }: Node, { byNode }: SchedulingView): readonly Pod[] {
+  return byNode.get(metadata.name) ?? []
+}
+
+// topologySpreadConstraints, as in the scheduler's PodTopologySpread plugin.
+
+/** Whether a DoNotSchedule constraint forbids the node: it lacks the key, or the skew would become too large. */
+function isTooUneven(pod: Pod, node: Node, view: SchedulingView): boolean {
+  return (pod.spec.topologySpreadConstraints ?? []).some((constraint) => {
+    const { topologyKey, labelSelector, maxSkew, whenUnsatisfiable } = constraint
+    if (whenUnsatisfiable !== 'DoNotSchedule') return false
+    if (node.metadata.labels?.[topologyKey] === undefined) return true
+    const eligible = view.nodes.filter((other) => other.metadata.labels?.[topologyKey] && matchesNode(other, pod.spec))
+    const counts = eligible.map((other) => matchesInDomain(constraint, pod, other, view))
+    const itself = matchesSelector(labelSelector, pod.metadata.labels) ? 1 : 0
+    return matchesInDomain(constraint, pod, node, view) + itself - Math.min(...counts) > maxSkew
+  })
+}
+
+// Anti-affinity, as in the scheduler's InterPodAffinity plugin.
+
+const antiAffinityOf = ({ spec }: Pod) => spec.affinity?.podAntiAffinity
+
+type Scope = Pick<Stored<V1PodAffinityTerm>, 'topologyKey' | 'labelSelector' | 'namespaces'>
+
+/** The Pods in a node's domain that a term or constraint of `pod` selects, without those that are being deleted. */
+function matchesInDomain(
+  { topologyKey, labelSelector, namespaces }: Scope,
+  pod: Pod,
+  node: Node,
+  view: SchedulingView,
+): number {
+  const domain = node.metadata.labels?.[topologyKey]
+  const allowed = namespaces?.length ? namespaces : [pod.metadata.namespace]
+  return view.nodes
+    .filter(({ metadata }) => domain !== undefined && metadata.labels?.[topologyKey] === domain)
+    .flatMap((other) => podsOn(other, view))
+    .filter(
+      (other) =>
+        allowed.includes(other.metadata.namespace ?? '') &&
+        !isTerminating(other) &&
+        matchesSelector(labelSelector, other.metadata.labels),
+    ).length
+}
+
+/**
+ * What makes a node less suitable, the most important first: Pods that its soft constraints are to keep apart, Pods of the same
+ * controller, and all Pods. kube-scheduler adds weighted scores of the same kinds.
+ */
+function penalties(pod: Pod, node: Node, view: SchedulingView): number[] {
+  const owner = controllerOf(pod)?.uid
+  const soft = (pod.spec.topologySpreadConstraints ?? []).filter(
+    ({ whenUnsatisfiable }) => whenUnsatisfiable === 'ScheduleAnyway',
+  )
+  const avoided = antiAffinityOf(pod)?.preferredDuringSchedulingIgnoredDuringExecution ?? []
+  const scopes = [
+    ...soft.map((scope) => ({ scope, weight: 1 })),
+    ...avoided.map(({ podAffinityTerm, weight }) => ({ scope: podAffinityTerm, weight })),
+  ]
+  const siblings = podsOn(node, view).filter(
+    (other) => owner !== undefined && controllerOf(other)?.uid === owner && !isTerminating(other),
+  )
+  return [
+    scopes.reduce((sum, { scope, weight }) => sum + weight * matchesInDomain(scope, pod, node, view), 0),
+    siblings.length,
+    podsOn(node, view).length,
+  ]
+}
+
+/** The best of the nodes that a Pod fits on; of equal nodes the first by name, so that the decision is deterministic. */
+export function bestNode(pod: Pod, candidates: readonly Node[], view: SchedulingView): Node | undefined {
+  const ranked = candidates.map((node) => ({ node, ranks: [...penalties(pod, node, view), node.metadata.name] }))
+  return ranked.sort((left, right) => compareRanks(left.ranks, right.ranks))[0]?.node
+}

@@ -1,0 +1,85 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { freeMegabytes, SystemTrouble } from '../../host/system-trouble.ts'
+
+const bytesPerMegabyte = 1024 * 1024
+
+/**
+ * The limits of a process (getrlimit(2)) that a cluster's kernel and daemon need (measured with Debian's 6.12 and Node 20): the line in
+ * /proc/PID/limits, the value, and a clause about a lower one.
+ */
+const limitsFor = (megabytes: number): [line: string, needed: number, describe: (found: number) => string][] => [
+  [
+    'Max file size',
+    megabytes * bytesPerMegabyte,
+    (bytes) =>
+      `files of at most ${Math.floor(bytes / bytesPerMegabyte)} MB are allowed, and its memory is a file of ${megabytes} MB: \`ulimit -f unlimited\``,
+  ],
+  [
+    'Max address space',
+    4096 * bytesPerMegabyte,
+    (bytes) =>
+      `processes may have ${Math.floor(bytes / bytesPerMegabyte)} MB of address space, and 4096 MB are needed: \`ulimit -v unlimited\``,
+  ],
+  ['Max open files', 256, (files) => `processes may open ${files} files, and 256 are needed: \`ulimit -n 1024\``],
+  ['Max processes', 256, (count) => `a user may have ${count} processes, and 256 are needed: \`ulimit -u 1024\``],
+]
+
+/**
+ * Checks that a kernel with this much memory can run within the limits of this process.
+ * @param limits the text of /proc/self/limits
+ * @throws SystemTrouble that names every limit that is too low, and the command that raises it
+ */
+export function requireLimits(megabytes: number, limits = readFileSync('/proc/self/limits', 'utf8')): void {
+  const faults = limitsFor(megabytes).flatMap(([line, needed, describe]) => {
+    const soft = new RegExp(`^${line}\\s+(\\d+)`, 'm').exec(limits)?.[1]
+    return soft !== undefined && Number(soft) < needed ? [describe(Number(soft))] : []
+  })
+  if (faults.length > 0)
+    throw new SystemTrouble(
+      `The embedded kernel can't run here: ${faults.join('; ')} raises it, then run the command again.`,
+    )
+}
+
+/**
+ * A folder for the file that contains the guest's memory: a tmpfs if one is large enough, else the temporary folder.
+ * @throws SystemTrouble if neither has enough space: the kernel would be killed at the first page that can't be written
+ */
+export function memoryFolder(megabytes: number, folders = ['/dev/shm', tmpdir()]): string {
+  const there = [...new Set(folders)].filter((folder) => existsSync(folder))
+  const found = there.find((folder) => freeMegabytes(folder) >= megabytes)
+  if (found !== undefined) return found
+  const rooms = there.map((folder) => `"${folder}" has ${freeMegabytes(folder)} MB`).join(' and ')
+  throw new SystemTrouble(
+    `The embedded kernel needs ${megabytes} MB of room for its memory, and ${rooms || 'there is no temporary folder'} free: make room, or name another folder with TMPDIR=, and run the command again.`,
+  )
+}
+
+/** The CPUs that a process may run on, of which /proc has a list such as `0-3,8` (cpuset(7), "List format"). */
+function cpusOf(pid: string): number[] {
+  const [, list = ''] = /^Cpus_allowed_list:\s*(\S+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? []
+  return list.split(',').flatMap((part) => {
+    const [first = 0, last = first] = part.split('-').map(Number)
+    return Array.from({ length: last - first + 1 }, (_, index) => first + index)
+  })
+}
+
+/**
+ * Selects the CPU for a User-Mode Linux kernel: of those that this process may use, the one with the fewest processes of such kernels.
+ * Undefined if there is only one. A guest has one CPU, and each of its page faults and system calls switches between two processes
+ * of the host (ptrace): lab 2 takes 13.6 s of CPU time if they may run on two CPUs, and 8 s on one.
+ */
+export function ownCpu(): number | undefined {
+  const taken: number[] = []
+  for (const pid of readdirSync('/proc').filter((name) => /^\d+$/.test(name)))
+    try {
+      const cpus = readFileSync(`/proc/${pid}/comm`, 'utf8') === 'linux.uml\n' ? cpusOf(pid) : []
+      if (cpus.length === 1) taken.push(...cpus)
+    } catch {
+      // It has ended in the meantime.
+    }
+  const allowed = cpusOf('self')
+  const load = (cpu: number) => taken.filter((one) => one === cpu).length
+  // The last CPUs first, because the first one handles interrupts of the machine.
+  return allowed.length < 2 ? undefined : allowed.sort((one, other) => load(one) - load(other) || other - one)[0]
+}

@@ -1,0 +1,148 @@
+import { DeadlineError, waitFor } from '../host/wait.ts'
+import { WEB_NAMESPACE } from './expect-object.ts'
+import { expectNone, expectThat, type FailureDetail, fail, onNode, Trouble, type Words } from './failure.ts'
+import type { HttpReply } from './http-requests.ts'
+import type { LiveCluster } from './live-cluster.ts'
+import { type Sender, traceCommand, traceLine } from './packet-trace.ts'
+import type { Snapshot } from './snapshot.ts'
+
+// Assertions about real traffic and listeners, for checks. Each throws a failure with the command to repeat it, or returns if
+// it holds.
+
+/** The source and the destination of requests. */
+export interface SentRequests {
+  snapshot: Snapshot
+  node: string
+  sender: Sender
+  target: { address: string; port: number }
+}
+
+/**
+ * This number of requests was answered with status 200 each; the failure includes a trace of the packet through the node's
+ * rules, and the command that draws it.
+ */
+export function expectAnswered(
+  replies: readonly Pick<HttpReply, 'status'>[],
+  times: number,
+  { snapshot, node, sender, target }: SentRequests,
+  words: Words = {},
+): void {
+  if (replies.length >= times && replies.every(({ status }) => status === 200)) return
+  fail({
+    node,
+    inspect: onNode(node, `curl -sS --max-time 5 ${target.address}:${target.port}`),
+    expected: times === 1 ? 'an answer' : `${times} answers to ${times} requests`,
+    actual: `answers with status ${replies.map(({ status }) => status || 'none').join(', ') || 'none'}`,
+    differences: traceLine(snapshot.node(node), sender, target),
+    next: traceCommand(node, sender, target),
+    ...words,
+  })
+}
+
+/** The result of a measurement that is not the expected one. */
+interface Mismeasured extends Pick<FailureDetail, 'actual' | 'differences'> {
+  /** Another measurement would have the same result. */
+  isFinal?: boolean
+}
+
+/** A measurement that other traffic can disturb is right, which returns undefined, in one of several attempts. */
+export async function expectWithin(
+  attempts: number,
+  measure: () => Promise<Mismeasured | undefined>,
+  told: Omit<FailureDetail, 'actual'>,
+): Promise<void> {
+  for (let attempt = 1; ; attempt++) {
+    const wrong = await measure()
+    if (!wrong) return
+    const { isFinal = false, ...found } = wrong
+    expectThat(!isFinal && attempt < attempts, { ...told, ...found })
+  }
+}
+
+/** Every request in the Pods' logs is as expected; `describe` returns the text for one that is not. */
+export function expectLogged<Request extends { client: string }>(
+  logged: readonly Request[],
+  isRight: (request: Request) => boolean,
+  describe: (request: Request) => Partial<FailureDetail> & Pick<FailureDetail, 'expected' | 'actual'>,
+): void {
+  const wrong = logged.find((request) => !isRight(request))
+  expectNone(wrong, (request) => ({ inspect: 'kubectl logs -l app=web --prefix --tail=4', ...describe(request) }))
+}
+
+/** A process of the node listens on that TCP port, on expected addresses. */
+export async function expectListener(
+  live: LiveCluster,
+  { node, port }: { node: string; port: number },
+  isRight: (addresses: readonly string[]) => boolean,
+  words: Words & Pick<FailureDetail, 'expected'>,
+): Promise<void> {
+  const { stdout } = await live.look(node, `ss -Hltn 'sport = :${port}'`)
+  const addresses = [...stdout.matchAll(/^\S+ +\d+ +\d+ +(\S+):\d+ /gm)].map(([, address = '']) => address)
+  const actual = addresses.length > 0 ? `it listens on ${addresses.join(', ')}` : `nothing listens on port ${port}`
+  expectThat(isRight(addresses), { node, inspect: onNode(node, 'ss -ltn'), actual, ...words })
+}
+
+const LOG_SECONDS = 60
+
+/** One request as a Pod logged it. */
+export interface LoggedRequest<Backend> {
+  backend: Backend
+  /** The address that the Pod saw as the client. */
+  client: string
+  line: string
+}
+
+/**
+ * The requests with a token in their URL, from the access logs of these Pods; waits until `count` have been written.
+ * @throws Trouble when there are fewer
+ */
+export async function loggedRequests<Backend extends { pod: string }>(
+  live: LiveCluster,
+  backends: readonly Backend[],
+  token: string,
+  count: number,
+): Promise<LoggedRequest<Backend>[]> {
+  const read = async (backend: Backend) => {
+    const log = await live.log({ namespace: WEB_NAMESPACE, name: backend.pod }, LOG_SECONDS)
+    const lines = log.split('\n').filter((line) => line.includes(token))
+    return lines.map((line) => ({ backend, client: line.split(' ', 1)[0] ?? '', line }))
+  }
+  try {
+    return await waitFor('the access logs', 4000, async () => {
+      const logged = (await Promise.all(backends.map(read))).flat()
+      return logged.length >= count && logged
+    })
+  } catch (error) {
+    if (!(error instanceof DeadlineError)) throw error
+    throw new Trouble('the Pods answered, but their access logs do not show it')
+  }
+}
+
+/** One bar: its labels and its count. */
+export interface Bar {
+  labels: readonly string[]
+  count: number
+}
+
+/** Columns for 100 %. */
+const WIDTH = 60
+
+/**
+ * Draws counts as bars, one line each: labels in columns, a bar of proportional length, the percentage, the
+ * count.
+ */
+export function shareBars(bars: readonly Bar[]): string[] {
+  const total = bars.reduce((sum, { count }) => sum + count, 0)
+  const widths = (bars[0]?.labels ?? []).map((_, column) =>
+    Math.max(...bars.map(({ labels }) => labels[column]?.length ?? 0)),
+  )
+  const part = (count: number) => (total === 0 ? 0 : count / total)
+  const lengths = bars.map(({ count }) => Math.round(part(count) * WIDTH * 2))
+  const longest = Math.ceil(Math.max(1, ...lengths) / 2)
+  return bars.map(({ labels, count }, index) => {
+    const half = lengths[index] ?? 0
+    const bar = `${'█'.repeat(Math.floor(half / 2))}${half % 2 === 1 ? '▌' : ''}`
+    const names = labels.map((label, column) => label.padEnd(widths[column] ?? 0))
+    return [...names, bar.padEnd(longest), `${(part(count) * 100).toFixed(1).padStart(5)} %`, `(${count})`].join('  ')
+  })
+}
