@@ -59,6 +59,7 @@ export const WEB_NAMESPACE = 'default'
 
 /** The Service web, for checks. */
 export interface WebService {
+  service: Service
   name: string
   address: string
   port: number
@@ -75,11 +76,11 @@ export interface WebBackend {
 /** The Service web with its ready backends; fails when it does not exist or has no ClusterIP. */
 export function webService(snapshot: Snapshot): WebService {
   const { name } = variantIn(snapshot)
-  const { address, port } = clusterService(snapshot, name, {
+  const found = clusterService(snapshot, name, {
     expected: `a Service ${name} in the default namespace with a ClusterIP and a port`,
     next: 'make web',
   })
-  return { name, address, port, backends: readyBackends(snapshot, name) }
+  return { ...found, name, backends: readyBackends(snapshot, name) }
 }
 
 /** A Service of the default namespace with its IPv4 ClusterIP and first port; fails when it lacks one of them, or has too few ports. */

@@ -1,5 +1,5 @@
 import type { Capture } from '../../cluster/capture-folder.ts'
-import { isMeasurement, MEASUREMENT, type Measurement } from '../../course/scale/measurement.ts'
+import { MEASUREMENT, type Measurement, measurement } from '../../course/scale/measurement.ts'
 import { notesName } from '../../grading/lab-notes.ts'
 import { iptablesEdits } from './iptables-edits.ts'
 import { ipsetEdits, ipvsEdits, linkEdits } from './ipvs-edits.ts'
@@ -149,8 +149,8 @@ const COUNTS = ['rules', 'entries', 'members', 'virtualServers', 'realServers'] 
 
 /** Lab 6 judges a run that its notes keep: every count off by one, both modes' columns exchanged, and missing values. */
 function* measurementChanges({ data = {} }: Item): Generator<Change> {
-  const run: unknown = JSON.parse(data[MEASUREMENT] ?? 'null')
-  if (!isMeasurement(run)) return
+  const { data: run } = measurement.safeParse(JSON.parse(data[MEASUREMENT] ?? 'null'))
+  if (!run) return
   const changed = (change: (copy: Measurement) => void) => {
     const copy = structuredClone(run)
     change(copy)
