@@ -57,8 +57,7 @@ const FIGURES: Readonly<Record<string, Draw>> = {
   },
   score: () => labelledBars('Points', REPAIRS),
   hooks: (options) => {
-    const path = PATHS[(options.get('path') ?? 'none') as keyof typeof PATHS]
-    if (!path) throw new Error(`"${options.get('path')}" is not a path; use one of ${Object.keys(PATHS).join(', ')}`)
+    const path = entryOf(PATHS, options.get('path') ?? 'none', 'path')
     const label =
       path.length === 0 ? "Netfilter's five hooks and the steps between them." : `The path through ${path.join(', ')}.`
     return hooksFigure({ legs: legsAlong(path), local: 'process', rows: [], label })
@@ -88,9 +87,7 @@ const FIGURES: Readonly<Record<string, Draw>> = {
   local: (options) => labelledBars('Shares under Local', localShares(need(options, 'pods').split(',').map(Number))),
   headers: (options) => {
     const name = need(options, 'journey')
-    const rows = JOURNEYS[name]
-    if (!rows) throw new Error(`"${name}" is not a journey; use one of ${Object.keys(JOURNEYS).join(', ')}`)
-    return headersFigure(rows, `Addresses of a packet (${name})`)
+    return headersFigure(entryOf(JOURNEYS, name, 'journey'), `Addresses of a packet (${name})`)
   },
   schedule: (options) => {
     const weights = need(options, 'weights').split(',').map(Number)
@@ -111,9 +108,13 @@ const labelledBars = (label: string, bars: readonly Bar[]): Figure =>
  * for content that does not fit.
  */
 export function drawFigure({ name, options }: Directive): Figure {
-  const draw = FIGURES[name]
-  if (!draw) throw new Error(`"${name}" is not a figure; use one of: ${Object.keys(FIGURES).join(', ')}`)
-  return draw(options)
+  return entryOf(FIGURES, name, 'figure')(options)
+}
+
+function entryOf<Entry>(table: Readonly<Record<string, Entry>>, name: string, what: string): Entry {
+  const entry = Object.hasOwn(table, name) ? table[name] : undefined
+  if (entry === undefined) throw new Error(`"${name}" is not a ${what}; use one of ${Object.keys(table).join(', ')}`)
+  return entry
 }
 
 function need(options: ReadonlyMap<string, string>, name: string): string {
