@@ -3,11 +3,25 @@ import { published } from '../../course/scale/results.ts'
 import { parsePacket } from '../../dataplane/trace.ts'
 import { packetPath } from '../../dataplane/view/packet-path.ts'
 import { nodePlans } from '../../host/layout.ts'
-import { type Bar, barsFigure, choiceBars, countBars, localShares, modeHistoryFigure } from '../figures/bars.ts'
 import type { Figure } from '../figures/canvas.ts'
-import { ruleGrowthFigure } from '../figures/curves.ts'
-import { clusterFigure, lookupFigure, retryFigure, symptomsFigure, verdictMapFigure } from '../figures/diagrams.ts'
-import { headersFigure, JOURNEYS } from '../figures/headers.ts'
+import {
+  type Bar,
+  barsFigure,
+  choiceBars,
+  countBars,
+  localShares,
+  modeHistoryFigure,
+  ruleGrowthFigure,
+} from '../figures/charts.ts'
+import {
+  clusterFigure,
+  headersFigure,
+  JOURNEYS,
+  lookupFigure,
+  retryFigure,
+  symptomsFigure,
+  verdictMapFigure,
+} from '../figures/diagrams.ts'
 import { hooksFigure, legsAlong, PATHS } from '../figures/hooks.ts'
 import { packetFigure } from '../figures/packets.ts'
 import { scheduleFigure } from '../figures/schedule.ts'
