@@ -1,10 +1,13 @@
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
-import { parseConnections, parseMarked } from '../../checks/02-ipvs/requests.ts'
+import { parseConnections } from '../../checks/02-ipvs/requests.ts'
 import type { KubeClient } from '../../cluster/kube-client.ts'
 import { kubeProxyPods } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
+import { Trouble } from '../../grading/failure.ts'
 import { readReplies } from '../../grading/http-requests.ts'
 import { LabNotes } from '../../grading/lab-notes.ts'
+import type { LiveCluster } from '../../grading/live-cluster.ts'
+import { packetsOn } from '../../grading/packet-counters.ts'
 import { pendingChanges } from '../../grading/pending-changes.ts'
 import { kubeProxyVersionOn, reportedMode } from '../../grading/snapshot.ts'
 import { emptySnapshot } from './fake-lab.ts'
@@ -147,29 +150,15 @@ describe('notes in the cluster', () => {
 
 const service = { name: 'web', address: '10.96.0.7', port: 80, backends: [] }
 
-test('counters, connections and requests are read out of whatever else a script prints', () => {
+test('connections and requests are read out of whatever else a script prints', () => {
   const output = `noise
-#marked
-*nat
-[7:420] -A KUBE-SERVICES -m set --match-set KUBE-LOAD-BALANCER dst,dst -j KUBE-LOAD-BALANCER
-[3:180] -A KUBE-SERVICES ! -s 10.244.0.0/16 -m set --match-set KUBE-CLUSTER-IP dst,dst -j KUBE-MARK-MASQ
-COMMIT
-#read
 #request\t0\t200\t41234\t1\t0\t\t
 #request\t0\t0\t0\t1\t7\tConnection refused\t
 IPVS connection entries
 pro expire state       source             virtual            destination
 TCP 01:58  TIME_WAIT   10.244.1.4:41234   10.96.0.7:80       10.244.2.3:80
 TCP 01:58  TIME_WAIT   10.244.1.4:41999   10.96.0.8:80       10.244.2.3:80
-#marked
-#read
-#marked
-*nat
-COMMIT
-#read
-#marked
 `
-  expect(parseMarked(output)).toEqual([3, 0])
   expect(parseConnections(output, service)).toEqual([
     { client: '10.244.1.4', clientPort: 41234, backend: '10.244.2.3' },
   ])
@@ -177,4 +166,26 @@ COMMIT
     { status: 200, port: 41234, connects: 1 },
     { status: 0, port: 0, code: 7 },
   ])
+})
+
+describe('the packets that a rule has counted', () => {
+  const nodeThatPrints = (stdout: string) => ({ onNode: async () => ({ stdout }) }) as unknown as LiveCluster
+  const counted = (stdout: string) =>
+    packetsOn(nodeThatPrints(stdout), 'n', ['nat', 'KUBE-SERVICES'], (spec) => spec.endsWith('-j KUBE-MARK-MASQ'))
+  const rules = `*nat
+:KUBE-SERVICES - [0:0]
+[7:420] -A KUBE-SERVICES -m set --match-set KUBE-LOAD-BALANCER dst,dst -j KUBE-LOAD-BALANCER
+[3:180] -A KUBE-SERVICES ! -s 10.244.0.0/16 -m set --match-set KUBE-CLUSTER-IP dst,dst -j KUBE-MARK-MASQ
+COMMIT
+`
+
+  test('are those of its own counter; there are none for a rule that does not exist', async () => {
+    expect(await counted(rules)).toBe(3)
+    expect(await counted(rules.replace(/^\[3.*\n/m, ''))).toBeUndefined()
+  })
+
+  test('could not be checked if the rules cannot be read', async () => {
+    for (const unread of ['', '*nat\n[3:180 -A'])
+      await expect(counted(unread)).rejects.toSatisfy((error) => error instanceof Trouble)
+  })
 })
