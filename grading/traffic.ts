@@ -1,5 +1,5 @@
 import { DeadlineError, waitFor } from '../host/wait.ts'
-import { WEB_NAMESPACE } from './expect-object.ts'
+import { WEB_NAMESPACE, type WebBackend } from './expect-object.ts'
 import { expectNone, expectThat, type FailureDetail, fail, onNode, Trouble, type Words } from './failure.ts'
 import type { HttpReply } from './http-requests.ts'
 import type { LiveCluster } from './live-cluster.ts'
@@ -146,3 +146,18 @@ export function shareBars(bars: readonly Bar[]): string[] {
     return [...names, bar.padEnd(longest), `${(part(count) * 100).toFixed(1).padStart(5)} %`, `(${count})`].join('  ')
   })
 }
+
+/** The number of requests that one Pod answered. */
+export interface PodShare {
+  pod: string
+  node: string
+  requests: number
+}
+
+/** The answers of each Pod, including Pods without any. */
+export const countByPod = (backends: readonly WebBackend[], logged: readonly LoggedRequest<WebBackend>[]): PodShare[] =>
+  backends.map(({ pod, node }) => ({ pod, node, requests: logged.filter(({ backend }) => backend.pod === pod).length }))
+
+/** The same as bars. */
+export const barsByPod = (shares: readonly PodShare[]): Bar[] =>
+  shares.map(({ pod, node, requests }) => ({ labels: [pod, node], count: requests }))

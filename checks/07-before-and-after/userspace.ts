@@ -13,7 +13,7 @@ import type { Difference } from '../../grading/report-schema.ts'
 import { type NodeView, stateOf } from '../../grading/snapshot.ts'
 import { expectListener } from '../../grading/traffic.ts'
 import { expectJumpsFirst } from '../01-iptables/service-chains.ts'
-import { connect, connectionBars, type DeafEndpoint, deafEndpoint, expectConnections } from './connections.ts'
+import { connect, type DeafEndpoint, deafEndpoint, expectConnections } from './connections.ts'
 
 const RELAY_NOTE = 'rules-that-led-to-listeners'
 const HINT = 'make userspace'
@@ -142,19 +142,17 @@ export const rulesLeadToListeners = onceInUserspaceMode(RELAY_NOTE, async (conte
 
 /** No connection fails because of the deaf Pod, because kube-proxy tries the next one, and logs it. */
 export const noConnectionFails = onceInUserspaceMode('connections-tried-again', async (context) => {
-  const { live, show } = context
+  const { live } = context
   const endpoint = deafEndpoint(context)
   if (!live) return { at: 'a capture' }
   const { service, healthy, node } = endpoint
-  const connections = await connect(live, service, CONNECTIONS)
-  const { sent, failed, answered } = connections
-  show(connectionBars(connections))
-  const fewest = Math.min(...healthy.map(({ pod }) => answered.find((one) => one.pod === pod)?.count ?? 0))
+  const { sent, failed, answered } = await connect(context, live, service, CONNECTIONS)
+  const fewest = Math.min(...healthy.map(({ pod }) => answered.find((one) => one.pod === pod)?.requests ?? 0))
   expectConnections(service.address, service.port, {
     node,
     holds: failed === 0 && sent >= CONNECTIONS && fewest >= CONNECTIONS / healthy.length - 2,
     expected: `an answer to each of ${CONNECTIONS} connections, from the Pods of web in turn`,
-    actual: `${failed} of ${sent} failed; ${answered.map(({ pod, count }) => `${pod} answered ${count}`).join(', ')}`,
+    actual: `${failed} of ${sent} failed; ${answered.map(({ pod, requests }) => `${pod} answered ${requests}`).join(', ')}`,
   })
   return { sent, failed, refused: await refusalsInLog(context, live, endpoint) }
 })

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
-import { measureWithNodes, type PodShare } from '../../checks/03-from-outside/shares.ts'
+import { measureWithNodes } from '../../checks/03-from-outside/shares.ts'
+import type { PodShare } from '../../grading/traffic.ts'
 
 const shares = (...requests: [number, number]): PodShare[] =>
   requests.map((count, index) => ({ pod: `web-${index}`, node: `node-${index}`, requests: count }))
