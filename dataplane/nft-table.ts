@@ -57,7 +57,6 @@ export const KUBE_PROXY_TABLE = 'kube-proxy'
 
 const elementsOf = (items: readonly string[]): string => `elements = { ${items.join(', ')} }; `
 
-/** The elements of a set in nft syntax, or of a map with their verdicts. */
 const listed = ({ elements }: NftSet | NftMap): string[] =>
   elements instanceof Map ? [...elements].map(([key, value]) => `${key} : ${value}`) : [...elements]
 
@@ -190,7 +189,6 @@ function isSameFrame(held: NftTable, wanted: NftTable): boolean {
   )
 }
 
-/** Addresses from the first to the last, both included, as numbers. */
 interface Interval {
   first: bigint
   last: bigint

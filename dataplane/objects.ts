@@ -89,7 +89,6 @@ const READERS: Record<string, Reader> = {
   },
 }
 
-/** Kinds whose objects have no namespace. */
 const CLUSTER_SCOPED = new Set(['Node', 'ServiceCIDR'])
 
 /** Flattens Lists (also typed ones such as ServiceList, whose items have no kind). */

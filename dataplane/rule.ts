@@ -37,7 +37,6 @@ export interface ParsedRule {
   target?: Target
 }
 
-/** The text cannot be output of iptables. */
 class NotARule extends Error {}
 
 const IMPLICIT_MATCHES = ['tcp', 'udp', 'sctp', 'icmp']

@@ -123,7 +123,6 @@ function compareElements(
   return onlyOnOneSide(where, part, { wanted, found }, () => ({ line: part }))
 }
 
-/** The chains that a map element or a rule of another chain leads to. */
 function reachable({ chains, maps }: NftTable): ReadonlySet<string> {
   const targets = new Set<string>()
   const add = (text: string) => {

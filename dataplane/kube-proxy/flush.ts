@@ -52,7 +52,6 @@ export function isEmptyFlush(plan: FlushPlan): boolean {
   return !rules && virtualServers.length + sets.length + nftables.length === 0 && !linkAddresses
 }
 
-/** Predicates for the chains, jumps and sets that the running mode does not use. */
 interface Remains {
   chain(table: string, chain: string): boolean
   jump(table: string, spec: string): boolean
@@ -154,7 +153,6 @@ function stillReached(table: Table, stale: ReadonlySet<string>, removed: Readonl
 
 const SET_REFERENCE = /--(?:match-set|add-set|del-set|map-set) (\S+)/g
 
-/** Names of the sets that rules still match against after the flush. */
 function usedSets(ruleset: Ruleset, flush: RulesetFlush): Set<string> {
   const used = new Set<string>()
   const gone = new Set(flush.chains.map(({ table, chain }) => `${table} ${chain}`))

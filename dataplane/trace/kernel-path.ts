@@ -8,7 +8,6 @@ import { HOOKS, type Hook, type Step, stepOf } from './step.ts'
 import { type HookEnd, TableWalk } from './walk-chain.ts'
 import { NftWalk } from './walk-nftables.ts'
 
-/** A table of iptables or a base chain of nf_tables at a hook. */
 interface BaseChain {
   priority: number
   isNat: boolean
@@ -33,7 +32,6 @@ const IPVS_INPUT = 99
 
 const isDestinationHook = (hook: Hook): boolean => hook === 'PREROUTING' || hook === 'OUTPUT'
 
-/** A packet that a rule (or a virtual server without real servers) stopped. */
 interface LostFlow {
   flow: Flow
   verdict: 'drop' | 'reject'
@@ -210,7 +208,6 @@ export class KernelPath {
   }
 }
 
-/** A real server and the share of new connections that it gets. */
 interface Share {
   real: RealServer
   share: number

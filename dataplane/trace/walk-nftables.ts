@@ -96,10 +96,8 @@ export class NftWalk extends Walk {
         return [state]
       case 'notrack':
         return [because('not tracked', { flow: { ...flow, tracked: false } })]
-      case 'verdict': {
-        const { verdict } = statement
-        return [{ ...state, verdict: verdict.kind, ...('chain' in verdict && { chain: verdict.chain }) }]
-      }
+      case 'verdict':
+        return [{ ...state, ...statement }]
       case 'match':
         return valuesOf(place, statement.left, flow).map(({ value, flow: taken }) => {
           const holds = value !== undefined && this.#holds(place, statement, value, taken)
@@ -110,13 +108,9 @@ export class NftWalk extends Walk {
         return valuesOf(place, statement.key, flow).map(({ value, flow: taken }) => {
           const found = value === undefined ? undefined : lookUp(place.table, statement.data, value)
           const verdict = found === undefined ? undefined : parseVerdict(found)
-          if (!verdict)
-            return because(`${value ?? 'the packet'} is not in ${nameOf(statement.data)}`, {
-              flow: taken,
-              verdict: 'break',
-            })
-          const chain = 'chain' in verdict ? { chain: verdict.chain } : {}
-          return because(chosenBy(statement.key, value), { flow: taken, verdict: verdict.kind, ...chain })
+          const missed = `${value ?? 'the packet'} is not in ${nameOf(statement.data)}`
+          if (!verdict) return because(missed, { flow: taken, verdict: 'break' })
+          return because(chosenBy(statement.key, value), { ...verdict, flow: taken })
         })
       case 'mark':
         return valuesOf(place, statement.value, flow).map(({ value, flow: taken }) => {

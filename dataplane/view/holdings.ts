@@ -146,7 +146,6 @@ function referencesOf(spec: string, chainId: (chain: string) => string | false, 
   return referring([...(target ? [target] : []), ...sets.filter((set) => ipsets.has(set)).map(idOf.set)])
 }
 
-/** Entries that are their text. */
 const leaves = (parent: string, kind: EntryKind, texts: Iterable<string>): Entry[] =>
   numbered([...texts].map((text) => ({ id: `${parent}/${text}`, kind, text })))
 

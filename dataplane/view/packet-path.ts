@@ -140,7 +140,6 @@ export function endsOf({ outcomes, lost, verdict }: Trace): PathEnd[] {
   ]
 }
 
-/** What the sender of a packet that is stopped sees. */
 const SEEN = { reject: 'the sender gets "connection refused"', drop: 'the sender gets no answer and times out' }
 const UNTRANSLATED = 'No rule translates it: it goes to its original destination.'
 
@@ -219,7 +218,6 @@ function commonPath(paths: readonly (readonly string[])[]): string[] {
   return length === -1 ? [...first] : first.slice(0, length)
 }
 
-/** The entries of a node (holdings.ts) that a step of a trace is about. */
 function entryIds(
   { table, chain, rule }: Step,
   { iptables, nftables = [], foreignNftables = [] }: NodeState,

@@ -1,5 +1,5 @@
-import { describe, expect, it } from 'vitest'
-import { readCapturedNode } from '../../dataplane/capture.ts'
+import { describe, expect, it, test } from 'vitest'
+import { parseNodeBoot, readCapturedNode } from '../../dataplane/capture.ts'
 import { parseConntrack } from '../../dataplane/conntrack.ts'
 import { parseIpAddr, printIpAddr } from '../../dataplane/ip-addr.ts'
 import { parseIpRoute } from '../../dataplane/ip-route.ts'
@@ -7,7 +7,7 @@ import { ParseError } from '../../dataplane/program-output.ts'
 import { recordedFiles } from './recordings.ts'
 
 describe('ip -j addr', () => {
-  it.each(recordedFiles('ip-addr.json'))('reads $path and its own print of it', ({ text }) => {
+  it.each(recordedFiles('ip-addr.json'))('reads $path, and what it prints of it', ({ text }) => {
     const links = parseIpAddr(text)
     expect(links.find(({ name }) => name === 'lo')?.addresses).toContainEqual({
       family: 'inet',
@@ -58,7 +58,7 @@ describe('conntrack -L', () => {
     expect(connections).toHaveLength(text.split('\n').filter((line) => line !== '').length)
   })
 
-  it('reads both directions, so that a translation shows', () => {
+  it('reads both directions', () => {
     const line =
       'udp      17 29 src=10.244.1.2 dst=10.96.0.10 sport=40000 dport=53 [UNREPLIED] src=10.244.0.3 dst=172.18.0.3 sport=53 dport=1234 mark=16384 use=1'
     expect(parseConntrack(`${line}\nconntrack v1.4.6 (conntrack-tools): 1 flow entries have been shown.\n`)).toEqual([
@@ -97,13 +97,13 @@ describe('ip route', () => {
     ])
   })
 
-  it('refuses what is no route', () => {
+  it('refuses text that is not a route', () => {
     expect(() => parseIpRoute('Command "rout" is unknown')).toThrow(ParseError)
   })
 })
 
 describe('readCapturedNode', () => {
-  it('collects every fault and reads the rest', () => {
+  it('reports every fault and reads the other files', () => {
     const { state, faults } = readCapturedNode(
       new Map([
         ['iptables-save', '*nat\nrubbish\n'],
@@ -119,3 +119,25 @@ describe('readCapturedNode', () => {
     expect(state.virtualServers).toHaveLength(1)
   })
 })
+
+const bootId = '8a217065-9a4f-477e-885e-2d50d89d2902'
+const mark = 'd9'.repeat(32)
+
+test('reads the boot ID, the uptime, the boot time and the mark of a class', () => {
+  expect(parseNodeBoot(`boot_id ${bootId}\nuptime 50.49\nbtime 1795355199\nclass ${mark}\n`)).toEqual({
+    bootId,
+    uptimeSeconds: 50.49,
+    bootedAtSeconds: 1795355199,
+    classMark: mark,
+  })
+  expect(parseNodeBoot(`boot_id ${bootId}\nuptime 7\n`)).toEqual({ bootId, uptimeSeconds: 7 })
+})
+
+test.each([
+  undefined,
+  '',
+  'uptime 5.0\n',
+  `boot_id ${bootId}\n`,
+  `boot_id ${bootId}x\nuptime 5.0\n`,
+  `boot_id ${bootId}\nuptime -5\n`,
+])('%j is not a boot file', (text) => expect(parseNodeBoot(text)).toBeUndefined())

@@ -3,7 +3,7 @@ import { readObjects } from '../../../dataplane/objects.ts'
 import { predict } from '../../../dataplane/predict.ts'
 import { type Cause, type Causes, causesOf } from '../../../dataplane/view/causes.ts'
 import { entriesOf, holdingsOf } from '../../../dataplane/view/holdings.ts'
-import { recordedConfig } from '../kube-proxy/recordings.ts'
+import { recordedConfig } from '../recordings.ts'
 import { recordedNodes, wholeNodes } from './nodes.ts'
 
 /** The value of `spec.ports[0].nodePort` in an object. */
@@ -63,7 +63,7 @@ test.each(recordedNodes.filter(({ path }) => /^v1\.(20|24|30)/.test(path)))(
 
 const reasons = (causes: Causes, id: string) => causes.get(id)?.map(({ reason }) => reason)
 
-test('what other programs made, and what was left over, say so', () => {
+test('entries of other programs and leftovers have their own reasons', () => {
   const at = (path: string) => wholeNodes.find((one) => one.path === path) as (typeof wholeNodes)[number]
   const { state, objects } = at('kind-v1.20.2/ipvs-kernel-2-switched-not-flushed/nodes/k8s-guide-worker')
   if (!objects) throw new Error('objects are recorded')
@@ -81,7 +81,7 @@ test('what other programs made, and what was left over, say so', () => {
   expect(causes.get('ipvs/TCP 10.96.0.10:53')?.map(({ service }) => service)).toEqual(['kube-system/kube-dns'])
 })
 
-test('the reason names the field: an example of each', () => {
+test('a reason names the field of the object', () => {
   const service = (name: string, spec: object, status: object = {}) => [
     { kind: 'Service', metadata: { namespace: 'default', name }, spec, status },
     {

@@ -5,7 +5,7 @@ import { parseNftList } from '../../../dataplane/nft-list.ts'
 import type { NodeState } from '../../../dataplane/node-state.ts'
 import { type ClusterObjects, readObjects } from '../../../dataplane/objects.ts'
 import type { PredictOptions } from '../../../dataplane/predict.ts'
-import { folders, NODE, recordedConfig, recordingPath, stateAt } from '../kube-proxy/recordings.ts'
+import { folders, NODE, recordedConfig, recordingPath, stateAt } from '../recordings.ts'
 
 export interface RecordedNode {
   /** `v1.30.3/ipvs/web-lb` */
