@@ -12,12 +12,12 @@ const answers = (...lines: string[]) =>
 
 const closed = (clusterIP: string) => expectClosed(answers(clusterIP, own), ['10.96.0.10'], place, { hint: '' })
 
-test('a network that answers for any address is not the agent', async () => {
+test('an answer of another machine does not count as an answer of the agent', async () => {
   await expect(closed('#request\t0\t404\t40001\t1\t0\t\tdefault backend')).resolves.toBeUndefined()
   await expect(closed('#request\t0\t0\t0\t1\t28\tno answer within 1 s\t')).resolves.toBeUndefined()
 })
 
-test('an answer of any agent is one, and so is a connection that nothing was said on', async () => {
+test('an answer of any agent fails the check, and so does a connection without an answer', async () => {
   for (const [line, actual] of [
     ['#request\t0\t200\t40001\t1\t0\t\tagent of worker2', 'the agent of worker2 answers'],
     [

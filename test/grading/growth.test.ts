@@ -15,7 +15,7 @@ const series = (curve: (size: number) => number, off: readonly number[] = [0]): 
   }))
 
 describe('a clear rise', () => {
-  test('is one with two per cent of noise and with none', () => {
+  test('is found without noise and with 2% of noise', () => {
     fc.assert(
       fc.property(level, fc.double({ min: 1, max: 50, noNaN: true }), noise(0.02), (start, times, off) => {
         const line = (size: number) => start * (1 + (times * size) / 10_000)
@@ -39,7 +39,7 @@ describe('a clear rise', () => {
   })
 })
 
-test('a median, a quantile, a rise, and one bad value that does not matter', () => {
+test('median, quantile and rise, which a single outlier does not change', () => {
   expect(median([3, 1, 2])).toBe(2)
   expect(median([4, 1, 2, 3])).toBe(2.5)
   expect(median([])).toBeNaN()

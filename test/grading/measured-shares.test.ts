@@ -14,18 +14,18 @@ function measuring(results: readonly PodShare[][]) {
 }
 const nodes = ['node-0', 'node-1']
 
-test('a node that the load balancer has left out is waited for', async () => {
+test('the measurement waits for a node that the load balancer does not use yet', async () => {
   const leftOut = Array.from({ length: 5 }, () => shares(120, 0))
   const { measure } = measuring([...leftOut, shares(90, 30), shares(60, 60)])
   expect(await measureWithNodes(nodes, measure, isEven)).toEqual(shares(60, 60))
 })
 
-test('a node that never comes back is no longer waited for when time is up', async () => {
+test('the measurement ends at the deadline if a node does not come back', async () => {
   const { measure } = measuring([shares(120, 0)])
   expect(await measureWithNodes(nodes, measure, isEven, 10)).toEqual(shares(120, 0))
 })
 
-test('shares that are odd with all nodes are measured three times, not until they happen to be good', async () => {
+test('unexpected shares with all nodes are measured at most three times', async () => {
   const { measure, asked } = measuring([shares(90, 30)])
   expect(await measureWithNodes(nodes, measure, isEven)).toEqual(shares(90, 30))
   expect(asked()).toBe(3)

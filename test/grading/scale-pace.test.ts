@@ -8,20 +8,20 @@ const kept = (...works: readonly number[]) =>
     40,
   ).map(({ work }) => work)
 
-test('of a steady machine everything is kept', () => {
+test('all values of a steady machine are kept', () => {
   expect(kept(40, 41, 47, 40)).toEqual([40, 41, 47, 40])
 })
 
-test('what was slowed down is left out, and the rest stays in order', () => {
+test('slowed values are omitted, and the others keep their order', () => {
   expect(kept(80, 41, 42, 40, 47, 90)).toEqual([41, 42, 40, 47])
 })
 
-test('of a machine that was slowed down nearly always, what suffered least is kept', () => {
+test('if the machine was slow nearly always, the least affected values are kept', () => {
   expect(kept(80, 41, 70, 60, 90, 85)).toEqual([80, 41, 70, 60])
   expect(kept(80, 80, 80)).toHaveLength(2)
 })
 
-test('a block can also be slow by itself, with the work as fast as ever', () => {
+test('a block is also omitted if only its own values are slow', () => {
   const blocks = [100, 300, 101, 102].map((totalNs) => ({ work: 40, totalNs }))
   expect(selectUndisturbed(blocks, 40).map(({ totalNs }) => totalNs)).toEqual([100, 101, 102])
 })
