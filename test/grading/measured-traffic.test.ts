@@ -1,7 +1,38 @@
 import { expect, test } from 'vitest'
+import { measureWithNodes } from '../../checks/03-from-outside/shares.ts'
 import { type ClientAndAgent, expectClosed } from '../../checks/05-exposure/node-agent.ts'
 import { Failure } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
+import type { PodShare } from '../../grading/traffic.ts'
+
+const shares = (...requests: [number, number]): PodShare[] =>
+  requests.map((count, index) => ({ pod: `web-${index}`, node: `node-${index}`, requests: count }))
+const isEven = ([one, other]: readonly PodShare[]) => one?.requests === other?.requests
+
+/** Measures results that follow one another; the last one stays. */
+function measuring(results: readonly PodShare[][]) {
+  let asked = 0
+  const measure = async () => results[Math.min(asked++, results.length - 1)] ?? []
+  return { measure, asked: () => asked }
+}
+const nodes = ['node-0', 'node-1']
+
+test('the measurement waits for a node that the load balancer does not use yet', async () => {
+  const leftOut = Array.from({ length: 5 }, () => shares(120, 0))
+  const { measure } = measuring([...leftOut, shares(90, 30), shares(60, 60)])
+  expect(await measureWithNodes(nodes, measure, isEven)).toEqual(shares(60, 60))
+})
+
+test('the measurement ends at the deadline if a node does not come back', async () => {
+  const { measure } = measuring([shares(120, 0)])
+  expect(await measureWithNodes(nodes, measure, isEven, 10)).toEqual(shares(120, 0))
+})
+
+test('unexpected shares with all nodes are measured at most three times', async () => {
+  const { measure, asked } = measuring([shares(90, 30)])
+  expect(await measureWithNodes(nodes, measure, isEven)).toEqual(shares(90, 30))
+  expect(asked()).toBe(3)
+})
 
 const place = { client: '10.244.1.9', node: 'worker', nodeAddress: '172.18.0.3' } as ClientAndAgent
 const own = '#request\t1\t200\t40002\t1\t0\t\tagent of worker'
