@@ -127,10 +127,7 @@ export interface Bar {
 /** Columns for 100 %. */
 const WIDTH = 60
 
-/**
- * Draws counts as bars, one line each: labels in columns, a bar of proportional length, the percentage, the
- * count.
- */
+/** Draws counts as bars, one line each: labels in columns, a bar of proportional length, the percentage, the count. */
 export function shareBars(bars: readonly Bar[]): string[] {
   const total = bars.reduce((sum, { count }) => sum + count, 0)
   const widths = (bars[0]?.labels ?? []).map((_, column) =>

@@ -2,8 +2,7 @@
 
 import { readDaemonSet } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
 import type { LabBench } from '../../course/lab-bench.ts'
-import { startOver } from '../../course/lab-reset.ts'
-import type { LabSolution, SolutionStep } from '../../course/lab-solution.ts'
+import { type LabSolution, type SolutionStep, startOver } from '../../course/lab-solution.ts'
 import {
   answers,
   atOnce,

@@ -26,7 +26,7 @@ const engineFacts: EngineFacts = {
 }
 const facts: Facts = {
   host: {
-    ...{ system: 'Linux on x64', nodeVersion: 'v20.20.2', platform: 'linux', arch: 'x64', wsl: false },
+    ...{ system: 'Linux on x64', nodeVersion: 'v20.20.2', platform: 'linux', wsl: false },
     ...{ freeMemory: 8 * gigabyte, freeDisk: 50 * gigabyte, kubectl: undefined },
   },
   kind: {
@@ -149,7 +149,7 @@ describe('CLUSTER=auto on this machine', () => {
   test('a lab that measures is refused before anything is started where its kernel can not run, on whichever cluster', async () => {
     // Without apt there is no User-Mode Linux.
     vi.stubEnv('PATH', join(engine.folder, 'bin'))
-    const starting = (measures: boolean) => ({ lab: async () => ({ number: 6, kernel: [], measures }) })
+    const starting = (measures: boolean) => ({ lab: { number: 6, measures } })
     for (const wish of ['kind', 'embedded', 'auto'])
       await expect(selectCluster(wish, name, starting(true))).rejects.toThrow(
         /^Lab 6 can't run here, and nothing was started: it measures in User-Mode Linux, which can't run here \(.*"apt-get".*`make doctor`/,
