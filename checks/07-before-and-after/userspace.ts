@@ -1,12 +1,13 @@
+import { z } from 'zod'
 import { kubeProxyPods } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
 import { multisetDifference } from '../../dataplane/compare/finding.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
 import { targetOf } from '../../dataplane/rule.ts'
-import { type Check, type CheckContext, holdsOnceSeen, mustHaveSeen } from '../../grading/check-context.ts'
+import { type Check, type CheckContext, holdsOnceSeen } from '../../grading/check-context.ts'
 import { evaluate } from '../../grading/evaluate.ts'
 import { expectMode, expectNodes } from '../../grading/expect-node.ts'
 import type { WebService } from '../../grading/expect-object.ts'
-import { expectFound, expectOnNode, NotApplicable, onNode } from '../../grading/failure.ts'
+import { expectFound, expectOnNode, expectThat, NotApplicable, onNode } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import type { Truth } from '../../grading/question.ts'
 import type { Difference } from '../../grading/report-schema.ts'
@@ -186,14 +187,29 @@ export function addressThatWebSees(context: CheckContext): Truth {
   return { accepts: addresses.map(({ address }) => address), inspect: 'kubectl logs -l app=web --tail=1' }
 }
 
+/** Fails unless the grader has observed every node in that mode; not applicable for an earlier capture. */
+export function mustHaveSeen(
+  { notes, nodes, live }: CheckContext,
+  mode: 'userspace' | 'nftables',
+  { note, inspect, hint }: { note: string; inspect: string; hint: string },
+): void {
+  const wasSeen = notes.read(note, z.looseObject({})) !== undefined
+  if (!wasSeen && !live) throw new NotApplicable(`${mode} mode had not been seen when this capture was taken`)
+  expectThat(wasSeen, {
+    inspect: onNode(nodes.at(-1)?.name ?? '', inspect),
+    expected: `that ${mode} mode was seen on every node before the return`,
+    actual: 'the grader has not seen it',
+    hint,
+  })
+}
+
 /**
  * After userspace mode was observed: the cluster's own kube-proxy in iptables mode, and no state of the old version on any
  * node.
  */
 export function nothingOfUserspace(context: CheckContext): void {
   requireUserspace(context)
-  mustHaveSeen(context, {
-    mode: 'userspace',
+  mustHaveSeen(context, 'userspace', {
     note: RELAY_NOTE,
     inspect: 'curl -s localhost:10249/proxyMode',
     hint: 'make userspace, then make check-7 STEP=relay.',
