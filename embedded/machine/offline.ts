@@ -31,9 +31,7 @@ const PROCESSOR = 'processor'
 /** Links that the packages' own scripts make when they are installed. */
 const links = { 'usr/bin/awk': 'mawk', 'usr/bin/which': 'which.debianutils', 'usr/bin/pager': 'less' }
 
-/**
- * Starts the program of the root file system that has the name of this file, without the libraries of the machine.
- */
+/** Starts the program of the root file system that has the name of this file, without the libraries of the machine. */
 const starter = `#!/bin/sh
 here=\${0%/*} name=\${0##*/}
 root=$here/../root folder=bin
