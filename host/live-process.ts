@@ -6,12 +6,6 @@ export interface NotedProcess {
   startTime: string
 }
 
-/** Without a library: every command runs this, and loading one would take 0.2 s. */
-function isNoted(value: unknown): value is NotedProcess {
-  const { pid, startTime }: Partial<Record<keyof NotedProcess, unknown>> = Object(value)
-  return Number.isInteger(pid) && Number(pid) > 0 && typeof startTime === 'string'
-}
-
 /** Start times are in /proc; on systems without it only the process ID is compared. */
 const hasProc = existsSync('/proc/self/stat')
 
@@ -21,11 +15,18 @@ const hasProc = existsSync('/proc/self/stat')
  */
 export function processStartTime(pid: number): string | undefined {
   if (!hasProc) return isThere(pid) ? 'unknown' : undefined
+  const { state, startTime } = processStat(pid) ?? {}
+  return state === 'Z' ? undefined : startTime
+}
+
+/** What /proc/PID/stat tells of a process (proc_pid_stat(5)); undefined if it does not run. */
+export function processStat(pid: number | string): { state?: string; parent: number; startTime?: string } | undefined {
   try {
-    const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
+    // The second field is the program's name in parentheses, which may contain spaces.
+    const [state, parent, ...fields] = readFileSync(`/proc/${pid}/stat`, 'utf8')
       .replace(/^.*\) /s, '')
       .split(' ')
-    return fields[0] === 'Z' ? undefined : fields[19]
+    return { state, parent: Number(parent), startTime: fields[17] }
   } catch {
     return undefined
   }
@@ -52,8 +53,8 @@ export function noteProcess(file: string, pid: number): void {
 /** The ID of the process recorded in a file, if it still runs. */
 export function notedProcess(file: string): number | undefined {
   try {
-    const noted: unknown = JSON.parse(readFileSync(file, 'utf8'))
-    return isNoted(noted) && isLive(noted) ? noted.pid : undefined
+    const noted: NotedProcess = JSON.parse(readFileSync(file, 'utf8'))
+    return noted.startTime !== undefined && isLive(noted) ? noted.pid : undefined
   } catch {
     return undefined
   }

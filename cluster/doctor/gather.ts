@@ -5,6 +5,7 @@ import { which } from 'zx/core'
 import { CONFINE, detectConfinement, requireSupport, umlTrouble } from '../../embedded/index.ts'
 import { $ } from '../../host/command.ts'
 import { cacheFolder, offlineRoot, projectRoot } from '../../host/layout.ts'
+import { reasonOf } from '../../host/main.ts'
 import { type Progress, silent } from '../../host/progress.ts'
 import type { Cluster } from '../driver.ts'
 import { EmbeddedCluster } from '../embedded.ts'
@@ -13,11 +14,9 @@ import { nodeImage } from '../kind/images.ts'
 import { KindCluster } from '../kind.ts'
 import { cachedKind, installedKind, kindPath } from '../programs.ts'
 import type { EmbeddedFacts, Facts, HostFacts, KernelFacts, KernelNeed, KindFacts } from './facts.ts'
-import { hostKernelFacts } from './host-kernel.ts'
 import { kernelLacks } from './judge.ts'
-import { kernelProbeCommand, probeMs, readKernelProbe } from './kernel-probe.ts'
+import { hostKernelFacts, kernelProbeCommand, probeMs, readKernelProbe } from './kernel-probe.ts'
 
-/** Limits the facts to gather. */
 interface Depth {
   /** Probe the kernel under the engine; else it counts as unknown. */
   kernel: boolean
@@ -53,30 +52,26 @@ async function hostFacts(): Promise<HostFacts> {
     system: systemName(),
     nodeVersion: process.version,
     platform: platform(),
-    arch: arch(),
-    wsl: isMicrosoftKernel(),
+    wsl: /microsoft/i.test(contentOf('/proc/version')),
     freeMemory: freeMemory(),
     freeDisk: bavail * bsize,
     kubectl: (await which('kubectl', { nothrow: true })) ?? undefined,
   }
 }
 
-/** The distribution by os-release(5), or the kernel's name, and the processor. */
-function systemName(): string {
-  const file = '/etc/os-release'
-  const [, name] = /^PRETTY_NAME="?([^"\n]*)/m.exec(existsSync(file) ? readFileSync(file, 'utf8') : '') ?? []
-  return `${name || platform()} on ${arch()}${offlineRoot === undefined ? '' : ', from the offline archive'}`
-}
+/** A file of this system; empty where there is none. */
+const contentOf = (file: string) => (existsSync(file) ? readFileSync(file, 'utf8') : '')
 
-function isMicrosoftKernel(): boolean {
-  return existsSync('/proc/version') && /microsoft/i.test(readFileSync('/proc/version', 'utf8'))
+/** The distribution (os-release(5)), or the kernel's name, and the processor. */
+function systemName(): string {
+  const [, name] = /^PRETTY_NAME="?([^"\n]*)/m.exec(contentOf('/etc/os-release')) ?? []
+  return `${name || platform()} on ${arch()}${offlineRoot === undefined ? '' : ', from the offline archive'}`
 }
 
 /** Memory that a program can still allocate: the kernel's own estimate (MemAvailable) if there is one, because it counts reclaimable caches. */
 function freeMemory(): number {
-  const file = '/proc/meminfo'
-  const line = existsSync(file) ? /^MemAvailable:\s+(\d+) kB$/m.exec(readFileSync(file, 'utf8')) : null
-  return line ? Number(line[1]) * 1024 : freemem()
+  const [, kilobytes] = /^MemAvailable:\s+(\d+) kB$/m.exec(contentOf('/proc/meminfo')) ?? []
+  return kilobytes === undefined ? freemem() : Number(kilobytes) * 1024
 }
 
 async function kindFacts(name: string, engine: EngineName | undefined, depth: Depth): Promise<KindFacts> {
@@ -97,12 +92,7 @@ async function kindFacts(name: string, engine: EngineName | undefined, depth: De
   return { binary, cached, engine: info, image, ...kernel, binaryTrouble }
 }
 
-/** The message with which work fails; undefined if it does not. */
-const troubleOf = (work: Promise<unknown>): Promise<string | undefined> =>
-  work.then(
-    () => undefined,
-    (error: unknown) => (error instanceof Error ? error.message : String(error)),
-  )
+const troubleOf = (work: Promise<unknown>): Promise<string | undefined> => work.then(() => undefined, reasonOf)
 
 /** The kernel under an engine: probed on a node of a running cluster, else in a temporary container. */
 async function engineKernel(

@@ -9,7 +9,6 @@ export type { DoctorResult, Severity }
 export interface Place {
   /** As in `make doctor`. */
   name: 'KERNEL=uml' | 'KERNEL=host' | 'kind'
-  /** Why the lab can't run there; undefined where it can. */
   reason?: string | undefined
   /** No lab can run there: that reason is reported once for all of them. */
   forAll: boolean
@@ -209,7 +208,10 @@ export function kernelLacks(kernel: KernelFacts | 'embedded', needs: readonly Ke
 }
 
 /** Where a lab can run, and why not elsewhere, in the order of `make doctor`. Pure. */
-export function placesFor({ kernel: needs, kernelOfSteps = [], measures = false }: LabNeeds, facts: Facts): Place[] {
+export function placesFor(
+  { kernel: needs = [], kernelOfSteps = [], measures = false }: LabNeeds,
+  facts: Facts,
+): Place[] {
   const { uml, hostKernel, trouble } = facts.embedded
   const { embedded, kind } = diagnose(facts)
   const unmeasurable = measures && (trouble ?? uml) ? UNMEASURABLE : undefined

@@ -4,18 +4,16 @@ import { describeFlush, type FlushPlan, isEmptyFlush, planFlush } from '../../da
 import { type FlushedMode, printVirtualServerDeletions } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import { type Progress, withProgress } from '../../host/progress.ts'
 import { DeadlineError, waitFor } from '../../host/wait.ts'
-import type { NodeFiles } from '../capture-folder.ts'
 import { changeCluster } from '../cluster-lock.ts'
 import { consent } from '../consent.ts'
 import type { Cluster } from '../driver.ts'
-import { nodeReportRequest } from '../node-report.ts'
 import { RESTORE_WITH_BACKEND, runOnNode } from '../node-script.ts'
+import { readNode } from '../snapshot.ts'
 import { KubeProxyError } from './kube-proxy-pods.ts'
 
 /** The changes made on one node. */
 export interface FlushReport {
   node: string
-  /** The mode that runs on the node and is kept. */
   mode: FlushedMode
   /** The removed objects, one line per kind; empty if there were none. */
   removed: string[]
@@ -59,7 +57,7 @@ async function flushNode(cluster: Cluster, node: string, { mode, plan }: NodeRea
   const report = { node, mode, removed: describeFlush(plan), kept: plan.kept }
   if (isEmptyFlush(plan)) return report
   const { exitCode, stderr } = await runOnNode(cluster, node, flushScript(plan), { timeoutMs: 120_000, noted: true })
-  const after = await readNode(cluster, node)
+  const after = await planNode(cluster, node)
   if (exitCode === 0 && isEmptyFlush(after.plan)) return report
   const left = describeFlush(after.plan).join(', ')
   throw new KubeProxyError(
@@ -69,12 +67,12 @@ async function flushNode(cluster: Cluster, node: string, { mode, plan }: NodeRea
 
 /** Waits for a kube-proxy whose own chains still refer to what must be removed. */
 async function readSettled(cluster: Cluster, node: string): Promise<NodeReading> {
-  let reading = await readNode(cluster, node)
+  let reading = await planNode(cluster, node)
   const unsettled = () => reading.plan.kept.some((line) => / stays: KUBE-\S+ still leads to it/.test(line))
   try {
     await waitFor(`kube-proxy on ${node} to rewrite its chains`, firstSyncMs, async () => {
       if (!unsettled()) return true
-      reading = await readNode(cluster, node)
+      reading = await planNode(cluster, node)
       return !unsettled()
     })
   } catch (error) {
@@ -84,19 +82,9 @@ async function readSettled(cluster: Cluster, node: string): Promise<NodeReading>
   return reading
 }
 
-async function readNode(cluster: Cluster, node: string): Promise<NodeReading> {
-  const { script, read } = nodeReportRequest('both families')
-  const { stdout } = await runOnNode(cluster, node, script, { readOnly: true })
-  const { files, failures } = read(stdout)
-  return planned(node, files, failures)
-}
-
 /** Plans the removal of leftovers from a node's report. Throws KubeProxyError if they cannot be determined. */
-function planned(
-  node: string,
-  files: NodeFiles['files'],
-  failures: ReadonlyMap<string, number> = new Map(),
-): NodeReading {
+async function planNode(cluster: Cluster, node: string): Promise<NodeReading> {
+  const { files, failures } = await readNode(cluster, node, 'both families')
   const mode = files.get('proxyMode')?.trim()
   if (mode !== 'iptables' && mode !== 'ipvs' && mode !== 'nftables')
     throw new KubeProxyError(
@@ -105,7 +93,7 @@ function planned(
         : `kube-proxy on ${node} runs mode "${mode}"; only leftovers of iptables, ipvs and nftables are removed.`,
     )
   const { state, faults } = readCapturedNode(files)
-  const fault = faults[0]
+  const [fault] = faults
   if (fault) throw new KubeProxyError(`${node} could not be read (${fault.file}: ${fault.message}).`)
   const missing = ['ipset', 'ipvsadm'].filter((tool) => failures.get(`${tool}-save`) === 127)
   if (missing.length > 0 && mode !== 'ipvs' && state.links.some(({ name }) => name === 'kube-ipvs0'))

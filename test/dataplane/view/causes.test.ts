@@ -4,7 +4,7 @@ import { predict } from '../../../dataplane/predict.ts'
 import { type Cause, type Causes, causesOf } from '../../../dataplane/view/causes.ts'
 import { entriesOf, holdingsOf } from '../../../dataplane/view/holdings.ts'
 import { recordedConfig } from '../recordings.ts'
-import { recordedNodes, wholeNodes } from './nodes.ts'
+import { recordedNodes, threeVersions, wholeNodes } from './nodes.ts'
 
 /** The value of `spec.ports[0].nodePort` in an object. */
 const valueAt = (object: unknown, field: string): unknown =>
@@ -33,7 +33,7 @@ test.each(recordedNodes)('every entry of $path has a cause in the objects', ({ r
       else if (typeof value !== 'object' && !cause.reason.includes(String(value)))
         faults.push(`${id}: ${cause.reason} does not tell ${value}`)
     }
-    // Names and addresses in the text are what only the cause can have put there.
+    // The names and addresses in a text are those of its cause.
     const service = /--comment "([a-z0-9-]+\/[a-z0-9-]+)/.exec(text)?.[1]
     if (service && !because.some((cause) => cause.service === service)) faults.push(`${text}: not ${service}`)
     const endpoint = /(?:--to-destination|->|dnat to) (10\.244[\d.]+:\d+)/.exec(text)?.[1]
@@ -44,8 +44,8 @@ test.each(recordedNodes)('every entry of $path has a cause in the objects', ({ r
 
 const servicesOf = (causes: readonly Cause[] = []) => [...new Set(causes.map(({ service }) => service))]
 
-test.each(recordedNodes.filter(({ path }) => /^v1\.(20|24|30)/.test(path)))(
-  'without one Service $path would lack what exists because of it alone',
+test.each(threeVersions)(
+  '$path without one Service lacks exactly the entries that exist only because of it',
   ({ read }) => {
     const { objects, options } = read()
     const whole = holdingsOf(options.node, predict(objects, options))

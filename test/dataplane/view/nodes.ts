@@ -35,6 +35,9 @@ export const recordedNodes: readonly { path: string; read: () => RecordedNode }[
     }),
   )
 
+/** The same for the oldest, a middle and the newest recorded version, for tests that take long. */
+export const threeVersions = recordedNodes.filter(({ path }) => /^v1\.(20|24|30)/.test(path))
+
 function readNode(path: string, version: string, mode: PredictOptions['mode'], scenario: string): RecordedNode {
   const folder = recordingPath(path)
   const items = itemsAt('objects', `${scenario}.json`)
