@@ -1,3 +1,4 @@
+import { pipeline } from 'node:stream/promises'
 import type { V1LabelSelector, V1Pod } from '@kubernetes/client-node'
 import { type ApiCall, flag, number } from './api-call.ts'
 import { readBody, readObject, readPatch, sendObject } from './http-messages.ts'
@@ -84,7 +85,7 @@ export async function servePodLog(call: ApiCall): Promise<void> {
   const { api, backend, query, response, namespace = '', name = '' } = call
   found(call)
   const container = containerOf(api.store, namespace, name, query.get('container'))
-  const sinceSeconds = number(query, 'sinceSeconds') ?? sinceTime(query, call.now())
+  const sinceSeconds = number(query, 'sinceSeconds') ?? sinceTime(query)
   const tailLines = number(query, 'tailLines')
   const limitBytes = number(query, 'limitBytes')
   const log = await backend.logs({
@@ -101,17 +102,8 @@ export async function servePodLog(call: ApiCall): Promise<void> {
   response.writeHead(200, { 'content-type': 'text/plain', 'cache-control': 'no-cache, private' })
   // Headers are sent immediately, because the container may print nothing for a long time.
   response.flushHeaders()
-  const stop = (): void => {
-    log.destroy()
-    response.end()
-  }
-  call.closing.addEventListener('abort', stop)
-  response.on('close', () => {
-    call.closing.removeEventListener('abort', stop)
-    log.destroy()
-  })
-  log.on('error', () => response.end())
-  log.pipe(response)
+  // Ends with the log, with the client's connection or with the server.
+  await pipeline(log, response, { signal: call.closing }).catch(() => response.end())
 }
 
 /**
@@ -132,7 +124,7 @@ export function containerOf(store: Store, namespace: string, name: string, asked
   throw badRequest(`a container name must be specified for pod ${name}, choose one of: [${names.join(' ')}]${initText}`)
 }
 
-function sinceTime(query: URLSearchParams, now: Date): number | undefined {
+function sinceTime(query: URLSearchParams): number | undefined {
   const time = Date.parse(query.get('sinceTime') ?? '')
-  return Number.isNaN(time) ? undefined : Math.max(0, Math.ceil((now.getTime() - time) / 1000))
+  return Number.isNaN(time) ? undefined : Math.max(0, Math.ceil((Date.now() - time) / 1000))
 }

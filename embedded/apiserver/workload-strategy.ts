@@ -111,15 +111,6 @@ function validateSelector(
     errors.invalid('spec.selector', selector, 'empty selector is invalid for deployment')
   }
   errors.checkLabels('spec.selector.matchLabels', matchLabels)
-  for (const [index, { key, operator, values = [] }] of matchExpressions.entries()) {
-    const path = `spec.selector.matchExpressions[${index}]`
-    errors.checkKey(`${path}.key`, key)
-    if (operator === 'In' || operator === 'NotIn') {
-      if (values.length === 0) errors.required(`${path}.values`, "must be specified when `operator` is 'In' or 'NotIn'")
-    } else if (operator !== 'Exists' && operator !== 'DoesNotExist') {
-      errors.invalid(`${path}.operator`, operator, 'not a valid selector operator')
-    }
-  }
   if (!matchesSelector(selector, labels)) {
     errors.invalid('spec.template.metadata.labels', labels, '`selector` does not match template `labels`')
   }

@@ -1,7 +1,7 @@
 import { type ControllerContext, keyOf, writeStatus } from './context.ts'
 import { matchesNode, type Toleration, untolerated } from './node-fit.ts'
 import { claim, watchOwned } from './ownership.ts'
-import { createPodControl, type PodControl, templateHash } from './pod-control.ts'
+import { PodControl, templateHash } from './pod-control.ts'
 import {
   byCreation,
   countsAbove0,
@@ -21,7 +21,7 @@ const hashLabel = 'controller-revision-hash'
 /** Runs one Pod of each DaemonSet on every selected node, and rolls out template changes. */
 export function startDaemonSetController(context: ControllerContext): void {
   const { api } = context
-  const control = createPodControl(context, context.recorder('daemonset-controller'))
+  const control = new PodControl(api, context.recorder('daemonset-controller'))
 
   const queue = context.reconcile<DaemonSet>('daemonsets', (daemonSet) => {
     if (daemonSet.metadata.deletionTimestamp) return
@@ -37,7 +37,7 @@ export function startDaemonSetController(context: ControllerContext): void {
     }
   })
 
-  watchOwned(context, queue, 'pods', { resource: 'daemonsets', kind: 'DaemonSet' })
+  watchOwned(context, queue, 'pods', 'daemonsets')
   context.watch<Node>('nodes', ({ type, object, previous }) => {
     for (const daemonSet of api.list<DaemonSet>('daemonsets')) {
       const changed = !previous || type === 'DELETED' || placement(daemonSet, previous) !== placement(daemonSet, object)

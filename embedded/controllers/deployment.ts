@@ -120,7 +120,7 @@ export function startDeploymentController(context: ControllerContext): void {
     }
   }
 
-  watchOwned(context, queue, 'replicasets', { resource: 'deployments', kind: 'Deployment' })
+  watchOwned(context, queue, 'replicasets', 'deployments')
   // Recreate waits for the last old Pod. Its end changes no ReplicaSet, because a Pod is not counted after its
   // deletion begins.
   context.watch<Pod>('pods', ({ type, object }) => {
