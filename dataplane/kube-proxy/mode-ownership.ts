@@ -104,14 +104,6 @@ const SET_NAMES: ReadonlySet<string> = new Set(
 /** Whether IPVS mode creates a set with this name, in either family. */
 export const isIpvsModeSet = (name: string): boolean => SET_NAMES.has(name)
 
-const isAddressSet = (name: string): boolean =>
-  /^KUBE-(6-)?(CLUSTER-IP|EXTERNAL-IP|LOAD-BALANCER)(-LOCAL)?$/.test(name) || /-NODE-PORT-.*SCTP-HAS/.test(name)
-
-function nodePortSetProtocol(name: string): 'TCP' | 'UDP' | undefined {
-  const protocol = /^KUBE-(?:6-)?NODE-PORT-(?:LOCAL-)?(TCP|UDP)$/.exec(name)?.[1]
-  return protocol === 'TCP' || protocol === 'UDP' ? protocol : undefined
-}
-
 /** The API server's default range (--service-node-port-range). */
 const isNodePort = (port: number) => port >= 30_000 && port <= 32_767
 
@@ -124,19 +116,13 @@ export function kubeProxyVirtualServers(state: NodeState): VirtualServer[] {
   const local = new Set<string>()
   for (const link of state.links)
     for (const { address } of link.addresses) (link.name === DUMMY_LINK ? bound : local).add(address)
-  const listed = new Set<string>()
-  const nodePorts = new Set<string>()
-  for (const { name, members } of state.ipsets.values()) {
-    if (!isIpvsModeSet(name)) continue
-    const protocol = nodePortSetProtocol(name)
-    if (isAddressSet(name)) for (const member of members) listed.add(member)
-    else if (protocol) for (const member of members) nodePorts.add(`${protocol} ${member}`)
-    else if (/IPVS-IPS$/.test(name)) for (const member of members) bound.add(member)
-  }
+  const sets = [...state.ipsets.values()].filter(({ name }) => isIpvsModeSet(name))
+  const listed = new Set(sets.flatMap(({ members }) => [...members]))
   return state.virtualServers.filter(({ protocol, address, port }) => {
     if (protocol === 'FWM') return false
-    if (bound.has(address) || listed.has(`${address},${protocol.toLowerCase()}:${port}`)) return true
-    return local.has(address) && (nodePorts.has(`${protocol} ${port}`) || isNodePort(port))
+    const member = `${address},${protocol.toLowerCase()}:${port}`
+    if (bound.has(address) || listed.has(address) || listed.has(member)) return true
+    return local.has(address) && (listed.has(`${port}`) || isNodePort(port))
   })
 }
 

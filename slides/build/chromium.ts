@@ -6,7 +6,7 @@ import { unpackPackages } from '../../embedded/index.ts'
 import { ensureArtifact } from '../../host/artifact.ts'
 import { cacheFolder } from '../../host/layout.ts'
 import type { Progress } from '../../host/progress.ts'
-import { GEOMETRY } from './geometry.ts'
+import { GEOMETRY } from './style.ts'
 
 const NAMES = ['chromium', 'chromium-browser', 'chromium-headless-shell', 'google-chrome-stable', 'google-chrome']
 

@@ -7,8 +7,8 @@ import { createProgress, type Progress } from '../../host/progress.ts'
 import { measureSlides, printSlides, startChromium } from './chromium.ts'
 import { type BuiltDeck, fillDeck } from './content.ts'
 import { DeckError, readDeck } from './deck.ts'
-import { CONTENT, GEOMETRY } from './geometry.ts'
 import { deckPage, indexPage, type Theme } from './page.ts'
+import { CONTENT, GEOMETRY } from './style.ts'
 
 const SLIDES = join(projectRoot, 'slides')
 
