@@ -131,6 +131,7 @@ test(
     const failed = join(tmpdir(), `guide-page-failed-${process.pid}`)
     writeFileSync(failed, '')
     await showTerminal('host')
+    await page.locator('.xterm-rows', { hasText: /[#$]/ }).waitFor()
     await page.keyboard.type(`trap 'echo "$BASH_COMMAND" >>${failed}' ERR\n`)
     await runAll(page, '.text')
     await page.getByRole('button', { name: 'Start' }).click()
