@@ -61,7 +61,7 @@ shell: $(NODE_MODULES) ## Open a shell on a node (NODE=k8s-guide-worker)
 exec: $(NODE_MODULES) ## Run one command on a node (NODE=… CMD='ipvsadm -Ln')
 	@$(RUN) scripts/exec.ts
 aliases: $(NODE_MODULES) ## Print the short commands ipt, ipv and ips for a node: eval "$$(make aliases)"
-	@$(RUN) scripts/aliases.ts
+	@$(RUN) scripts/env.ts --aliases
 capture: $(NODE_MODULES) ## Write the state of every node to a folder (DIR=captures/…)
 	@$(RUN) scripts/capture.ts
 trace: $(NODE_MODULES) ## Draw the path of a packet (FROM=pod/NAME|host|outside TO=svc/web:80 NODE=… VERBOSE=1)

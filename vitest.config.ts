@@ -1,7 +1,10 @@
 import { join, resolve, sep } from 'node:path'
 import { defineConfig, type TestProjectConfiguration } from 'vitest/config'
 
-/** Tests that boot a kernel, each its own. They wait for much of their time: with three files at once, two processors were busy for 70 % of it. */
+/** On two processors: with four at once they were idle for a sixth of the time, because many tests wait. */
+const FILES_AT_ONCE = 6
+
+/** Tests that boot a kernel, each its own. */
 const booting = [
   'test/embedded',
   'embedded/test/kubelet',
@@ -59,9 +62,9 @@ export default defineConfig({
     testTimeout: 120_000 * scale,
     expect: { poll: { timeout: 15_000 * scale } },
     hookTimeout: 120_000 * scale,
-    // Four files at a time, because many wait. They share what they import, which costs a second of each file's processor time
-    // otherwise; so a test that changes the environment or a module's state restores it.
-    maxWorkers: 4,
+    // They share what they import, which costs a second of each file's processor time otherwise; so a test that changes the
+    // environment or a module's state restores it.
+    maxWorkers: FILES_AT_ONCE,
     isolate: false,
     projects: grades
       ? [grading]

@@ -2,22 +2,24 @@
 
 import { defineLab } from '../grading/define-lab.ts'
 import { noInterfaceOwnsClusterIPs, webService } from '../grading/expect-object.ts'
-import { everythingAsPredicted, inIptablesMode, modeAnswer } from './01-iptables/iptables-mode.ts'
 import {
   familiesAreSeparate,
   probesInFiveHooks,
   probesOnOneNode,
   threePathsCounted,
 } from './01-iptables/packet-hooks.ts'
-import { podReachesItself, rejectedWith, rejectsWithoutEndpoints, sharesAreEven } from './01-iptables/traffic.ts'
 import {
   chainsLeadToPods,
+  everythingAsPredicted,
+  inIptablesMode,
   keepEndpoints,
+  modeAnswer,
   nameOfWebChain,
   portsCostEntries,
   probabilityOfSecondRule,
   rulesFollowScaling,
-} from './01-iptables/web-chains.ts'
+} from './01-iptables/service-chains.ts'
+import { podReachesItself, rejectedWith, rejectsWithoutEndpoints, sharesAreEven } from './01-iptables/traffic.ts'
 import { backendsOnTwoNodes } from './web-client.ts'
 
 export default defineLab(1, ({ step, question, observe }) => {

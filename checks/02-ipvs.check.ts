@@ -28,7 +28,7 @@ export default defineLab(2, ({ step, observe }) => {
 
   step('web', (context) => {
     // The next step compares with counts from now on; they require this mode on every node.
-    expectNodes(context.nodes).tellTheirMode()
+    expectNodes(context.nodes).reportMode()
     return backendsOnTwoNodes(context)
   })
   step('iptables-list', extraServicesAddRules)

@@ -1,9 +1,8 @@
 // Lab 3, Services from outside the cluster: the checks of the steps of labs/03-from-outside/lab.yaml.
 
 import { defineLab } from '../grading/define-lab.ts'
-import { everythingAsPredicted, inIptablesMode } from './01-iptables/iptables-mode.ts'
-import { webHasChains } from './03-from-outside/exposed-service.ts'
-import { addressAnswers, rangesLetIn } from './03-from-outside/load-balancer.ts'
+import { everythingAsPredicted, inIptablesMode } from './01-iptables/service-chains.ts'
+import { addressAnswers, rangesLetIn, webHasChains } from './03-from-outside/exposed-service.ts'
 import { shareOnFullestNode, sharesAreEven, sharesAreUneven } from './03-from-outside/shares.ts'
 import {
   clientIsKept,

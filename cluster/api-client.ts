@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { request as httpRequest, type IncomingMessage } from 'node:http'
-import { Agent, type AgentOptions, request as httpsRequest } from 'node:https'
+import { Agent, request as httpsRequest, type RequestOptions } from 'node:https'
 import { timeoutScale } from '../host/wait.ts'
 import { guardWrite } from './context/write-guard.ts'
 import type { Cluster, KubeClient } from './driver.ts'
@@ -32,8 +32,7 @@ async function send(context: RequestContext, limitBytes: number): Promise<Respon
   const url = new URL(context.getUrl())
   const timeoutMs = ANSWER_MS * timeoutScale()
   const signal = AbortSignal.timeout(timeoutMs)
-  const agent = context.getAgent()
-  const options = { method: context.getHttpMethod(), headers: context.getHeaders(), signal, ...(agent && { agent }) }
+  const options = { method: context.getHttpMethod(), headers: context.getHeaders(), signal, ...connectionOf(context) }
   try {
     const request = (url.protocol === 'http:' ? httpRequest : httpsRequest)(url, options)
     request.end(bodyOf(context))
@@ -57,7 +56,19 @@ async function send(context: RequestContext, limitBytes: number): Promise<Respon
   }
 }
 
-/** The JSON that the typed clients send; none for a request without a body. */
+/** Keeps connections between requests; those of other credentials are others (Agent.getName). */
+const keepingAgent = new Agent({ keepAlive: true })
+
+/** The client library creates an agent, and so a TLS connection, for each request: only its options are used. */
+function connectionOf(context: RequestContext): RequestOptions {
+  const agent = context.getAgent()
+  if (!agent) return {}
+  // The agent for an HTTP proxy has another class.
+  if (agent.constructor !== Agent) return { agent }
+  const { path: _, ...options } = (agent as Agent).options
+  return { ...options, agent: keepingAgent }
+}
+
 function bodyOf(context: RequestContext): string | undefined {
   const body = context.getBody()
   return typeof body === 'string' ? body : undefined
@@ -126,7 +137,6 @@ export function clientOfLearner(cluster: GuardedCluster, access: ClusterAccess):
 }
 
 function clientsOf(config: KubeConfig, cluster: GuardedCluster, limitBytes = Number.POSITIVE_INFINITY): KubeClient {
-  keepConnections(config)
   sendThroughGuard(config, cluster, limitBytes)
   return {
     config,
@@ -137,24 +147,3 @@ function clientsOf(config: KubeConfig, cluster: GuardedCluster, limitBytes = Num
     strategicPatch: setHeaderOptions('Content-Type', PatchStrategy.StrategicMergePatch),
   }
 }
-
-/** The client library creates an agent, and so a TLS connection, for each request; this keeps one for all requests. */
-function keepConnections(config: KubeConfig): void {
-  const authenticate = config.applySecurityAuthentication.bind(config)
-  let kept: { agent: Agent; options: AgentOptions } | undefined
-  config.applySecurityAuthentication = async (context) => {
-    await authenticate(context)
-    const fresh = context.getAgent()
-    // The agent for an HTTP proxy has another class.
-    if (fresh?.constructor !== Agent) return
-    const { options } = fresh as Agent
-    if (!kept || !sameCredentials(kept.options, options))
-      kept = { agent: new Agent({ ...options, keepAlive: true }), options }
-    context.setAgent(kept.agent)
-  }
-}
-
-const sameCredentials = (one: AgentOptions, other: AgentOptions) =>
-  String(one.ca) === String(other.ca) &&
-  String(one.cert) === String(other.cert) &&
-  String(one.key) === String(other.key)

@@ -1,5 +1,6 @@
 import { rmSync } from 'node:fs'
 import { $ } from '../host/command.ts'
+import { reasonOf } from '../host/main.ts'
 import { type Progress, silent, withProgress } from '../host/progress.ts'
 import type { ExecOptions, ExecResult } from '../host/shell-word.ts'
 import { waitFor } from '../host/wait.ts'
@@ -139,8 +140,9 @@ export class ContextCluster implements Cluster {
   /** Linux nodes, control plane first. Throws in one sentence when the API server does not answer. */
   async #nodeNames({ core }: KubeClient): Promise<string[]> {
     const { items } = await core.listNode().catch((error: unknown) => {
-      const reason = error instanceof Error ? error.message.split('\n')[0] : String(error)
-      throw new Error(`The cluster of context "${this.name}" does not respond (${reason}): check it with kubectl.`)
+      throw new Error(
+        `The cluster of context "${this.name}" does not respond (${reasonOf(error)}): check it with kubectl.`,
+      )
     })
     const isControlPlane = (labels: Record<string, string> = {}) =>
       'node-role.kubernetes.io/control-plane' in labels || 'node-role.kubernetes.io/master' in labels

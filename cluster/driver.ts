@@ -40,7 +40,6 @@ export interface Cluster {
   unexpectedEnd?(): UnexpectedEnd | undefined
   /** Nodes whose machine does not run now, for messages; only for drivers that know it without waiting. */
   stoppedNodes?(): Promise<string[]>
-  /** Names of the nodes, control plane first. */
   nodes(): Promise<string[]>
   /** Runs one command on a node as root, in the node's own network namespace. */
   exec(node: string, command: readonly string[], options?: ExecOptions): Promise<ExecResult>
@@ -54,7 +53,6 @@ export interface Cluster {
    * it. It does not prove the state: it avoids reading nodes that are about to change.
    */
   synced?(timeoutMs: number): Promise<void>
-  /** An interactive shell on a node; resolves to its exit code. */
   shell(node: string, command?: readonly string[]): Promise<number>
 }
 
@@ -72,9 +70,7 @@ export function downText(cluster: EndedCluster): string {
 /** The error of a command that needs a running cluster. */
 export const notUp = (cluster: EndedCluster): UserError =>
   new UserError(
-    cluster.unexpectedEnd?.()
-      ? `${downText(cluster)}. Run \`make up\` to start a new one.`
-      : `${downText(cluster)}: run \`make up\`.`,
+    downText(cluster) + (cluster.unexpectedEnd?.() ? '. Run `make up` to start a new one.' : ': run `make up`.'),
   )
 
 /** @throws UserError from notUp when a cluster is not up */

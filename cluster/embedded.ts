@@ -21,12 +21,12 @@ import {
   unexpectedEnd,
 } from '../embedded/index.ts'
 import { cacheFolder, clusterFolder, projectRoot, START } from '../host/layout.ts'
-import { UserError } from '../host/main.ts'
+import { reasonOf, UserError } from '../host/main.ts'
 import type { Progress } from '../host/progress.ts'
 import type { ExecOptions, ExecResult } from '../host/shell-word.ts'
 import { waitFor } from '../host/wait.ts'
 import { changeCluster } from './cluster-lock.ts'
-import { KERNEL_TITLES } from './doctor/choose.ts'
+import { KERNEL_TITLES, kernelForNew } from './doctor/choose.ts'
 import type { LabNeeds } from './doctor/facts.ts'
 import { kernelLacks } from './doctor/judge.ts'
 import { type Cluster, endText, notUp } from './driver.ts'
@@ -65,7 +65,6 @@ export class EmbeddedCluster implements Cluster {
     await this.stop(progress)
     await requireSupport()
     const fetchPackages = () => ensurePackages(cacheFolder, progress)
-    const { kernelForNew } = await import('./doctor/host-kernel.ts')
     const choice = await kernelForNew(fetchPackages, await this.lab?.())
     if ('refusal' in choice) throw new UserError(choice.refusal)
     if (choice.note !== undefined) progress.note(choice.note)
@@ -77,9 +76,8 @@ export class EmbeddedCluster implements Cluster {
       const damage = provePackages(packages)
       if (!damage) throw error
       progress.note(`"${packages}" is damaged (${damage}): creating it again.`)
-      const recreated = await fetchPackages()
-      await this.startDaemon({ ...options, packages: recreated }, progress).catch((second: unknown) => {
-        const reason = (second instanceof Error ? second.message : String(second)).replace(/\.$/, '')
+      await this.startDaemon({ ...options, packages: await fetchPackages() }, progress).catch((second: unknown) => {
+        const reason = reasonOf(second).replace(/\.$/, '')
         throw new UserError(
           `${reason}. It also failed with newly created files: delete the folder "${cacheFolder}", then run \`make up\`.`,
         )
@@ -87,23 +85,20 @@ export class EmbeddedCluster implements Cluster {
     }
   }
 
-  /** The kernel of the cluster that is up. */
   kernel(): KernelName {
     return this.state().kernel
   }
 
   /** A cluster keeps its kernel. Steps that need another kernel run on a second cluster, so that no work is lost. */
   private async noteOtherKernel(progress: Progress): Promise<void> {
-    const [own, wish, lab] = [this.kernel(), process.env.KERNEL, await this.lab?.()]
+    const [own, lab] = [this.kernel(), await this.lab?.()]
     const other = own === 'uml' ? 'host' : 'uml'
-    const command = `\`NAME=${this.name}-${other} KERNEL=${other} make ${lab ? `lab-${lab.number}` : 'up'}\``
-    if (wish === other) progress.note(`It keeps its kernel, ${KERNEL_TITLES[own]}; ${command} starts another one.`)
-    if (wish === other || own === 'host') return
-    const lacking = kernelLacks('embedded', lab?.kernelOfSteps ?? [])
-    if (lacking.length === 0 || hostKernelTrouble()) return
-    progress.note(
-      `Its kernel, ${KERNEL_TITLES[own]}, has no ${lacking.join(' and no ')}: steps that need it are not applicable; ${command} plays them on a second cluster.`,
-    )
+    const lacking = own === 'uml' ? kernelLacks('embedded', lab?.kernelOfSteps ?? []) : []
+    const isLacking = lacking.length > 0 && !hostKernelTrouble()
+    if (process.env.KERNEL !== other && !isLacking) return
+    const why = isLacking ? `, without ${lacking.join(' and ')}: steps that need it are not applicable` : ''
+    const command = `NAME=${this.name}-${other} KERNEL=${other} make ${lab ? `lab-${lab.number}` : 'up'}`
+    progress.note(`It keeps its kernel, ${KERNEL_TITLES[own]}${why}; \`${command}\` starts a second cluster.`)
   }
 
   /** Starts the daemon and shows its progress until it is ready. Ctrl-C, or the end of this process, also ends the daemon. */

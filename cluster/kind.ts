@@ -2,6 +2,7 @@ import { existsSync, mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { $, type ProcessPromise } from '../host/command.ts'
 import { kindFolder, projectRoot } from '../host/layout.ts'
+import { reasonOf } from '../host/main.ts'
 import { OUTSIDE } from '../host/outside.ts'
 import { type Progress, withProgress } from '../host/progress.ts'
 import type { ExecOptions, ExecResult } from '../host/shell-word.ts'
@@ -332,7 +333,7 @@ export class KindCluster implements Cluster {
         waitFor('every node to be Ready', readyDeadlineMs, () => this.running()),
       )
     } catch (error) {
-      throw new Error(`${error instanceof Error ? error.message : error} \`make down up\` creates a new cluster.`)
+      throw new Error(`${reasonOf(error)} \`make down up\` creates a new cluster.`)
     }
   }
 

@@ -7,7 +7,6 @@ import type { Cluster } from './driver.ts'
 const ownIptables = 'own_iptables=yes'
 
 interface NodeScriptOptions {
-  /** Its $1, $2 …. */
   args?: readonly string[]
   /** Multiplied by LAB_TIMEOUT_SCALE. */
   timeoutMs?: number
@@ -69,11 +68,9 @@ export const HTTP_GET = `http_get() {
   else curl -sS --fail --max-time "$4" "http://$1:$2$3"; fi
 }`
 
-/** The two kernel interfaces of iptables programs. Rules written through one are not visible through the other. */
-type IptablesBackend = 'legacy' | 'nft'
-
 /**
- * Shell: sets `backend` to the back end of a kube-proxy that runs as a process of this node, according to the iptables of its
+ * Shell: sets `backend` to `legacy` or `nft`, the two kernel interfaces of iptables programs (rules written through one are not
+ * visible through the other), for a kube-proxy that runs as a process of this node, according to the iptables of its
  * own container, else to the empty string. The search uses builtins only, because a fork is slow on the embedded kernel.
  */
 const KUBE_PROXY_BACKEND = `backend=
@@ -125,53 +122,20 @@ restore_with_backend() {
   "$tool-restore" "$@"
 }`
 
-/** The iptables back ends of one node. */
-interface BackendReport {
-  /**
-   * The back end of kube-proxy's own container; undefined if it is unknown (kube-proxy is part of another process, or does
-   * not run).
-   */
-  kubeProxy: IptablesBackend | undefined
-  /** The back end of the node's own `iptables`. */
-  node: IptablesBackend | undefined
-  /** Back ends that contain KUBE-SERVICES: if there are two, one is a leftover. */
-  holding: IptablesBackend[]
-}
-
 const backendsScript = `PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 ${KUBE_PROXY_BACKEND}
-echo "kube-proxy=$backend"
 case $(iptables --version 2>/dev/null) in *nf_tables*) node=nft ;; *legacy*) node=legacy ;; *) node= ;; esac
-[ -z "$node" ] || echo "node=$node"
-[ -z "$own_iptables" ] || { echo "kube-proxy=$node"; exit; }
-for one in legacy nft; do
-  "iptables-$one-save" -t nat 2>/dev/null | grep -q '^:KUBE-SERVICES ' && echo "holds=$one"
+[ -z "$own_iptables" ] || backend=$node
+for one in $node legacy nft; do
+  [ -z "$backend" ] || break
+  "iptables-$one-save" -t nat 2>/dev/null | grep '^:KUBE-SERVICES ' >/dev/null && backend=$one
 done
-exit 0`
+echo "\${backend:-$node} $node"`
 
-/** Reads which back ends a node uses. */
-export async function iptablesBackends(cluster: Cluster, node: string): Promise<BackendReport> {
+/** A clause for messages: the iptables back end with which kube-proxy's rules are read on a node, and if the node's own is another. */
+export async function describeBackend(cluster: Cluster, node: string): Promise<string> {
   const { stdout } = await runOnNode(cluster, node, backendsScript, { timeoutMs: 30_000, readOnly: true })
-  const named = (key: string) =>
-    [...stdout.matchAll(new RegExp(`^${key}=(legacy|nft)$`, 'gm'))].map((match) => match[1] as IptablesBackend)
-  return { kubeProxy: named('kube-proxy')[0], node: named('node')[0], holding: named('holds') }
-}
-
-/**
- * The back end to read kube-proxy's rules with: the one of its container, else the one that contains its chains, else the
- * node's.
- */
-function backendToRead({ kubeProxy, node, holding }: BackendReport): IptablesBackend | undefined {
-  if (kubeProxy) return kubeProxy
-  return node !== undefined && holding.includes(node) ? node : (holding[0] ?? node)
-}
-
-/** A clause for messages: the back end that kube-proxy writes to, and how it differs from the node's. */
-export function describeBackends(report: BackendReport): string {
-  const used = backendToRead(report)
-  const words = [`kube-proxy's rules are read through iptables-${used ?? 'save (one back end only)'}`]
-  if (report.node && used && report.node !== used) words.push(`the node's own iptables is ${report.node}`)
-  const stale = report.holding.filter((one) => one !== used)
-  if (used && stale.length > 0) words.push(`chains of an earlier kube-proxy are in ${stale.join(' and ')}`)
-  return words.join('; ')
+  const [used, own] = stdout.trim().split(' ')
+  const words = `kube-proxy's rules are read through iptables-${used || 'save (one back end only)'}`
+  return own && own !== used ? `${words}; the node's own iptables is ${own}` : words
 }

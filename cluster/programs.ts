@@ -5,6 +5,7 @@ import { unpackPackages } from '../embedded/index.ts'
 import { $ } from '../host/command.ts'
 import { fetchVerified } from '../host/download.ts'
 import { cacheFolder } from '../host/layout.ts'
+import { reasonOf } from '../host/main.ts'
 import type { Progress } from '../host/progress.ts'
 
 /** A program that is one static file: the release that is fetched if this system lacks it, with the published checksums. */
@@ -48,7 +49,6 @@ const kubectl: OfficialProgram = {
   },
 }
 
-/** This machine's name in the addresses of releases. */
 const platformName = `${platform()}-${arch() === 'x64' ? 'amd64' : arch()}`
 
 /**
@@ -93,7 +93,7 @@ export async function kindPath(
   try {
     return await fetchProgram(kind, cachedKind(place.cache), progress, place.sum)
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error)
+    const reason = reasonOf(error)
     if (!installed)
       throw new Error(
         `${reason} Put kind ${kindRelease} on PATH, name a mirror with KIND_MIRROR=, or use CLUSTER=embedded.`,
@@ -106,7 +106,6 @@ export async function kindPath(
 
 export interface Kubectl {
   path: string
-  /** Its folder, to be put on PATH. */
   folder: string
 }
 
@@ -125,7 +124,7 @@ export async function kubectlPath(progress: Progress): Promise<Kubectl> {
   try {
     return at(await officialKubectl(progress))
   } catch (error) {
-    progress.note(error instanceof Error ? error.message : String(error))
+    progress.note(reasonOf(error))
   }
   try {
     const packages = { cache: cacheFolder, name: 'kubectl', packages: ['kubernetes-client'] }

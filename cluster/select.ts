@@ -10,7 +10,6 @@ import { UNMEASURABLE } from './doctor/judge.ts'
 import { type Cluster, requireUp } from './driver.ts'
 import { EmbeddedCluster } from './embedded.ts'
 
-/** The prefix of CLUSTER for a cluster of the user's kubeconfig. */
 const contextPrefix = 'context:'
 
 /** The purpose of a selection, which limits the choice. */

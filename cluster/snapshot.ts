@@ -1,4 +1,5 @@
 import type { KubernetesObject, V1Pod } from '@kubernetes/client-node'
+import { reasonOf } from '../host/main.ts'
 import type { Capture, NodeFiles } from './capture-folder.ts'
 import { type Cluster, requireUp } from './driver.ts'
 import type { KubeClient } from './kube-client.ts'
@@ -23,23 +24,15 @@ export async function takeCapture(
   depth: ReportDepth = 'essential',
 ): Promise<Capture> {
   const names = await cluster.nodes().catch(troubleOf(cluster))
-  return captureOf(cluster, client, Promise.all(names.map((name) => tryReadNode(cluster, name, depth))))
-}
-
-/** A capture with the given reading of the nodes. Throws ClusterTrouble as takeCapture does. */
-async function captureOf(
-  cluster: Cluster,
-  client: KubeClient,
-  reading: NodeFiles[] | Promise<NodeFiles[]>,
-): Promise<Capture> {
-  const takenAt = Date.now()
-  const [items, nodes] = await Promise.all([listObjects(client).catch(troubleOf(cluster)), reading])
-  await addKubeProxyLogs(client, items, nodes)
-  return { objects: { apiVersion: 'v1', kind: 'List', items }, nodes, takenAt }
+  const reading = Promise.all(names.map((name) => tryReadNode(cluster, name, depth)))
+  const { objects, takenAt } = await takeObjects(cluster, client)
+  const nodes = await reading
+  await addKubeProxyLogs(client, objects.items, nodes)
+  return { objects, nodes, takenAt }
 }
 
 /** The API objects of a capture, without nodes. Throws ClusterTrouble as takeCapture does. */
-export async function takeObjects(cluster: Cluster, client: KubeClient): Promise<Capture> {
+export async function takeObjects(cluster: Cluster, client: KubeClient): Promise<Capture & { takenAt: number }> {
   const takenAt = Date.now()
   const items = await listObjects(client).catch(troubleOf(cluster))
   return { objects: { apiVersion: 'v1', kind: 'List', items }, nodes: [], takenAt }
@@ -47,8 +40,7 @@ export async function takeObjects(cluster: Cluster, client: KubeClient): Promise
 
 const troubleOf = (cluster: Cluster) => async (error: unknown) => {
   await requireUp(cluster)
-  const reason = error instanceof Error ? error.message.split('\n')[0] : String(error)
-  throw new ClusterTrouble(`The cluster "${cluster.name}" does not respond (${reason}): run \`make up\`.`)
+  throw new ClusterTrouble(`The cluster "${cluster.name}" does not respond (${reasonOf(error)}): run \`make up\`.`)
 }
 
 /** The state of one node, read with one exec. Rejects when it can't be reached. */
@@ -62,8 +54,7 @@ async function tryReadNode(cluster: Cluster, name: string, depth: ReportDepth): 
   try {
     return await readNode(cluster, name, depth)
   } catch (error) {
-    const reason = error instanceof Error ? error.message.split('\n')[0] : String(error)
-    return { name, files: new Map(), trouble: `node ${name} could not be read (${reason})` }
+    return { name, files: new Map(), trouble: `node ${name} could not be read (${reasonOf(error)})` }
   }
 }
 
@@ -124,12 +115,10 @@ async function addKubeProxyLogs({ core }: KubeClient, items: unknown[], nodes: N
       } catch (error) {
         entry.files.delete('kube-proxy.log')
         if (hasNoLog(error)) return
-        const reason = error instanceof Error ? error.message.split('\n')[0] : String(error)
-        entry.trouble ??= `the log of kube-proxy on node ${entry.name} could not be read (${reason})`
+        entry.trouble ??= `the log of kube-proxy on node ${entry.name} could not be read (${reasonOf(error)})`
       }
     }),
   )
 }
 
-/** The API server's answer for a container that has not started, or a Pod that was just deleted. */
 const hasNoLog = (error: unknown) => [400, 404].includes((error as { code?: number }).code ?? 0)

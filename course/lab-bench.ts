@@ -7,7 +7,6 @@ import { ForeignObjectError, ownSelector } from '../cluster/context/write-guard.
 import type { Cluster } from '../cluster/driver.ts'
 import { type KubeClient, kubeClient, unlessCode } from '../cluster/kube-client.ts'
 import { flushNat } from '../cluster/kube-proxy/flush-nat.ts'
-import { isForeignImage, OWN } from '../cluster/kube-proxy/image-choice.ts'
 import {
   kubeProxy,
   listKubeProxyPods,
@@ -16,11 +15,12 @@ import {
   restartAnnotation,
 } from '../cluster/kube-proxy/kube-proxy-pods.ts'
 import type { RunnableMode } from '../cluster/kube-proxy/proof.ts'
+import { isForeignImage, OWN } from '../cluster/kube-proxy/rollout.ts'
 import { switchMode } from '../cluster/kube-proxy/switch-mode.ts'
 import { KubernetesObjectApi } from '../cluster/kubernetes.ts'
 import { PATH } from '../cluster/node-report.ts'
 import { runOnNode } from '../cluster/node-script.ts'
-import { installToolsEverywhere } from '../cluster/node-tools/install.ts'
+import { installToolsEverywhere } from '../cluster/node-tools.ts'
 import { readMode } from '../dataplane/kube-proxy/config-conf.ts'
 import type { SwitchedMode } from '../dataplane/kube-proxy/mode-ownership.ts'
 import { LiveCluster } from '../grading/live-cluster.ts'

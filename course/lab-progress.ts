@@ -1,5 +1,6 @@
 // A learner's progress in a lab, for the terminal guide and the page. Pure functions.
 
+import { z } from 'zod'
 import type { StepOutcome } from '../grading/failure.ts'
 import type { LabDefinition, StepDefinition } from '../grading/lab-definition.ts'
 import { pointsWith } from '../grading/report.ts'
@@ -25,15 +26,16 @@ export interface GuideStep {
 }
 
 /** The persistent part of the progress, stored in the cluster, in the lab's notes. */
-export interface GuideNote {
+export const guideNote = z.object({
   /** Id of the current step; empty before the first one. */
-  at: string
-  workedMs: number
+  at: z.string(),
+  workedMs: z.number(),
   /** Steps whose text was shown, steps that already passed at that time, and steps that have passed. */
-  shown: string[]
-  held: string[]
-  passed: string[]
-}
+  shown: z.array(z.string()),
+  held: z.array(z.string()),
+  passed: z.array(z.string()),
+})
+export type GuideNote = z.infer<typeof guideNote>
 
 export interface LabProgress {
   lab: GuideLab

@@ -1,8 +1,6 @@
 // One learner's work on one lab of a running cluster: what the terminal guide and the guide's page both do, and nothing of how it is shown.
 
-import { z } from 'zod'
 import type { Cluster } from '../cluster/driver.ts'
-import type { LabSpec } from '../grading/check-context.ts'
 import type { StepOutcome } from '../grading/failure.ts'
 import { gradeWith, loadSpec } from '../grading/grader.ts'
 import { judge, judgeRound } from '../grading/judge.ts'
@@ -16,9 +14,8 @@ import { plainText } from '../host/plain-text.ts'
 import type { Progress } from '../host/progress.ts'
 import { rememberHint, shownHints } from './hints.ts'
 import { LabBench } from './lab-bench.ts'
-import { type GuideLab, type GuideNote, idOf, type LabProgress } from './lab-progress.ts'
-import { resetLab } from './lab-reset.ts'
-import { type LabSolution, loadSolution } from './lab-solution.ts'
+import { type GuideLab, type GuideNote, guideNote, idOf, type LabProgress } from './lab-progress.ts'
+import { type LabSolution, loadSolution, resetLab } from './lab-solution.ts'
 import { readLabText } from './lab-text.ts'
 import { type OpenLab, playSteps } from './play-lab.ts'
 
@@ -26,44 +23,30 @@ const NOTE_KEY = 'guide'
 /** The heading of the explanation in a section. */
 const SEEN = '**What you saw.**'
 
-const noteSchema = z.object({
-  at: z.string(),
-  workedMs: z.number(),
-  shown: z.array(z.string()),
-  held: z.array(z.string()),
-  passed: z.array(z.string()),
-})
-
 type OpenSource = Awaited<ReturnType<typeof openCluster>>
 
-interface Parts extends OpenLab {
-  source: OpenSource
-  note: GuideNote | undefined
-}
-
 export class LabSession {
-  readonly bench: LabBench
   readonly source: OpenSource
+  readonly bench: LabBench
   readonly lab: GuideLab
   /** Where a guide left the lab; undefined if it was not begun. */
   readonly note: GuideNote | undefined
   /** Tiers of hints that were shown before, by step. */
   readonly hints: ReadonlyMap<string, number>
-  readonly #spec: LabSpec
-  readonly #solution: LabSolution
+  readonly #open: OpenLab
   readonly #quiet: LiveCluster
   #workedMs: number
   #since: number | undefined = Date.now()
   #saved: Promise<void> = Promise.resolve()
 
-  private constructor({ spec, solution, bench, source, note }: Parts) {
-    this.bench = bench
+  private constructor(open: OpenLab & { source: OpenSource }, note: GuideNote | undefined) {
+    const { spec, solution, bench, source } = open
     this.source = source
+    this.bench = bench
     this.lab = guideLab(spec.lab, solution, bench.variant)
     this.note = note
     this.hints = shownHints(spec.lab.number, bench.cluster.name)
-    this.#spec = spec
-    this.#solution = solution
+    this.#open = open
     this.#quiet = source.live.quietly()
     this.#workedMs = note?.workedMs ?? 0
   }
@@ -79,18 +62,18 @@ export class LabSession {
       progress.note(`Lab ${lab.number} continues with the state of the cluster; make reset-${lab.number} starts over.`)
     else await resetLab(lab, bench)
     const [solution, source] = await Promise.all([loadSolution(lab.folder), openCluster(cluster)])
-    return new LabSession({ spec, solution, bench, source, note: readNote(begun?.[NOTE_KEY]) })
+    return new LabSession({ spec, solution, bench, source }, readNote(begun?.[NOTE_KEY]))
   }
 
   /** Reads the nodes once and judges every step, without sending packets. Throws if the cluster can't be read. */
   async observe(): Promise<{ snapshot: Snapshot; outcomes: StepOutcome[] }> {
     const snapshot = await this.source.snapshot()
-    return { snapshot, outcomes: await judgeRound(this.#spec, snapshot, this.#quiet) }
+    return { snapshot, outcomes: await judgeRound(this.#open.spec, snapshot, this.#quiet) }
   }
 
   /** Checks a step completely, including its requests. */
   async check(step: string): Promise<StepOutcome> {
-    const { outcomes } = await judge(this.#spec, this.source, { only: [step] })
+    const { outcomes } = await judge(this.#open.spec, this.source, { only: [step] })
     return outcomes[0] ?? { id: step, verdict: 'could not check', reason: 'the step was not judged' }
   }
 
@@ -105,18 +88,16 @@ export class LabSession {
 
   /** Runs the reference solution of a step, with its output on standard output. */
   async play(step: string): Promise<StepOutcome[]> {
-    const definition = findStep(this.#spec.lab, step)
-    return playSteps({ spec: this.#spec, solution: this.#solution, bench: this.bench, source: this.source }, [
-      definition,
-    ])
+    return playSteps(this.#open, [findStep(this.lab.definition, step)])
   }
 
   /** Grades every step. Returns the Markdown of the final page: score, time, open steps, the next lab. */
   async finish({ shown, held, hints }: LabProgress): Promise<string> {
-    const { lab } = this.#spec
+    const { spec } = this.#open
+    const { lab } = spec
     const { driver, name } = this.bench.cluster
     const request = { lab: lab.number, source: { kind: 'cluster', driver, name } } as const
-    const report = await gradeWith(this.#spec, request, () => this.source)
+    const report = await gradeWith(spec, request, () => this.source)
     const open = report.steps.filter(({ verdict }) => verdict !== 'passed' && verdict !== 'not applicable')
     const unseen = report.steps.filter(({ id, verdict }) => verdict === 'passed' && !shown.has(id)).map(({ id }) => id)
     const taken = [...hints].map(([id, tiers]) => `${id} ${tiers}`)
@@ -170,7 +151,7 @@ export class LabSession {
     const { shown, held, passed } = progress
     const at = begun ? idOf(progress) : ''
     const note: GuideNote = { at, workedMs: this.workedMs(), shown: [...shown], held: [...held], passed: [...passed] }
-    const write = () => writeNotes(this.bench.client, this.#spec.lab.number, { [NOTE_KEY]: JSON.stringify(note) })
+    const write = () => writeNotes(this.bench.client, this.lab.definition.number, { [NOTE_KEY]: JSON.stringify(note) })
     this.#saved = this.#saved.then(write).catch(() => undefined)
   }
 }
@@ -184,7 +165,7 @@ async function readNotes(lab: LabDefinition, { client }: LabBench): Promise<Reco
 
 function readNote(text = ''): GuideNote | undefined {
   try {
-    return noteSchema.parse(JSON.parse(text))
+    return guideNote.parse(JSON.parse(text))
   } catch {
     // None yet, or one that was edited: the guide begins at the first step.
     return undefined

@@ -11,8 +11,7 @@ import { openCluster, type SnapshotSource } from '../grading/live-cluster.ts'
 import { personalise } from '../grading/variant.ts'
 import type { Progress } from '../host/progress.ts'
 import { LabBench } from './lab-bench.ts'
-import { resetLab } from './lab-reset.ts'
-import { type LabSolution, loadSolution, type SolutionStep } from './lab-solution.ts'
+import { type LabSolution, loadSolution, resetLab, type SolutionStep } from './lab-solution.ts'
 import { settled } from './settled.ts'
 
 /**
@@ -77,7 +76,7 @@ async function playAlone(
     const { cleanup } = act
     if (!cleanup) continue
     printCommands(cleanup.commands, bench)
-    await cleanup.play(bench)
+    await cleanup.play?.(bench)
   }
   return outcomes
 }

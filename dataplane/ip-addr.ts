@@ -16,7 +16,6 @@ export interface Link {
   kind?: string
   flags: string[]
   operstate: string
-  master?: string
   addresses: LinkAddress[]
 }
 
@@ -31,7 +30,6 @@ const linkSchema = z.object({
   ifname: z.string().optional(),
   flags: z.array(z.string()).optional(),
   operstate: z.string().optional(),
-  master: z.string().optional(),
   linkinfo: z.object({ info_kind: z.string().optional() }).optional(),
   addr_info: z.array(addressSchema).optional(),
 })
@@ -49,13 +47,12 @@ export function parseIpAddr(text: string): Link[] {
 
 function readLink(ifname: string, link: z.infer<typeof linkSchema>): Link {
   const name = ifname.split('@')[0] ?? ifname
-  const { flags = [], operstate = 'UNKNOWN', master, linkinfo: { info_kind: kind } = {} } = link
+  const { flags = [], operstate = 'UNKNOWN', linkinfo: { info_kind: kind } = {} } = link
   const result: Link = {
     name,
     ...(kind !== undefined && { kind }),
     flags,
     operstate,
-    ...(master !== undefined && { master }),
     addresses: [],
   }
   for (const { family, local, prefixlen } of link.addr_info ?? []) {
@@ -75,7 +72,6 @@ export function printIpAddr(links: readonly Link[]): string {
     ifindex: index + 1,
     ifname: link.name,
     flags: link.flags,
-    ...(link.master === undefined ? {} : { master: link.master }),
     operstate: link.operstate,
     ...(link.kind === undefined ? {} : { linkinfo: { info_kind: link.kind } }),
     addr_info: link.addresses.map(({ family, address: local, prefixLength: prefixlen }) => {

@@ -25,9 +25,7 @@ export interface Prefix {
 // A capture repeats the same addresses in thousands of rules.
 const prefixes = new BoundedCache<Prefix | undefined>(100_000)
 
-/**
- * Reads `10.0.0.1`, `10.0.0.0/8`, `10.0.0.0/255.0.0.0`, `fd00::1` or `fd00::/64`; undefined for other text.
- */
+/** Reads `10.0.0.1`, `10.0.0.0/8`, `10.0.0.0/255.0.0.0`, `fd00::1` or `fd00::/64`; undefined for other text. */
 export function parsePrefix(text: string): Prefix | undefined {
   return prefixes.getOrCreate(text, readPrefix)
 }

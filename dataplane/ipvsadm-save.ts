@@ -90,7 +90,6 @@ export function parseIpvsadmSave(text: string): VirtualServer[] {
   return [...servers.values()]
 }
 
-/** Reads the words of one line from left to right. */
 class LineReader {
   readonly #words: string[]
   readonly #fail: (fault: string) => ParseError

@@ -116,7 +116,6 @@ const only = (value: Json): [string, unknown] | undefined => {
   return keys.length === 1 ? [keys[0] as string, value[keys[0] as string]] : undefined
 }
 
-/** An anonymous set or map. */
 function anonymousSet(items: readonly unknown[], radix: Radix): string {
   const texts = items.map((item) => (Array.isArray(item) ? pair(item) : expression(item, radix)))
   return items.some(Array.isArray) ? `{ ${texts.join(', ')} }` : anonymousSetText(texts)
@@ -149,7 +148,6 @@ const KINDS: Record<string, (value: never, radix: Radix) => string> = {
 for (const operator of ['&', '|', '^'])
   KINDS[operator] = (sides: unknown[], radix) => sides.map((side) => expression(side, radix)).join(` ${operator} `)
 
-/** An expression in nft syntax. */
 function expression(value: unknown, radix: Radix = 'decimal'): string {
   if (typeof value === 'string') return value
   if (typeof value === 'number') return radix === 'mark' ? `0x${value.toString(16).padStart(8, '0')}` : `${value}`
@@ -179,7 +177,6 @@ function dnat({ family, addr, port }: Json): string {
   return `dnat to ${address.includes(':') ? `[${address}]` : address}:${expression(port)}`
 }
 
-/** A statement of a rule in nft syntax. */
 function statement(value: unknown): string {
   const [kind, inner] = (isObject(value) && only(value)) || []
   if (kind === 'reject') return 'reject'

@@ -17,13 +17,16 @@ export type NftExpression =
 /** A named set or map (`@name`), or an anonymous one; elements without a value have an empty verdict. */
 export type NftElements = { name: string } | { elements: [key: string, value: string][] }
 
-export type NftVerdict =
-  | { kind: 'accept' | 'drop' | 'return' | 'continue' | 'reject' }
-  | { kind: 'jump' | 'goto'; chain: string }
+/** Where a packet goes; only `jump` and `goto` have a chain. */
+export interface NftVerdict {
+  kind: 'verdict'
+  verdict: 'accept' | 'drop' | 'return' | 'continue' | 'reject' | 'jump' | 'goto'
+  chain?: string
+}
 
 export type NftStatement =
   | { kind: 'match'; left: NftExpression; operator: string; right: NftExpression | NftElements }
-  | { kind: 'verdict'; verdict: NftVerdict }
+  | NftVerdict
   | { kind: 'vmap'; key: NftExpression; data: NftElements }
   | { kind: 'nat'; type: 'dnat' | 'snat' | 'redirect' | 'masquerade'; to?: NftExpression }
   | { kind: 'mark'; of: 'meta' | 'ct'; value: NftExpression }
@@ -67,7 +70,7 @@ export const parseNftRule = (text: string): readonly NftStatement[] | undefined 
 /** Parses the verdict of a map element: `drop`, `goto service-…`; undefined for other text. */
 export function parseVerdict(text: string): NftVerdict | undefined {
   const [statement, ...more] = parseNftRule(text) ?? []
-  return statement?.kind === 'verdict' && more.length === 0 ? statement.verdict : undefined
+  return statement?.kind === 'verdict' && more.length === 0 ? statement : undefined
 }
 
 class RuleReader {
@@ -110,15 +113,15 @@ class RuleReader {
       case 'return':
       case 'continue':
         this.#at++
-        return { kind: 'verdict', verdict: { kind: word } }
+        return { kind: 'verdict', verdict: word }
       case 'jump':
       case 'goto':
         this.#at++
-        return { kind: 'verdict', verdict: { kind: word, chain: this.#next() } }
+        return { kind: 'verdict', verdict: word, chain: this.#next() }
       case 'reject':
         // `with icmp port-unreachable`, `with tcp reset`: the reply to the sender.
         this.#at += this.#peek(1) === 'with' ? (this.#peek(3) === 'type' ? 5 : 4) : 1
-        return { kind: 'verdict', verdict: { kind: 'reject' } }
+        return { kind: 'verdict', verdict: 'reject' }
       case 'counter':
         this.#at += this.#peek(1) === 'packets' ? 5 : 1
         return { kind: 'note' }

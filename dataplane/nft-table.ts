@@ -49,12 +49,14 @@ export interface NftTable {
   maps: Map<string, NftMap>
 }
 
+/** `ip kube-proxy`, as commands and traces name a table. */
+export const nftTitle = ({ family, name }: Pick<NftTable, 'family' | 'name'>): string => `${family} ${name}`
+
 /** The name of kube-proxy's own table, one in family ip and one in family ip6. */
 export const KUBE_PROXY_TABLE = 'kube-proxy'
 
 const elementsOf = (items: readonly string[]): string => `elements = { ${items.join(', ')} }; `
 
-/** The elements of a set in nft syntax, or of a map with their verdicts. */
 const listed = ({ elements }: NftSet | NftMap): string[] =>
   elements instanceof Map ? [...elements].map(([key, value]) => `${key} : ${value}`) : [...elements]
 
@@ -100,7 +102,6 @@ export function printNftTable({ family, name, chains, sets, maps }: NftTable): s
  */
 function printNftChanges(held: NftTable, wanted: NftTable, rewrite = false): string {
   const table = `${wanted.family} ${wanted.name}`
-  if (!isSameFrame(held, wanted)) return printNftTable(wanted)
   const [make, empty, fill, drop]: [string[], string[], string[], string[]] = [[], [], [], []]
   for (const [name, chain] of wanted.chains) {
     const there = held.chains.get(name)
@@ -188,7 +189,6 @@ function isSameFrame(held: NftTable, wanted: NftTable): boolean {
   )
 }
 
-/** Addresses from the first to the last, both included, as numbers. */
 interface Interval {
   first: bigint
   last: bigint

@@ -1,19 +1,47 @@
-// Output of `kubectl get nodes,services,endpointslices,pods,configmaps -A -o json`: a v1 List of API objects.
+// Output of `kubectl get nodes,services,endpointslices,configmaps -A -o json`: a v1 List of API objects.
 
 import { type Fault, FaultsError, FieldReader, isObject, type JsonObject } from './objects/field-reader.ts'
-import { type Node, type Pod, readNode, readPod } from './objects/node.ts'
 import { type EndpointSlice, readEndpointSlice, readService, type Service } from './objects/service.ts'
 
 export type { Fault } from './objects/field-reader.ts'
-export type { Node, Pod } from './objects/node.ts'
 export type { Endpoint, EndpointSlice, Service, ServicePortSpec } from './objects/service.ts'
+
+export interface Node {
+  name: string
+  labels: Record<string, string>
+  /** Addresses of type InternalIP, in the order the Node lists them. */
+  internalIPs: string[]
+  /** Addresses of type ExternalIP. */
+  externalIPs: string[]
+  podCIDRs: string[]
+  /** kube-proxy's version as the Node reports it; the kubelet's version since that field is empty (1.33). */
+  kubeProxyVersion?: string
+}
+
+function readNode(read: FieldReader, name: string): Node {
+  const spec = read.child('spec')
+  const status = read.child('status')
+  const addresses = status.children('addresses')
+  const ofType = (type: string) =>
+    addresses.filter(({ raw }) => raw.type === type).flatMap((entry) => entry.address('address', true) ?? [])
+  const single = spec.raw.podCIDR ? [spec.cidr(spec.raw.podCIDR, 'podCIDR') ?? []].flat() : []
+  const info = status.child('nodeInfo')
+  const version = info.text('kubeProxyVersion') || info.text('kubeletVersion')
+  return {
+    name,
+    labels: read.child('metadata').labels('labels'),
+    internalIPs: ofType('InternalIP'),
+    externalIPs: ofType('ExternalIP'),
+    podCIDRs: spec.list('podCIDRs').length > 0 ? spec.cidrs('podCIDRs') : single,
+    ...(version ? { kubeProxyVersion: version } : {}),
+  }
+}
 
 /** The API objects that determine kube-proxy's rules, in their listed order. */
 export interface ClusterObjects {
   nodes: Node[]
   services: Service[]
   endpointSlices: EndpointSlice[]
-  pods: Pod[]
   /** The ranges of all ServiceCIDR objects. */
   serviceCIDRs: string[]
   /** Data of the ConfigMap kube-system/kube-proxy, if it was among the objects. */
@@ -48,10 +76,6 @@ const READERS: Record<string, Reader> = {
     const slice = readEndpointSlice(...given)
     return ({ endpointSlices }) => endpointSlices.push(slice)
   },
-  Pod(...given) {
-    const pod = readPod(...given)
-    return ({ pods }) => pods.push(pod)
-  },
   ServiceCIDR(read) {
     const ranges = read.child('spec').cidrs('cidrs')
     return ({ serviceCIDRs }) => serviceCIDRs.push(...ranges)
@@ -65,7 +89,6 @@ const READERS: Record<string, Reader> = {
   },
 }
 
-/** Kinds whose objects have no namespace. */
 const CLUSTER_SCOPED = new Set(['Node', 'ServiceCIDR'])
 
 /** Flattens Lists (also typed ones such as ServiceList, whose items have no kind). */
@@ -105,7 +128,7 @@ export function readObjects(json: unknown): { objects: ClusterObjects; faults: F
   const found: [JsonObject, string][] = []
   flatten(json, '$', faults, '', found)
   if (found.length === 0 && faults.length > 0) throw new ObjectsError(faults)
-  const objects: ClusterObjects = { nodes: [], services: [], endpointSlices: [], pods: [], serviceCIDRs: [] }
+  const objects: ClusterObjects = { nodes: [], services: [], endpointSlices: [], serviceCIDRs: [] }
   const seen = new Set<string>()
   for (const [raw, kind] of found) {
     const own: Fault[] = []

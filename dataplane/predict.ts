@@ -17,9 +17,7 @@ export interface PredictOptions {
   mode: KubeProxyMode
   /** `v1.30.3`, `1.20`, … */
   version: string
-  /**
-   * Default: from the objects' ConfigMap; without one, the defaults and the Pod range inferred from the nodes.
-   */
+  /** Default: from the objects' ConfigMap; without one, the defaults and the Pod range inferred from the nodes. */
   config?: KubeProxyConfig
   /** All of the node's own addresses, without those of kube-ipvs0; default: from the Node object. */
   nodeAddresses?: string[]

@@ -37,7 +37,6 @@ export interface ParsedRule {
   target?: Target
 }
 
-/** The text cannot be output of iptables. */
 class NotARule extends Error {}
 
 const IMPLICIT_MATCHES = ['tcp', 'udp', 'sctp', 'icmp']
@@ -203,7 +202,5 @@ export function normaliseSpec(spec: string): string {
 /** Caches 5,000 rules: captures of a cluster's nodes contain mostly the same ones. */
 const known = new BoundedCache<ParsedRule | undefined>(5000)
 
-/**
- * parseRule with a cache: the object is shared for equal texts and must not be changed.
- */
+/** parseRule with a cache: the object is shared for equal texts and must not be changed. */
 export const knownRule = (spec: string): ParsedRule | undefined => known.getOrCreate(spec, parseRule)

@@ -1,6 +1,6 @@
 import { printEndpoint } from './ip-address.ts'
 import type { NodeState } from './node-state.ts'
-import { type Flow, type Packet, PacketError } from './trace/flow.ts'
+import { describeFlow, type Flow, type Packet, PacketError } from './trace/flow.ts'
 import { KernelPath } from './trace/kernel-path.ts'
 import { NodeNetwork } from './trace/node-network.ts'
 import { acceptsByPolicy, type Hook, type Step } from './trace/step.ts'
@@ -72,7 +72,7 @@ export function tracePacket(state: NodeState, packet: Packet, options: TraceOpti
     lost: path.lost.map(({ verdict, flow, by }) => {
       return { verdict, probability: flow.probability, table: by.table, chain: by.chain, rule: by.rule }
     }),
-    packet: `${flow.source} → ${printEndpoint(flow.destination, flow.port)}/${flow.protocol}`,
+    packet: describeFlow(flow),
     hooks: [...path.hooks],
     steps,
   }

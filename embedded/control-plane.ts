@@ -127,7 +127,7 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
   const tls = createServerTls()
   const network = await step('Creating the network of three nodes', () => createNetwork(machine, nodes))
   const api = createClusterApi()
-  const kubelets = await startKubelets({ machine, network, api, nodes })
+  const kubelets = await startKubelets(machine, network, api)
   endings.push(() => kubelets.stop())
   const server = await startApiServer({ api, backend: kubelets.backend, token, tls, log: console.log })
   endings.push(() => server.close())
@@ -141,7 +141,7 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
   const kubeProxyVersion = kubeProxy ? await versionOfProgram(kubeProxy) : gitVersion
   createAddons(api, { controlPlane, kubeProxyVersion, genuine: Boolean(kubeProxy) })
   const reachable = machine.forward(controlPlane, apiServerEndpoint.ip, apiServerEndpoint.port, server.port)
-  const balancer = new LoadBalancer({ machine, network, api })
+  const balancer = new LoadBalancer(machine, api)
   endings.push(() => balancer.stop())
   writeFileSync(join(directory, 'ca.crt'), tls.cert)
   const address = `https://127.0.0.1:${server.port}`

@@ -5,9 +5,9 @@ import { clusterFolder } from '../host/layout.ts'
 import { processStartTime } from '../host/live-process.ts'
 import { explainSystemError } from '../host/system-trouble.ts'
 import type { Ending } from './control-plane.ts'
-import { bootKernel } from './machine/boot.ts'
 import { remainingAccess } from './machine/confinement.ts'
 import { machineOn } from './machine/guest-machine.ts'
+import { bootKernel } from './machine/kernel-process.ts'
 import {
   becomeDaemon,
   consoleFile,

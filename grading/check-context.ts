@@ -1,3 +1,4 @@
+import { z } from 'zod'
 import { expectThat, Failure, NotApplicable, onNode } from './failure.ts'
 import type { LabDefinition, StepDefinition } from './lab-definition.ts'
 import type { LabNotes } from './lab-notes.ts'
@@ -37,7 +38,8 @@ export interface CheckEntry {
   cost?: ((context: CheckContext) => number) | undefined
 }
 
-const isNote = (value: unknown): value is object => typeof value === 'object' && value !== null
+/** What a proof keeps. */
+const proofNote = z.looseObject({})
 
 /**
  * A step about a temporary state. Once it passed on the live cluster it remains passed; a capture is always judged, and is
@@ -49,7 +51,7 @@ export async function holdsOnceSeen(
   note: string,
   prove: () => Promise<object>,
 ): Promise<void> {
-  if (live && notes.read(note, isNote)) return
+  if (live && notes.read(note, proofNote)) return
   try {
     notes.keep(note, await prove())
   } catch (error) {
@@ -76,7 +78,7 @@ interface SeenBefore {
 
 /** Fails unless the grader has observed every node in that mode; not applicable for an earlier capture. */
 export function mustHaveSeen({ notes, nodes, live }: CheckContext, { mode, note, inspect, hint }: SeenBefore): void {
-  const wasSeen = notes.read(note, isNote) !== undefined
+  const wasSeen = notes.read(note, proofNote) !== undefined
   if (!wasSeen && !live) throw new NotApplicable(`${mode} mode had not been seen when this capture was taken`)
   expectThat(wasSeen, {
     inspect: onNode(nodes.at(-1)?.name ?? '', inspect),

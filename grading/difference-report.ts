@@ -2,22 +2,49 @@ import type { Finding, Where } from '../dataplane/compare.ts'
 import type { KubeProxyMode } from '../dataplane/kube-proxy/config.ts'
 import { isEmptyFlush, planFlush } from '../dataplane/kube-proxy/flush.ts'
 import { evaluate } from './evaluate.ts'
-import { fail, onNode, type Words } from './failure.ts'
+import { type FailureDetail, fail, onNode, type Words } from './failure.ts'
 import type { Difference } from './report-schema.ts'
 import { modeOf, type NodeView, stateOf } from './snapshot.ts'
 
 /** Selects the findings of a step. */
 export type Concerns = (where: Where, finding: Finding) => boolean
 
-/** A part of the nodes' state, compared with the prediction. */
-export class PredictedPart {
+/** What a node has instead of the expected state: as a text, or with further details. */
+export type Fault = string | (Partial<FailureDetail> & Pick<FailureDetail, 'actual'>)
+
+/** Expectations of nodes, checked node by node, so that a failure on one is reported even if another can't be read. */
+export class OnNodes {
   protected readonly nodes: readonly NodeView[]
+
+  constructor(nodes: readonly NodeView[]) {
+    this.nodes = nodes
+  }
+
+  /** Fails on the first node with a fault; `inspect` is the command that shows it there. */
+  protected each(
+    inspect: string | ((node: string) => string),
+    expected: string,
+    faultOf: (node: NodeView) => Fault | undefined,
+    words: Words = {},
+  ): void {
+    for (const node of this.nodes) {
+      const fault = faultOf(node)
+      if (fault === undefined) continue
+      const found = typeof fault === 'string' ? { actual: fault } : fault
+      const command = typeof inspect === 'string' ? onNode(node.name, inspect) : inspect(node.name)
+      fail({ node: node.name, inspect: command, expected, ...found, ...words })
+    }
+  }
+}
+
+/** A part of the nodes' state, compared with the prediction. */
+export class PredictedPart extends OnNodes {
   readonly #concerns: Concerns
   readonly #inspect: string
 
   /** @param inspect the command to inspect it, without the node */
   constructor(nodes: readonly NodeView[], concerns: Concerns, inspect: string) {
-    this.nodes = nodes
+    super(nodes)
     this.#concerns = concerns
     this.#inspect = inspect
   }
@@ -35,22 +62,20 @@ export class PredictedPart {
   equalPrediction(
     mode: KubeProxyMode,
     expected: string,
-    { inspect = this.#inspect, ...words }: Pick<Words, 'why' | 'hint'> & { inspect?: string } = {},
+    { inspect = this.#inspect, ...words }: Pick<Words, 'inspect' | 'why' | 'hint'> = {},
   ): void {
-    for (const node of this.nodes) {
+    const faultOf = (node: NodeView): Fault | undefined => {
       const findings = evaluate(node, mode).differences.filter((finding) => this.#concerns(finding.where, finding))
       const [first] = findings
-      if (!first) continue
-      fail({
-        node: node.name,
-        inspect: onNode(node.name, inspect),
-        expected,
-        actual: `${first.text}${findings.length > 1 ? `, and ${findings.length - 1} more` : ''}`,
-        differences: findings.map(differenceOf),
-        ...words,
-        ...(words.hint === undefined ? adviceFor(node, mode, findings) : {}),
-      })
+      return (
+        first && {
+          actual: `${first.text}${findings.length > 1 ? `, and ${findings.length - 1} more` : ''}`,
+          differences: findings.map(differenceOf),
+          ...(words.hint === undefined && adviceFor(node, mode, findings)),
+        }
+      )
     }
+    this.each(inspect, expected, faultOf, words)
   }
 }
 

@@ -7,12 +7,23 @@ import type { KubeProxyMode } from '../dataplane/kube-proxy/config.ts'
 import { describeFlush, isEmptyFlush, planFlush } from '../dataplane/kube-proxy/flush.ts'
 import type { FlushedMode } from '../dataplane/kube-proxy/mode-ownership.ts'
 import type { CheckContext } from './check-context.ts'
-import { type Advice, type Concerns, inChain, inSet, otherMode, PredictedPart } from './difference-report.ts'
+import {
+  type Advice,
+  type Concerns,
+  type Fault,
+  inChain,
+  inSet,
+  OnNodes,
+  otherMode,
+  PredictedPart,
+} from './difference-report.ts'
 import { ChainExpectation } from './expect-chain.ts'
-import { expectOnNode, expectThat, fail, NotApplicable, onNode, type Words } from './failure.ts'
+import { NotApplicable, type Words } from './failure.ts'
 import { type Sender, traceCommand, tracedTo } from './packet-trace.ts'
 import { filesOf, modeOf, type NodeView, stateOf } from './snapshot.ts'
 
+const PROXY_MODE = 'curl -s localhost:10249/proxyMode'
+const SILENT = 'no kube-proxy responds on this node'
 const NO_KUBE_PROXY: Advice = {
   hint: 'The kube-proxy Pod of this node does not run, or does not answer:',
   next: 'kubectl -n kube-system get pods -l k8s-app=kube-proxy -o wide',
@@ -38,41 +49,32 @@ export function expectMode(
   expectNodes(nodes).runMode(mode, { expected: `kube-proxy in ${mode} mode on every node`, ...words })
 }
 
-export class NodeExpectation {
-  readonly #nodes: readonly NodeView[]
-
-  constructor(nodes: readonly NodeView[]) {
-    this.#nodes = nodes
-  }
-
+export class NodeExpectation extends OnNodes {
   /** kube-proxy replies to /proxyMode with this mode. */
   runMode(mode: KubeProxyMode, words: Words = {}): void {
-    const other = this.#nodes.find((node) => modeOf(node) !== mode)
-    if (!other) return
-    const inspect = 'curl -s localhost:10249/proxyMode'
-    const runs = modeOf(other)
-    const actual = runs ?? 'no kube-proxy responds on this node'
-    const advice = runs === undefined ? NO_KUBE_PROXY : otherMode(other.name, runs, mode)
-    this.fails(other, inspect, `kube-proxy in ${mode} mode`, actual, { ...(words.hint ? {} : advice), ...words })
+    const faultOf = (node: NodeView): Fault | undefined => {
+      const runs = modeOf(node)
+      if (runs === mode) return undefined
+      const advice = runs === undefined ? NO_KUBE_PROXY : otherMode(node.name, runs, mode)
+      return { actual: runs ?? SILENT, ...(words.hint === undefined && advice) }
+    }
+    this.each(PROXY_MODE, `kube-proxy in ${mode} mode`, faultOf, words)
   }
 
   /** kube-proxy runs and reports a mode, which may be any. */
-  tellTheirMode(): void {
-    const silent = this.#nodes.find((node) => modeOf(node) === undefined)
-    if (!silent) return
-    const words = { hint: `kubectl -n kube-system get pods -o wide shows whether kube-proxy runs on ${silent.name}.` }
-    const expected = 'a kube-proxy that answers on every node'
-    this.fails(silent, 'curl -s localhost:10249/proxyMode', expected, 'no kube-proxy responds on this node', words)
+  reportMode(): void {
+    this.each(PROXY_MODE, 'a kube-proxy that answers on every node', (node) =>
+      modeOf(node) === undefined ? { actual: SILENT, ...NO_KUBE_PROXY } : undefined,
+    )
   }
 
   /** The capture contains a file: the tool that prints it is installed on the node. */
   run(tools: Record<string, string>, inspect: string, words: Words = {}): void {
-    for (const node of this.#nodes) {
+    const faultOf = (node: NodeView): Fault | undefined => {
       const missing = Object.keys(tools).filter((tool) => filesOf(node).get(tools[tool] ?? '') === undefined)
-      if (missing.length === 0) continue
-      const expected = `${Object.keys(tools).join(' and ')} running on every node`
-      this.fails(node, inspect, expected, `${missing.join(' and ')} did not run`, words)
+      return missing.length === 0 ? undefined : `${missing.join(' and ')} did not run`
     }
+    this.each(inspect, `${Object.keys(tools).join(' and ')} running on every node`, faultOf, words)
   }
 
   /** Chains by table and name: `nat KUBE-SERVICES`. */
@@ -81,9 +83,9 @@ export class NodeExpectation {
     return this.where(inChain(...places), `iptables -t ${table} -nvL ${chain}`)
   }
 
-  /** Chains of a table by a test of their names; `inspect` shows them. */
-  chainsWhere(table: string, test: (chain: string) => boolean, inspect: string): PredictedPart {
-    return this.where((where) => 'chain' in where && where.table === table && test(where.chain), inspect)
+  /** Chains of nat by a test of their names; `inspect` shows them. */
+  natChains(test: (chain: string) => boolean, inspect: string): PredictedPart {
+    return this.where((where) => 'chain' in where && where.table === 'nat' && test(where.chain), inspect)
   }
 
   /** Everything that kube-proxy programs; `inspect` prints it. */
@@ -93,11 +95,11 @@ export class NodeExpectation {
 
   /** Any other part, by its places and the command to inspect them. */
   where(concerns: Concerns, inspect: string): PredictedPart {
-    return new PredictedPart(this.#nodes, concerns, inspect)
+    return new PredictedPart(this.nodes, concerns, inspect)
   }
 
   chain(place: string): ChainExpectation {
-    return new ChainExpectation(this.#nodes, place)
+    return new ChainExpectation(this.nodes, place)
   }
 
   sets(...names: [string, ...string[]]): PredictedPart {
@@ -120,14 +122,13 @@ export class NodeExpectation {
     return this.where((where) => 'virtualServer' in where && where.virtualServer === key, 'ipvsadm -Ln')
   }
 
-  /** Each node has a virtual server at this address. */
-  virtualServerAt(addressOf: (node: NodeView) => string | undefined, port: number, words: Words = {}): void {
-    for (const node of this.#nodes) {
-      const address = addressOf(node)
-      if (stateOf(node).virtualServers.some((server) => server.port === port && server.address === address)) continue
-      const actual = `no virtual server for port ${port} on the address of the node`
-      this.fails(node, 'ipvsadm -Ln', `a virtual server ${address}:${port}`, actual, words)
-    }
+  /** There is a virtual server at the node's own address. */
+  virtualServerAt(address: string, port: number): void {
+    this.each('ipvsadm -Ln', `a virtual server ${address}:${port}`, (node) =>
+      stateOf(node).virtualServers.some((server) => server.port === port && server.address === address)
+        ? undefined
+        : `no virtual server for port ${port} on the address of the node`,
+    )
   }
 
   /** Only kube-proxy's rules affect packets to Services. */
@@ -138,26 +139,26 @@ export class NodeExpectation {
 
   /** There are no leftovers of kube-proxy's other modes: chains, sets, virtual servers, addresses, tables. */
   nothingOfOtherModes(mode: FlushedMode, { inspect, ...words }: Words & { inspect: string }): void {
-    for (const node of this.#nodes) {
+    const faultOf = (node: NodeView): Fault | undefined => {
       const plan = planFlush(mode, stateOf(node))
-      if (isEmptyFlush(plan)) continue
-      const expected = `nothing that another mode than ${mode} programs`
-      const advice = { hint: 'It is of another mode, and stays until it is removed:', next: 'make flush-nat' }
-      this.fails(node, inspect, expected, describeFlush(plan).join(', '), { ...advice, ...words })
+      if (isEmptyFlush(plan)) return undefined
+      const hint = 'It is of another mode, and stays until it is removed:'
+      return { actual: describeFlush(plan).join(', '), hint, next: 'make flush-nat' }
     }
+    this.each(inspect, `nothing that another mode than ${mode} programs`, faultOf, words)
   }
 
   /** No iptables rule in any table matches the test. */
-  noRuleWhere(
-    isMeant: (rule: Rule) => boolean,
-    { inspect, expected, ...words }: Words & { inspect: string; expected: string },
-  ): void {
-    for (const node of this.#nodes)
+  noRuleWhere(isMeant: (rule: Rule) => boolean, inspect: string, expected: string, words: Words = {}): void {
+    const faultOf = (node: NodeView): Fault | undefined => {
       for (const chains of stateOf(node).iptables.values())
         for (const [chain, { rules }] of chains) {
           const rule = rules.find(isMeant)
-          if (rule) this.fails(node, inspect, expected, `-A ${chain} ${rule.spec}`, words)
+          if (rule) return `-A ${chain} ${rule.spec}`
         }
+      return undefined
+    }
+    this.each(inspect, expected, faultOf, words)
   }
 
   /** The node's end of every Pod's veth pair is up. */
@@ -167,32 +168,34 @@ export class NodeExpectation {
   }
 
   link(name: string): LinkExpectation {
-    return new LinkExpectation(this.#nodes, name)
+    return new LinkExpectation(this.nodes, name)
   }
 
   /** An interface has this address. */
-  hasAddress(address: string, words: Words = {}): void {
-    for (const node of this.#nodes) {
-      if (stateOf(node).links.some(({ addresses }) => addresses.some((one) => one.address === address))) continue
-      this.fails(node, 'ip -brief address', `${address} as an address of the node`, 'no interface has it', {
-        hint: `ip addr add ${address}/32 dev lo, on ${node.name}`,
-        ...words,
-      })
-    }
+  hasAddress(address: string, words: Words): void {
+    this.each(
+      'ip -brief address',
+      `${address} as an address of the node`,
+      (node) =>
+        stateOf(node).links.some(({ addresses }) => addresses.some((one) => one.address === address))
+          ? undefined
+          : { actual: 'no interface has it', hint: `ip addr add ${address}/32 dev lo, on ${node.name}` },
+      words,
+    )
   }
 
   /** No interface has one of these addresses. */
   noInterfaceHas(addresses: ReadonlySet<string>, what: string, words: Words = {}): void {
-    for (const node of this.#nodes)
+    const faultOf = (node: NodeView): Fault | undefined => {
       for (const link of stateOf(node).links) {
         const owned = link.addresses.find(({ address }) => addresses.has(address))?.address
-        expectOnNode(node.name, 'ip -brief addr', owned === undefined, {
-          expected: `no ${what} on any interface`,
-          actual: `${link.name} has ${owned}`,
-          differences: [{ kind: 'stale', text: `${owned} on ${link.name}`, actual: `${owned} dev ${link.name}` }],
-          ...words,
-        })
+        if (owned === undefined) continue
+        const difference = { text: `${owned} on ${link.name}`, actual: `${owned} dev ${link.name}` }
+        return { actual: `${link.name} has ${owned}`, differences: [{ kind: 'stale', ...difference }] }
       }
+      return undefined
+    }
+    this.each('ip -brief addr', `no ${what} on any interface`, faultOf, words)
   }
 
   /**
@@ -205,39 +208,31 @@ export class NodeExpectation {
     { backends, masqueraded }: { backends: readonly string[]; masqueraded: boolean },
   ): void {
     const wanted = backends.toSorted().join()
-    for (const node of this.#nodes) {
+    const source = masqueraded ? 'replaced' : 'kept'
+    const expected =
+      backends.length > 0 ? `the packet at ${backends.join(' or ')}, with its source ${source}` : 'the packet dropped'
+    const faultOf = (node: NodeView): string | undefined => {
       const end = tracedTo(node, sender, target)
       const isRight = end.masqueraded === masqueraded && [...new Set(end.backends)].sort().join() === wanted
-      const source = masqueraded ? 'replaced' : 'kept'
-      const expected =
-        backends.length > 0 ? `the packet at ${backends.join(' or ')}, with its source ${source}` : 'the packet dropped'
-      const inspect = traceCommand(node.name, sender, target)
-      expectThat(isRight, { node: node.name, inspect, expected, actual: end.text })
+      return isRight ? undefined : end.text
     }
+    this.each((node) => traceCommand(node, sender, target), expected, faultOf)
   }
 
-  /** Like reach, with any backend other than the packet's destination; or with none, if `reaches` is false. */
+  /** Like packetReaches, with any backend other than the packet's destination; or with none, if `reaches` is false. */
   packetFromOutsideReachesBackend(
     client: string,
     target: { address: string; port: number },
-    words: Words & { reaches?: boolean } = {},
+    { reaches = true, ...words }: Words & { reaches?: boolean } = {},
   ): void {
-    const { reaches = true, ...details } = words
     const { address, port } = target
-    for (const node of this.#nodes) {
-      const end = tracedTo(node, { outside: client }, target)
-      expectThat(end.backends.some((backend) => backend !== address) === reaches, {
-        node: node.name,
-        inspect: `make trace FROM=external:${client} TO=${address}:${port} NODE=${node.name}`,
-        expected: reaches ? `the packet to ${address}:${port} at a backend` : `the packet of ${client} dropped`,
-        actual: end.text,
-        ...details,
-      })
+    const sender = { outside: client }
+    const expected = reaches ? `the packet to ${address}:${port} at a backend` : `the packet of ${client} dropped`
+    const faultOf = (node: NodeView): string | undefined => {
+      const end = tracedTo(node, sender, target)
+      return end.backends.some((backend) => backend !== address) === reaches ? undefined : end.text
     }
-  }
-
-  private fails(node: NodeView, command: string, expected: string, actual: string, words: Words): never {
-    fail({ node: node.name, inspect: onNode(node.name, command), expected, actual, ...words })
+    this.each((node) => traceCommand(node, sender, target), expected, faultOf, words)
   }
 }
 
@@ -252,12 +247,11 @@ export class LinkExpectation extends PredictedPart {
 
   /** It has no fault; `faultsOf` returns texts of faults or undefined. */
   hasNoFault(faultsOf: (link: Link | undefined) => (string | undefined)[], expected: string, words: Words = {}): void {
-    for (const node of this.nodes) {
-      const { name } = node
+    const faultOf = (node: NodeView): string | undefined => {
       const link = stateOf(node).links.find((candidate) => candidate.name === this.#name)
       const faults = faultsOf(link).filter((fault) => fault !== undefined)
-      const details = { expected, actual: faults.join(', '), ...words }
-      expectOnNode(name, `ip -d link show ${this.#name}`, faults.length === 0, details)
+      return faults.length === 0 ? undefined : faults.join(', ')
     }
+    this.each(`ip -d link show ${this.#name}`, expected, faultOf, words)
   }
 }

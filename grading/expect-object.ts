@@ -59,6 +59,7 @@ export const WEB_NAMESPACE = 'default'
 
 /** The Service web, for checks. */
 export interface WebService {
+  service: Service
   name: string
   address: string
   port: number
@@ -75,11 +76,11 @@ export interface WebBackend {
 /** The Service web with its ready backends; fails when it does not exist or has no ClusterIP. */
 export function webService(snapshot: Snapshot): WebService {
   const { name } = variantIn(snapshot)
-  const { address, port } = clusterService(snapshot, name, {
+  const found = clusterService(snapshot, name, {
     expected: `a Service ${name} in the default namespace with a ClusterIP and a port`,
     next: 'make web',
   })
-  return { name, address, port, backends: readyBackends(snapshot, name) }
+  return { ...found, name, backends: readyBackends(snapshot, name) }
 }
 
 /** A Service of the default namespace with its IPv4 ClusterIP and first port; fails when it lacks one of them, or has too few ports. */
@@ -132,7 +133,7 @@ export function findService(snapshot: Snapshot, name: string): Service | undefin
 
 function readyBackends(snapshot: Snapshot, name: string): WebBackend[] {
   const objects = objectsOf(snapshot)
-  const pods = new Map(objects.pods.flatMap((pod) => pod.podIPs.map((ip) => [ip, pod] as const)))
+  const pods = new Map(snapshot.items.filter(({ kind }) => kind === 'Pod').map((pod) => [pod.status?.podIP, pod]))
   return objects.endpointSlices
     .filter((slice) => slice.namespace === WEB_NAMESPACE && slice.serviceName === name)
     .filter((slice) => slice.addressType === 'IPv4')
@@ -141,7 +142,7 @@ function readyBackends(snapshot: Snapshot, name: string): WebBackend[] {
     .map((endpoint) => {
       const address = endpoint.addresses[0] ?? ''
       const pod = pods.get(address)
-      return { address, node: endpoint.nodeName ?? pod?.nodeName ?? '', pod: pod?.name ?? '' }
+      return { address, node: endpoint.nodeName ?? pod?.spec?.nodeName ?? '', pod: pod?.metadata.name ?? '' }
     })
 }
 

@@ -1,3 +1,4 @@
+import type { z } from 'zod'
 import { ConsentError } from '../cluster/consent.ts'
 import { ownLabel } from '../cluster/context/write-guard.ts'
 import { type KubeClient, unlessCode } from '../cluster/kube-client.ts'
@@ -32,12 +33,9 @@ export class LabNotes {
   }
 
   /** The note under a key; undefined when there is none or it is not JSON of that shape. */
-  read<Note>(key: string, isNote: (value: unknown) => value is Note): Note | undefined {
-    const text = this.#fresh[key] ?? this.#written[key]
-    if (text === undefined) return undefined
+  read<Note>(key: string, shape: z.ZodType<Note>): Note | undefined {
     try {
-      const value: unknown = JSON.parse(text)
-      return isNote(value) ? value : undefined
+      return shape.safeParse(JSON.parse(this.#fresh[key] ?? this.#written[key] ?? 'null')).data
     } catch {
       return undefined
     }

@@ -16,19 +16,17 @@ export interface Truth {
 /** Computes the correct answer from the snapshot. Throws Failure, NotApplicable or Trouble like a check. */
 export type Question = (context: CheckContext) => Truth | Promise<Truth>
 
-const noteSchema = z.object({ text: z.string(), at: z.string() })
 /** An answer in the lab's notes in the cluster. */
-export type AnswerNote = z.infer<typeof noteSchema>
+export const answerNote = z.object({ text: z.string(), at: z.string() })
+export type AnswerNote = z.infer<typeof answerNote>
 
 /** Key of the note with the learner's last answer. */
 export const answerKey = (step: string) => `answer.${step}`
 /** Key of the note with the answer that was correct when it was given. */
 export const answeredKey = (step: string) => `answered.${step}`
 
-export const isAnswerNote = (value: unknown): value is AnswerNote => noteSchema.safeParse(value).success
-
 /** The note of an answer. Throws Error with a sentence for the learner when it is not valid. */
-export const answerNote = (typed: string, at = new Date()): AnswerNote => ({
+export const noteOfAnswer = (typed: string, at = new Date()): AnswerNote => ({
   text: readAnswer(typed),
   at: at.toISOString(),
 })
@@ -43,8 +41,8 @@ export const answerCommand = (lab: number, step: string) => `make answer LAB=${l
 export function questionCheck(lab: number, { id, question = '' }: StepDefinition, ask: Question): Check {
   return async (context) => {
     const { notes, live } = context
-    const right = notes.read(answeredKey(id), isAnswerNote)
-    const given = notes.read(answerKey(id), isAnswerNote)
+    const right = notes.read(answeredKey(id), answerNote)
+    const given = notes.read(answerKey(id), answerNote)
     const text = given && usable(given)
     if (live && right) return tellLaterAnswer(context, ask, right.text, text)
     const { accepts, inspect } = await ask(context)
@@ -99,7 +97,7 @@ function usable({ text }: AnswerNote): string | undefined {
  * @throws Error with a sentence for the learner when the text can't be an answer
  */
 export async function keepAnswer(client: KubeClient, lab: number, step: string, typed: string): Promise<void> {
-  await writeNotes(client, lab, { [answerKey(step)]: JSON.stringify(answerNote(typed)) })
+  await writeNotes(client, lab, { [answerKey(step)]: JSON.stringify(noteOfAnswer(typed)) })
 }
 
 /** An answer is a name or a number; longer text is refused. */

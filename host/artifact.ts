@@ -88,7 +88,6 @@ async function recreate({ path, parts = [], make }: Artifact): Promise<void> {
   }
 }
 
-/** The damage of an artifact's files according to their sizes and ctimes; undefined if it is intact. */
 function damageOf(path: string, { readAll = false } = {}): string | undefined {
   const manifest = readManifest(path)
   if (!manifest) return 'its manifest is missing or damaged'
@@ -129,7 +128,8 @@ function statsOf(file: string): Stats | undefined {
 
 const isExecutable = ({ mode }: Stats) => (mode & 0o100) !== 0
 
-const checksum = (file: string) => createHash('sha256').update(readFileSync(file)).digest('hex')
+/** SHA-256 of a file, in hexadecimal. */
+export const checksum = (file: string) => createHash('sha256').update(readFileSync(file)).digest('hex')
 
 function filesOf(path: string): Manifest['files'] {
   const names = lstatSync(path).isDirectory() ? readdirSync(path, { recursive: true, encoding: 'utf8' }) : ['']

@@ -1,5 +1,6 @@
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync } from 'node:fs'
 import { $, kill, type ProcessOutput, type ProcessPromise } from 'zx/core'
+import { processStat } from './live-process.ts'
 
 export { $, type ProcessOutput, type ProcessPromise }
 
@@ -21,21 +22,10 @@ $.kill = async (pid, signal = $.killSignal ?? 'SIGTERM') => {
 function processTree(first: number): number[] {
   const children = new Map<number, number[]>()
   for (const name of readdirSync('/proc').filter((entry) => /^\d+$/.test(entry))) {
-    const parent = parentOf(name)
+    const parent = processStat(name)?.parent
     if (parent !== undefined) children.set(parent, [...(children.get(parent) ?? []), Number(name)])
   }
   const members = [first]
   for (const member of members) members.push(...(children.get(member) ?? []))
   return members
-}
-
-function parentOf(pid: string): number | undefined {
-  try {
-    const [, , parent] = readFileSync(`/proc/${pid}/stat`, 'utf8')
-      .replace(/^.*\) /s, ') ')
-      .split(' ')
-    return Number(parent)
-  } catch {
-    return undefined
-  }
 }

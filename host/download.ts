@@ -1,21 +1,12 @@
-import { createHash } from 'node:crypto'
-import { chmodSync, createReadStream, renameSync, rmSync, statSync } from 'node:fs'
+import { chmodSync, renameSync, rmSync, statSync } from 'node:fs'
 import { open } from 'node:fs/promises'
-import { pipeline } from 'node:stream/promises'
-import { ensureArtifact } from './artifact.ts'
-import type { Progress } from './progress.ts'
+import { checksum, ensureArtifact } from './artifact.ts'
+import { reasonOf } from './main.ts'
+import { type Progress, silent, withProgress } from './progress.ts'
 import { stallSeconds, watchDownload } from './supervised.ts'
 import { explainSystemError } from './system-trouble.ts'
 
-/** SHA-256 of a file, in hexadecimal. */
-async function checksum(path: string): Promise<string> {
-  const hash = createHash('sha256')
-  await pipeline(createReadStream(path), hash)
-  return hash.digest('hex')
-}
-
 export interface DownloadOptions {
-  /** For the progress line: `kind v0.33.0`. */
   title?: string
   progress?: Progress
 }
@@ -29,39 +20,27 @@ export async function fetchVerified(
   url: string,
   sha256: string,
   path: string,
-  { title = url, progress }: DownloadOptions = {},
+  { title = url, progress = silent }: DownloadOptions = {},
 ): Promise<void> {
-  const make = async (fresh: string) => {
-    const part = `${path}.part`
-    progress?.start(`Fetching ${title}`)
-    try {
-      await download({ url, sha256, part }, progress)
+  const make = (fresh: string) =>
+    withProgress(progress, `Fetching ${title}`, async () => {
+      const part = `${path}.part`
+      await download(url, part, progress)
+      verify(url, sha256, part)
       chmodSync(part, 0o755)
       renameSync(part, fresh)
-    } catch (error) {
-      progress?.end(false)
-      throw error
-    }
-    progress?.end(true)
-  }
+    })
   await ensureArtifact({ path, parts: [sha256], make }, progress)
 }
 
-interface Download {
-  url: string
-  sha256: string
-  /** The file for the received part. */
-  part: string
-}
-
-async function download({ url, sha256, part }: Download, progress: Progress | undefined): Promise<void> {
+async function download(url: string, part: string, progress: Progress): Promise<void> {
   let bytes = statSync(part, { throwIfNoEntry: false })?.size ?? 0
   const headers: Record<string, string> = bytes > 0 ? { range: `bytes=${bytes}-` } : {}
   const stalled = new AbortController()
   const stop = watchDownload(
     () => bytes,
     () => stalled.abort(new Error(`nothing was received for ${stallSeconds()} s`)),
-    () => progress?.update?.(`${(bytes / 1_000_000).toFixed(1)} MB`),
+    () => progress.update?.(`${(bytes / 1_000_000).toFixed(1)} MB`),
   )
   try {
     const response = await fetch(url, { headers, signal: stalled.signal }).catch((error: unknown) => {
@@ -90,11 +69,11 @@ async function download({ url, sha256, part }: Download, progress: Progress | un
   } finally {
     stop()
   }
-  const sum = await checksum(part)
-  if (sum !== sha256) {
-    rmSync(part)
-    throw new Error(`"${url}" has the SHA-256 ${sum} instead of ${sha256}: the file was removed.`)
-  }
 }
 
-const reasonOf = (error: unknown) => (error instanceof Error ? error.message : error)
+function verify(url: string, sha256: string, part: string): void {
+  const sum = checksum(part)
+  if (sum === sha256) return
+  rmSync(part)
+  throw new Error(`"${url}" has the SHA-256 ${sum} instead of ${sha256}: the file was removed.`)
+}

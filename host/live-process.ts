@@ -21,11 +21,18 @@ const hasProc = existsSync('/proc/self/stat')
  */
 export function processStartTime(pid: number): string | undefined {
   if (!hasProc) return isThere(pid) ? 'unknown' : undefined
+  const { state, startTime } = processStat(pid) ?? {}
+  return state === 'Z' ? undefined : startTime
+}
+
+/** What /proc/PID/stat tells of a process (proc_pid_stat(5)); undefined if it does not run. */
+export function processStat(pid: number | string): { state?: string; parent: number; startTime?: string } | undefined {
   try {
-    const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
+    // The second field is the program's name in parentheses, which may contain spaces.
+    const [state, parent, ...fields] = readFileSync(`/proc/${pid}/stat`, 'utf8')
       .replace(/^.*\) /s, '')
       .split(' ')
-    return fields[0] === 'Z' ? undefined : fields[19]
+    return { state, parent: Number(parent), startTime: fields[17] }
   } catch {
     return undefined
   }

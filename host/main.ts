@@ -1,10 +1,15 @@
 import { chalk } from 'zx/core'
 import { guardOutput } from './output.ts'
-import { fileSentence } from './plain-file.ts'
 import { explainSystemError } from './system-trouble.ts'
 
 /** An error that the user can fix; the message is a sentence with the value and the next command. */
 export class UserError extends Error {}
+
+/** The first line of an error's message, as a clause. */
+export function reasonOf(error: unknown): string {
+  const message = error instanceof Object && 'message' in error ? error.message : error
+  return String(message).split('\n')[0] ?? ''
+}
 
 /** Exit codes of every script. */
 export const ExitCode = { passed: 0, notYet: 1, trouble: 2 } as const
@@ -39,7 +44,7 @@ function sentenceOf(error: unknown, hasUsage: boolean): string {
   if (!(error instanceof Error)) return String(error)
   const refused = apiMessage(error)
   if (refused !== undefined) return refused
-  const explained = explainSystemError(error) ?? fileSentence(error)
+  const explained = explainSystemError(error)
   if (explained !== undefined) return explained
   const { code } = error as NodeJS.ErrnoException
   if (!hasUsage || !code?.startsWith('ERR_PARSE_ARGS_')) return error.message

@@ -87,21 +87,19 @@ interface Ticket {
   file: string
   id: string
   pid: number
-  /** Undefined while the process determines the highest number. */
-  number: number | undefined
+  /** 0 while the process determines the highest number. */
+  number: number
 }
 
-const hasNumber = ({ number }: Ticket) => number !== undefined
-const numberOf = ({ number }: Ticket) => number ?? 0
-const byNumber = (one: Ticket, other: Ticket) =>
-  Number(!hasNumber(one)) - Number(!hasNumber(other)) || numberOf(one) - numberOf(other)
+const hasNumber = ({ number }: Ticket) => number > 0
+const byNumber = (one: Ticket, other: Ticket) => (one.number || Infinity) - (other.number || Infinity)
 
 function takeTicket(lock: string, doing: string): Ticket {
   mkdirSync(dirname(lock), { recursive: true })
   const id = `${process.pid}-${processStartTime(process.pid)}-${Math.random().toString(36).slice(2)}`
   const choosing = `${lock}.${id}.choosing`
   writeFileSync(choosing, '', { mode: 0o600 })
-  const number = 1 + Math.max(0, ...ticketsFor(lock).map((ticket) => ticket.number ?? 0))
+  const number = 1 + Math.max(0, ...ticketsFor(lock).map(({ number: taken }) => taken))
   const file = `${lock}.${id}.${number}`
   writeFileSync(file, doing, { mode: 0o600 })
   rmSync(choosing)
@@ -109,10 +107,9 @@ function takeTicket(lock: string, doing: string): Ticket {
 }
 
 /** Tickets of running processes before this one, the working one first. */
-function others({ lock, id, number = 0 }: Ticket): Ticket[] {
+function others({ lock, id, number }: Ticket): Ticket[] {
   return ticketsFor(lock)
-    .filter((other) => other.id !== id)
-    .filter((other) => numberOf(other) < number || (numberOf(other) === number && other.id < id))
+    .filter((other) => other.id !== id && (other.number < number || (other.number === number && other.id < id)))
     .sort(byNumber)
 }
 
@@ -121,12 +118,11 @@ function ticketsFor(lock: string): Ticket[] {
   const prefix = `${basename(lock)}.`
   return readdirSync(folder).flatMap((name) => {
     if (!name.startsWith(prefix)) return []
-    const [, id = '', pid, startTime = '', state] =
+    const [, id = '', pid, startTime = '', number = 0] =
       /^((\d+)-(\w+)-\w+)\.(?:choosing|(\d+))$/.exec(name.slice(prefix.length)) ?? []
     if (pid === undefined) return []
     const file = join(folder, name)
-    if (isLive({ pid: Number(pid), startTime }))
-      return [{ lock, file, id, pid: Number(pid), number: state === undefined ? undefined : Number(state) }]
+    if (isLive({ pid: Number(pid), startTime })) return [{ lock, file, id, pid: Number(pid), number: Number(number) }]
     rmSync(file, { force: true })
     return []
   })

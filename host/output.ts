@@ -4,7 +4,6 @@ import { visibleText } from './plain-text.ts'
 /** Start and end of bold, dim and colours: all that we use of chalk. */
 const COLOUR = /(\x1b\[(?:[0-4]|2[2-4]|3[0-7]|39|9[0-7])m)/
 
-/** Text that is safe to print: control characters are made visible, except our colours if colours are enabled. */
 function printable(text: string): string {
   if (chalk.level === 0) return visibleText(text)
   return text

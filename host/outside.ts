@@ -10,7 +10,6 @@ export const hasOutside = ({ driver }: { driver: string }): boolean => driver !=
 
 /** The addresses of the clients outside, in the order in which `ip` lists them. */
 export interface OutsideAddresses {
-  /** The default source address of packets. */
   own: string
   /** The second address, used with `curl --interface`. */
   other: string | undefined

@@ -69,9 +69,6 @@ const FAULTS: Record<string, string> = {
   ELOOP: 'is a link to itself',
   ENAMETOOLONG: 'is longer than a path may be',
   EROFS: 'is on a read-only disk',
-  ENOSPC: 'does not fit: the disk is full',
-  EDQUOT: 'does not fit: your disk quota is full',
-  EEXIST: 'exists already',
   ENXIO: 'is not a regular file',
   ENOTEMPTY: 'is a folder with something in it',
   EBUSY: 'is in use',
@@ -79,21 +76,7 @@ const FAULTS: Record<string, string> = {
 }
 
 /** The meaning of an error of the file system, to follow the path in a sentence. */
-function faultOf(error: unknown): string {
+export function faultOf(error: unknown): string {
   const code = error instanceof Error && 'code' in error ? String(error.code) : 'no reason was given'
   return FAULTS[code] ?? `can't be used (${code})`
-}
-
-/** The sentence for an error of the file system about one path; undefined for any other error. */
-export function fileSentence(error: object): string | undefined {
-  if (!('code' in error && 'path' in error && 'syscall' in error)) return undefined
-  const { code, path } = error
-  if (
-    typeof path !== 'string' ||
-    typeof code !== 'string' ||
-    /^(spawn|connect|bind|listen)/.test(String(error.syscall))
-  )
-    return undefined
-  const dest = 'dest' in error && typeof error.dest === 'string' ? `, or "${error.dest}",` : ''
-  return `"${path}"${dest} ${faultOf(error)}: choose another path, or repair this one.`
 }

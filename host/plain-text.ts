@@ -5,7 +5,6 @@
 const UNSEEN =
   /[\0-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu
 
-/** The character as an escape: `\x1b`, `\u202e`. */
 function escaped(character: string): string {
   const code = character.codePointAt(0) ?? 0
   const hex = code.toString(16)

@@ -6,7 +6,6 @@ export interface ExecResult {
 }
 
 export interface ExecOptions {
-  /** The command's standard input. */
   stdin?: string | Uint8Array
   /** The time after which the command is ended and the call rejects. */
   timeoutMs?: number

@@ -20,7 +20,6 @@ export interface SuperviseOptions {
   cwd: string
   /** A number of bytes that grows while the command makes progress. */
   reached(): number
-  /** Called with that number each second. */
   onProgress?(reached: number): void
 }
 

@@ -1,6 +1,7 @@
 import { existsSync, statfsSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { cacheFolder } from './layout.ts'
+import { faultOf } from './plain-file.ts'
 
 /** This machine prevents the work: a full disk, a folder that can't be written, a limit. The message is a sentence. */
 export class SystemTrouble extends Error {}
@@ -40,15 +41,14 @@ interface SystemError extends NodeJS.ErrnoException {
 const isSystemError = (error: unknown): error is SystemError =>
   error instanceof Error && 'code' in error && 'syscall' in error && typeof error.syscall === 'string'
 
-const again = 'and run the command again'
-
-/** The meaning of a failed system call for the user, in one sentence. Undefined for other errors. */
+/** The meaning of a failed system call for the user, in one sentence. Undefined for other errors, as of connections. */
 export function explainSystemError(error: unknown): string | undefined {
   if (!isSystemError(error)) return undefined
   const { code, syscall, path, dest } = error
   // An error with `dest` is about the destination.
   const place = dest ?? path ?? cacheFolder
   const isSpawn = syscall.startsWith('spawn')
+  const again = 'and run the command again'
   switch (code) {
     case 'ENOSPC':
     case 'EDQUOT':
@@ -74,6 +74,7 @@ export function explainSystemError(error: unknown): string | undefined {
     case 'ENOMEM':
       return `This machine has not enough memory: end other programs, or raise \`ulimit -v\`, ${again}.`
     default:
-      return undefined
+      if (path === undefined || isSpawn || /^(connect|bind|listen)/.test(syscall)) return undefined
+      return `"${path}"${dest === undefined ? '' : `, or "${dest}",`} ${faultOf(error)}: choose another path, or repair this one.`
   }
 }

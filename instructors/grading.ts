@@ -1,16 +1,20 @@
 import { writeFileSync } from 'node:fs'
 import { basename } from 'node:path'
 import { selectCluster } from '../cluster/select.ts'
-import { seedOf } from '../grading/class-key.ts'
+import { classWord, readClassKey, seedOf } from '../grading/class-key.ts'
 import { grade } from '../grading/grader.ts'
+import { labNumber } from '../grading/lab-definition.ts'
 import { learnerReport } from '../grading/learner-report.ts'
 import type { Report, Source } from '../grading/report-schema.ts'
 import { ExitCode, UserError } from '../host/main.ts'
 import { requireWritable } from '../host/plain-file.ts'
-import { plainJson } from '../host/plain-text.ts'
+import { plainJson, plainText } from '../host/plain-text.ts'
 import { classResult } from './class/class-result.ts'
+import { printsOf } from './class/copies.ts'
 import { CLASS_FORMATS, type Format, formatNamed, isClassFormat, LEARNER_FORMATS } from './class/formats/formats.ts'
-import { gradedReport, type Judged } from './class/judge-file.ts'
+import { gradedReport, type Judged, judgeSubmission } from './class/judge-file.ts'
+import { readSubmission, type SignatureState } from './submission/read-submission.ts'
+import { quoted, Refusal } from './submission/untrusted-text.ts'
 
 /** Options that both grading scripts take. */
 export const gradingOptions = {
@@ -37,12 +41,6 @@ export interface GradingOptions {
   'report-only'?: boolean | undefined
 }
 
-/** How a report is shown. */
-export interface Shown {
-  text: () => string
-  judged: Judged
-}
-
 /** Grades, prints the report as text or JSON, and returns the exit code: 0 passed, 1 open, 2 could not be checked. */
 export async function gradeAndPrint({ lab, step, capture, junit, ...wish }: GradingOptions): Promise<number> {
   for (const file of [wish.output, junit]) if (file !== undefined) requireWritable(file)
@@ -50,22 +48,56 @@ export async function gradeAndPrint({ lab, step, capture, junit, ...wish }: Grad
   const report = await grade(request)
   const learner = process.env.LEARNER || 'learner'
   const file = capture === undefined ? 'the cluster' : basename(capture)
-  const prints = { clusters: [], objects: [], files: [], learners: [] }
-  const judged = { file, graded: gradedReport(report, { learner, file }), seed: seedOf(learner), prints }
-  if (junit !== undefined) writeFileSync(junit, formatted(formatNamed('junit'), judged, report))
-  return publish(report, wish, { text: () => learnerReport(report), judged })
+  const judged = { file, graded: gradedReport(report, { learner, file }), seed: seedOf(learner), prints: printsOf([]) }
+  if (junit !== undefined) writeFileSync(junit, formatted('junit', judged, report))
+  return publish(report, judged, wish, learnerReport(report))
+}
+
+type SubmissionOptions = Omit<GradingOptions, 'lab' | 'capture'> & {
+  lab?: string | undefined
+  key?: string | undefined
+}
+
+const SIGNED: Record<SignatureState, string> = {
+  valid: 'signed by this learner under the key of the class',
+  'not checked': 'signed; --key FILE checks the signature',
+  none: 'not signed',
+}
+
+/** Judges one submission again from its raw captures and prints the result; the exit code is as for a cluster. */
+export async function checkSubmission(path: string, wish: SubmissionOptions): Promise<number> {
+  if (wish.output !== undefined) requireWritable(wish.output)
+  const file = basename(path)
+  const keyFile = wish.key ?? process.env.CLASS_KEY_FILE
+  const word = process.env.CLASS ? classWord(process.env.CLASS) : undefined
+  const options = { key: keyFile ? readClassKey(keyFile) : undefined, word }
+  const refused = (error: unknown): never => {
+    throw error instanceof Refusal ? new UserError(`${quoted(file)} is refused. ${error.message}`) : error
+  }
+  const submission = await readSubmission(path, options).catch(refused)
+  const { learner, lab, submittedAt } = submission.manifest
+  if (wish.lab !== undefined && labNumber(wish.lab) !== lab)
+    throw new UserError(`"${file}" is for lab ${lab}: leave --lab out.`)
+  if (wish.step !== undefined || wish.junit !== undefined)
+    throw new UserError('A submission is judged as a whole: leave --step and --junit out; --format junit writes JUnit.')
+  const { report, judged } = await judgeSubmission(submission, file, options).catch(refused)
+  const flags = classResult([judged], 0).graded.flatMap((graded) => graded.flags)
+  const head = `${learner}, lab ${lab}, handed in ${submittedAt}, ${SIGNED[submission.signature]}\n`
+  const looks = flags.map(({ text }) => `A reason to look: ${plainText(text)}\n`).join('')
+  return publish(report, judged, wish, `${head}${learnerReport(report)}${looks}`)
 }
 
 /** Writes a report as requested and returns the exit code. */
-export function publish(
+function publish(
   report: Report,
+  judged: Judged,
   { json, format, output, 'report-only': reportOnly }: Omit<GradingOptions, 'lab'>,
-  { text, judged }: Shown,
+  text: string,
 ): number {
   const written = json
     ? `${plainJson(report)}\n`
     : format === undefined
-      ? text()
+      ? text
       : formatted(formatNamed(format), judged, report)
   if (output === undefined) process.stdout.write(written)
   else writeFileSync(output, written)

@@ -3,9 +3,8 @@ import { statSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import { labNumber } from '../grading/lab-definition.ts'
 import { main, UserError } from '../host/main.ts'
-import { checkSubmission } from '../instructors/check-submission.ts'
 import { FORMATS } from '../instructors/class/formats/formats.ts'
-import { gradeAndPrint, gradingOptions } from '../instructors/grading.ts'
+import { checkSubmission, gradeAndPrint, gradingOptions } from '../instructors/grading.ts'
 import { quoted } from '../instructors/submission/untrusted-text.ts'
 
 const USAGE = `Usage: node --import tsx scripts/check.ts --capture alice-lab2.labgrade [options]

@@ -5,8 +5,8 @@ import { kubeClient } from '../cluster/kube-client.ts'
 import { runningCluster } from '../cluster/select.ts'
 import { takeObjects } from '../cluster/snapshot.ts'
 import { measureHere } from '../course/scale/measure.ts'
-import { isMeasurement, MEASUREMENT } from '../course/scale/measurement.ts'
-import { measurementTable, scaleRemarks } from '../course/scale/table.ts'
+import { MEASUREMENT, measurement } from '../course/scale/measurement.ts'
+import { measurementTable, scaleRemarks } from '../course/scale/results.ts'
 import { LabNotes } from '../grading/lab-notes.ts'
 import { Snapshot } from '../grading/snapshot.ts'
 import { main, UserError } from '../host/main.ts'
@@ -17,7 +17,7 @@ await main(async () => {
   const client = await kubeClient(cluster)
   if (process.env.SHOW) {
     const notes = new LabNotes(6, new Snapshot(await takeObjects(cluster, client)))
-    const run = notes.read(MEASUREMENT, isMeasurement)
+    const run = notes.read(MEASUREMENT, measurement)
     if (!run) throw new UserError('The cluster has no run yet: make measure')
     console.log([...measurementTable(run), '', ...scaleRemarks(run)].join('\n'))
     return

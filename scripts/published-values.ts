@@ -2,8 +2,12 @@
 // Published values stay in the list, because old versions of a file remain public.
 import { writeFileSync } from 'node:fs'
 import { main } from '../host/main.ts'
-import { PUBLISHED_FILE, type PublishedValues, readPublishedValues } from '../instructors/class/published.ts'
-import { gatherPublished } from '../instructors/class/published-sources.ts'
+import {
+  gatherPublished,
+  PUBLISHED_FILE,
+  type PublishedValues,
+  readPublishedValues,
+} from '../instructors/class/published.ts'
 
 await main(async () => {
   const all: Record<string, Record<string, string>> = {}

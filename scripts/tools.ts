@@ -1,4 +1,4 @@
-import { installToolsEverywhere } from '../cluster/node-tools/install.ts'
+import { installToolsEverywhere } from '../cluster/node-tools.ts'
 import { runningCluster } from '../cluster/select.ts'
 import { main } from '../host/main.ts'
 

@@ -1,13 +1,19 @@
+import { z } from 'zod'
 import { serviceHash } from '../../dataplane/kube-proxy/ruleset-builder.ts'
 import type { Service } from '../../dataplane/objects.ts'
 import { targetOf } from '../../dataplane/rule.ts'
+import type { CheckContext } from '../../grading/check-context.ts'
 import { inChain } from '../../grading/difference-report.ts'
 import { evaluate } from '../../grading/evaluate.ts'
 import { expectNodes } from '../../grading/expect-node.ts'
-import type { NodeView } from '../../grading/snapshot.ts'
+import { clusterService, findService, webService } from '../../grading/expect-object.ts'
+import { expectThat, onNode } from '../../grading/failure.ts'
+import type { Truth } from '../../grading/question.ts'
+import type { NodeView, Snapshot } from '../../grading/snapshot.ts'
+import { personalise, variantIn } from '../../grading/variant.ts'
 
 /** The hash in the names of the chains of each port of a Service, in the order of its ports. */
-export const chainHashes = ({ namespace, name, ports }: Service): string[] =>
+const chainHashes = ({ namespace, name, ports }: Service): string[] =>
   ports.map((port) =>
     serviceHash(`${namespace}/${name}${port.name === '' ? '' : `:${port.name}`}`, port.protocol.toLowerCase()),
   )
@@ -36,4 +42,151 @@ export function expectServiceChains(
       inspect,
     )
     .equalPrediction('iptables', expected)
+}
+
+/** Fails on the first node whose kube-proxy does not run in iptables mode. */
+function expectIptablesMode({ nodes }: Pick<CheckContext, 'nodes'>): void {
+  expectNodes(nodes).runMode('iptables', {
+    expected: 'kube-proxy in iptables mode, which this lab is about',
+    hint: 'Bring iptables mode back, and remove what the other one left:',
+    next: 'make iptables && make flush-nat',
+  })
+}
+
+/** A check, or the truth of a question, for nodes in iptables mode. */
+export const inIptablesMode =
+  <Result>(check: (context: CheckContext) => Result) =>
+  (context: CheckContext): Result => {
+    expectIptablesMode(context)
+    return check(context)
+  }
+
+/** The answer of every node's kube-proxy to /proxyMode. */
+export const modeAnswer = ({ nodes }: CheckContext): Truth => ({
+  accepts: ['iptables'],
+  inspect: onNode(nodes.at(-1)?.name ?? '', 'curl -s localhost:10249/proxyMode'),
+})
+
+/** With the lab's Services, kube-proxy's state on every node is exactly what the API objects require. */
+export function everythingAsPredicted({ nodes, snapshot }: CheckContext): void {
+  webService(snapshot)
+  expectJumpsFirst(nodes)
+  expectNodes(nodes)
+    .everything('iptables-save')
+    .equalPrediction(
+      'iptables',
+      'exactly the chains and rules that follow from the Services and their endpoints, in their order',
+    )
+}
+
+/** No foreign rule handles packets in the three built-in chains before kube-proxy's own rules. */
+export function expectJumpsFirst(nodes: readonly NodeView[]): void {
+  expectNodes(nodes).chain('nat PREROUTING').jumpsFirstTo('KUBE-SERVICES')
+  expectNodes(nodes).chain('nat OUTPUT').jumpsFirstTo('KUBE-SERVICES')
+  expectNodes(nodes).chain('nat POSTROUTING').jumpsFirstTo('KUBE-POSTROUTING')
+}
+
+/** `KUBE-SVC-…` of each port of a Service, in the order of its ports. */
+const serviceChains = (service: Service): string[] => chainHashes(service).map((hash) => `KUBE-SVC-${hash}`)
+
+/** The chain of web's only port. */
+export const webChain = (snapshot: Snapshot): string => serviceChains(webService(snapshot).service)[0] ?? ''
+
+/** A Service's chain is named after a hash of its namespace, name, port name and protocol: the same on every node. */
+export function nameOfWebChain({ snapshot }: CheckContext): Truth {
+  const chain = webChain(snapshot)
+  const { name } = webService(snapshot)
+  return {
+    accepts: [chain, chain.replace('KUBE-SVC-', '')],
+    inspect: `kubectl get service ${name} -o jsonpath='{.metadata.namespace}/{.metadata.name}'`,
+  }
+}
+
+/**
+ * PREROUTING and OUTPUT jump to KUBE-SERVICES, which jumps to web's chain, which jumps to one chain with a
+ * DNAT for each endpoint.
+ */
+export function chainsLeadToPods({ nodes, snapshot }: CheckContext): void {
+  const { service, backends } = webService(snapshot)
+  const chain = webChain(snapshot)
+  expectNodes(nodes).chain('nat PREROUTING').jumpsFirstTo('KUBE-SERVICES')
+  expectNodes(nodes).chain('nat OUTPUT').jumpsFirstTo('KUBE-SERVICES')
+  expectServiceChains(nodes, service, {
+    chains: ['nat PREROUTING', 'nat OUTPUT', 'nat KUBE-SERVICES'],
+    inspect: `iptables -t nat -S KUBE-SERVICES; iptables -t nat -S ${chain}`,
+    expected: `an entry for the Service in KUBE-SERVICES, ${chain} behind it, and a KUBE-SEP- chain with a DNAT for each ready Pod`,
+  })
+  expectThat(backends.length > 0, {
+    inspect: 'kubectl get endpointslices -l app=web',
+    expected: `a ready Pod for ${chain} to lead to`,
+    actual: 'none',
+  })
+}
+
+/** The probability in the second rule of web's chain: with n Pods, 1/(n-1). */
+export function probabilityOfSecondRule({ nodes, snapshot }: CheckContext): Truth {
+  const { backends } = webService(snapshot)
+  const inspect = onNode(nodes.at(-1)?.name ?? '', `iptables -t nat -S ${webChain(snapshot)}`)
+  // The last rule has no probability; with two Pods that is the second rule.
+  expectThat(backends.length >= 3, {
+    inspect,
+    expected: 'three ready Pods or more, so that the second rule has a probability',
+    actual: `${backends.length}`,
+    hint: personalise('kubectl scale deployment web --replicas=5', variantIn(snapshot)),
+  })
+  return { accepts: [`1/${backends.length - 1}`], inspect }
+}
+
+const BEFORE = 'endpoints-before-scaling'
+const SCALED = 'scaled'
+
+const count = z.number().positive()
+
+/** Notes the number of endpoints of the Service web at the first check. */
+export function keepEndpoints({ snapshot, notes }: CheckContext): void {
+  if (!findService(snapshot, variantIn(snapshot).name)) return
+  const { backends } = webService(snapshot)
+  if (backends.length > 0) notes.keep(BEFORE, backends.length)
+}
+
+/** The number of Pods changed, and with it the EndpointSlices and the rules of every node. */
+export function rulesFollowScaling(context: CheckContext): void {
+  const { snapshot, notes } = context
+  if (notes.read(SCALED, count)) return
+  const { backends } = webService(snapshot)
+  const before = notes.read(BEFORE, count) ?? backends.length
+  expectThat(backends.length !== before, {
+    inspect: 'kubectl get endpointslices -l app=web',
+    expected: `a number of ready Pods other than the previous ${before}`,
+    actual: `${backends.length}, as before`,
+    hint: personalise('kubectl scale deployment web --replicas=5', variantIn(snapshot)),
+  })
+  expectIptablesMode(context)
+  chainsLeadToPods(context)
+  notes.keep(SCALED, backends.length)
+}
+
+const NAME = 'three-ports'
+const PORTS = 3
+
+/** A Service with three ports has three rules in KUBE-SERVICES of every node, and a chain for each. */
+export function portsCostEntries({ nodes, snapshot }: CheckContext): void {
+  const { service, address } = clusterService(snapshot, NAME, {
+    ports: PORTS,
+    expected: `a Service ${NAME} with a ClusterIP and ${PORTS} ports`,
+    hint: 'kubectl apply -f labs/01-iptables/manifests/three-services.yaml',
+  })
+  const chains = serviceChains(service)
+  expectNodes(nodes)
+    .natChains((chain) => chain === 'KUBE-SERVICES' || chains.includes(chain), 'iptables -t nat -S KUBE-SERVICES')
+    .equalPrediction('iptables', 'one entry for every Service port, and the node-ports rule last')
+  for (const chain of chains)
+    expectNodes(nodes)
+      .chain('nat KUBE-SERVICES')
+      .hasRule(`-j ${chain}`, {
+        expected: `${service.ports.length} entries for ${address}, each with its own chain`,
+        missing: `no entry leads to ${chain}`,
+        hint: 'A Service without ready Pods has no entries here: make web brings Pods for it:',
+        next: 'make web',
+      })
 }

@@ -14,7 +14,7 @@ import { tracedTo } from '../../grading/packet-trace.ts'
 import type { Truth } from '../../grading/question.ts'
 import { type NodeView, type Snapshot, stateOf } from '../../grading/snapshot.ts'
 import { CLIENT, clientPod, expectAnswers } from '../web-client.ts'
-import { webChain } from './web-chains.ts'
+import { webChain } from './service-chains.ts'
 
 const MANIFEST = 'labs/01-iptables/manifests/three-services.yaml'
 /** The Service of the manifest that selects no Pod. */
@@ -146,8 +146,7 @@ export async function podReachesItself(context: CheckContext): Promise<void> {
   const { address, node, service } = mirrorOf(snapshot)
   expectNodes(nodes).chain('nat POSTROUTING').jumpsFirstTo('KUBE-POSTROUTING')
   expectNodes(nodes)
-    .chainsWhere(
-      'nat',
+    .natChains(
       (chain) => chain.startsWith('KUBE-SEP-') || chain === 'KUBE-MARK-MASQ' || chain === 'KUBE-POSTROUTING',
       'iptables-save -t nat | grep -e KUBE-SEP- -e KUBE-MARK-MASQ -e KUBE-POSTROUTING',
     )
@@ -179,6 +178,5 @@ function mirrorOf(snapshot: Snapshot): { address: string; node: string; service:
   }
   const { address, node } = expectReadyPod(snapshot.find('Pod', WEB_NAMESPACE, MIRROR), MIRROR, words)
   const service = clusterService(snapshot, MIRROR, words)
-  const backends = [{ address, node, pod: MIRROR }]
-  return { address, node, service: { name: MIRROR, address: service.address, port: service.port, backends } }
+  return { address, node, service: { ...service, name: MIRROR, backends: [{ address, node, pod: MIRROR }] } }
 }

@@ -1,3 +1,4 @@
+import { z } from 'zod'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { configOf } from '../../grading/evaluate.ts'
 import { expectNodes } from '../../grading/expect-node.ts'
@@ -61,9 +62,13 @@ export function virtualServersEqualServices({ snapshot, nodes }: CheckContext): 
 
 /** kube-proxy was configured with another scheduler than rr, and every virtual server had it. */
 export function schedulerChosen({ snapshot, nodes, notes, live }: CheckContext): void {
-  const isChosen = (value: unknown): value is string =>
-    typeof value === 'string' && value !== '' && value !== DEFAULT_SCHEDULER
-  if (notes.read(SCHEDULER_NOTE, isChosen)) return
+  if (
+    notes.read(
+      SCHEDULER_NOTE,
+      z.string().refine((chosen) => chosen !== '' && chosen !== DEFAULT_SCHEDULER),
+    )
+  )
+    return
   const { scheduler } = configOf(snapshot).ipvs
   if (scheduler === DEFAULT_SCHEDULER && !live)
     throw new NotApplicable('every virtual server had rr when this capture was taken')

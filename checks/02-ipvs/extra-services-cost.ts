@@ -31,8 +31,6 @@ const countNote = z.object({
 })
 type CountNote = z.infer<typeof countNote>
 
-const isCountNote = (value: unknown): value is CountNote => countNote.safeParse(value).success
-
 function countEverywhere(snapshot: Snapshot): CountNote {
   const nodes = snapshot.nodes.map((node) => {
     const { iptables, ipsets } = stateOf(node)
@@ -65,7 +63,7 @@ export function keepCounts({ snapshot, nodes, notes }: CheckContext): void {
 
 /** iptables mode: rules grow by the number of Service ports, and no interface has a ClusterIP. */
 export function extraServicesAddRules({ snapshot, nodes, notes, live }: CheckContext): void {
-  if (notes.read(WITH.iptables, isCountNote)) return
+  if (notes.read(WITH.iptables, countNote)) return
   const other = nodes.find((node) => modeOf(node) !== 'iptables')
   if (other && !live) throw new NotApplicable('kube-proxy had left iptables mode when this capture was taken')
   expectNodes(nodes).runMode('iptables', {
@@ -78,7 +76,7 @@ export function extraServicesAddRules({ snapshot, nodes, notes, live }: CheckCon
     .equalPrediction('iptables', 'one entry for every Service port, and the node-ports rule last')
   noInterfaceOwnsClusterIPs(snapshot)
   if (!live && extraServices(snapshot) === 0) return
-  const { before, now } = countsAround(snapshot, notes.read(BEFORE.iptables, isCountNote))
+  const { before, now } = countsAround(snapshot, notes.read(BEFORE.iptables, countNote))
   const ports = now.ports - before.ports
   for (const { name } of nodes) {
     const rules = (now.nodes[name]?.rules ?? 0) - (before.nodes[name]?.rules ?? 0)
@@ -93,10 +91,10 @@ export function extraServicesAddRules({ snapshot, nodes, notes, live }: CheckCon
 
 /** IPVS mode: the same extra Services add members to KUBE-CLUSTER-IP, one for each port, and no rule or chain. */
 export function extraServicesAddMembersOnly({ snapshot, nodes, notes, live }: CheckContext): void {
-  if (notes.read(WITH.ipvs, isCountNote)) return
+  if (notes.read(WITH.ipvs, countNote)) return
   if (!live && extraServices(snapshot) === 0)
     throw new NotApplicable('there were no twenty Services when this capture was taken')
-  const { before, now } = countsAround(snapshot, notes.read(BEFORE.ipvs, isCountNote))
+  const { before, now } = countsAround(snapshot, notes.read(BEFORE.ipvs, countNote))
   const ports = now.ports - before.ports
   for (const { name } of nodes) {
     const was = before.nodes[name]

@@ -1,3 +1,4 @@
+import { z } from 'zod'
 import { kubeProxyPods } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
 import type { Finding } from '../../dataplane/compare.ts'
 import { isServiceChain } from '../../dataplane/kube-proxy/ruleset-builder.ts'
@@ -12,9 +13,6 @@ import { expectAnswers } from '../web-client.ts'
 
 const PODS_NOTE = 'agents-in-iptables-mode'
 const UNUSABLE = /can't use the IPVS proxier|IPVS proxier will not be used|ipvs not supported/i
-
-const isUidList = (value: unknown): value is string[] =>
-  Array.isArray(value) && value.every((uid) => typeof uid === 'string')
 
 /** Records the kube-proxy Pods of iptables mode, to detect their replacement. */
 export function keepKubeProxyPods({ snapshot, nodes, notes }: CheckContext): void {
@@ -35,7 +33,7 @@ export function kubeProxiesRunIpvs({ snapshot, nodes, notes }: CheckContext): vo
     next: 'make ipvs',
   })
   for (const node of nodes) expectIpvsMode(node)
-  const before = new Set(notes.read(PODS_NOTE, isUidList))
+  const before = new Set(notes.read(PODS_NOTE, z.array(z.string())))
   const old = kubeProxyPods(snapshot.items).find(({ metadata }) => before.has(metadata.uid ?? ''))
   expectNone(old, ({ metadata, spec }) => ({
     ...(spec?.nodeName === undefined ? {} : { node: spec.nodeName }),
@@ -79,12 +77,11 @@ function expectIpvsMode(node: NodeView): void {
 
 const NOTE = 'chains-left-by-iptables'
 
-const isChainCount = (value: unknown): value is Record<string, number> =>
-  typeof value === 'object' && value !== null && Object.values(value).some((count) => Number(count) > 0)
+const chainCounts = z.record(z.string(), z.number()).refine((counts) => Object.values(counts).some(Boolean))
 
 /** The old chains were counted on every node before the flush; the counts are stored in the cluster. */
 export function leftoversCounted({ nodes, notes, live }: CheckContext): void {
-  if (notes.read(NOTE, isChainCount)) return
+  if (notes.read(NOTE, chainCounts)) return
   expectNodes(nodes).runMode('ipvs', {
     expected: 'kube-proxy in ipvs mode, after the switch',
     next: 'make ipvs',

@@ -234,7 +234,7 @@ export async function nodePortAnswers({ snapshot, nodes, live }: CheckContext): 
       'ipvs',
       `a virtual server for port ${nodePort} on every address of the node, and the port in KUBE-NODE-PORT-TCP`,
     )
-  expectNodes(nodes).virtualServerAt((node) => nodeAddressOf(snapshot, node.name), nodePort)
+  for (const node of nodes) expectNode(node).virtualServerAt(nodeAddressOf(snapshot, node.name), nodePort)
   if (live) await expectAnswersEverywhere(live, snapshot, nodePort)
   else
     for (const { node, from } of askedByNext(nodes))

@@ -1,11 +1,24 @@
+import { contains } from '../../dataplane/ip-address.ts'
 import type { Service } from '../../dataplane/objects.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
-import { expectField, findService, WEB_NAMESPACE, webService } from '../../grading/expect-object.ts'
+import { expectNodes } from '../../grading/expect-node.ts'
+import { expectField, WEB_NAMESPACE, webService } from '../../grading/expect-object.ts'
 import { expectFound } from '../../grading/failure.ts'
+import type { LiveCluster } from '../../grading/live-cluster.ts'
 import { objectsOf, type Snapshot } from '../../grading/snapshot.ts'
 import { personalise, variantIn } from '../../grading/variant.ts'
+import { DeadlineError, waitFor } from '../../host/wait.ts'
 import { expectServiceChains } from '../01-iptables/service-chains.ts'
 import { backendsOnTwoNodes } from '../web-client.ts'
+import {
+  addressesOutside,
+  DROPPED_SECONDS,
+  EXAMPLE_CLIENT,
+  expectFromOutside,
+  type OutsideRequest,
+  sendFromOutside,
+  typedCommand,
+} from './outside-requests.ts'
 
 /** A Service of the learner that outside clients can reach, in front of the web Pods, and the first of its TCP ports. */
 interface ExposedService {
@@ -75,11 +88,105 @@ function expectExposed(snapshot: Snapshot, type: 'NodePort' | 'LoadBalancer', su
 export function webHasChains(context: CheckContext): void {
   backendsOnTwoNodes(context)
   const { snapshot, nodes } = context
-  const service = findService(snapshot, webService(snapshot).name)
-  if (service)
-    expectServiceChains(nodes, service, {
-      chains: [],
-      inspect: 'iptables -t nat -S | grep default/web',
-      expected: 'a KUBE-SVC chain for web that leads to each of its Pods',
+  expectServiceChains(nodes, webService(snapshot).service, {
+    chains: [],
+    inspect: 'iptables -t nat -S | grep default/web',
+    expected: 'a KUBE-SVC chain for web that leads to each of its Pods',
+  })
+}
+
+/** How long a load balancer may take to notice a change: it sends health checks every few seconds. */
+const NOTICE_MS = 6000
+const REQUESTS = 16
+
+/**
+ * Every node has rules for the load balancer's address with its own chain for outside traffic, and an outside client gets an
+ * answer.
+ */
+export async function addressAnswers({ snapshot, nodes, live }: CheckContext): Promise<void> {
+  const { name, address, port, service } = loadBalancerService(snapshot)
+  expectServiceChains(nodes, service, {
+    chains: ['nat KUBE-SERVICES'],
+    inspect: `iptables -t nat -S KUBE-SERVICES | grep ${address}`,
+    expected: `a rule for ${address} port ${port} that leads to the chains of ${name} for traffic from outside`,
+  })
+  if (live) return expectAllAnswered(live, { address, port })
+  const client = service.loadBalancerSourceRanges[0]?.split('/')[0] ?? EXAMPLE_CLIENT
+  nodesWithBackends(snapshot).packetFromOutsideReachesBackend(client, { address, port })
+}
+
+/** The nodes that have a ready Pod of web. */
+function nodesWithBackends(snapshot: Snapshot) {
+  const names = new Set(webService(snapshot).backends.map(({ node }) => node))
+  return expectNodes(snapshot.nodes.filter(({ name }) => names.has(name)))
+}
+
+/**
+ * Waits until requests from outside are answered, enough for each node behind the load balancer; fails after the load
+ * balancer's reaction time.
+ */
+export async function expectAllAnswered(live: LiveCluster, target: OutsideRequest): Promise<void> {
+  const request = { seconds: 2, ...target, times: REQUESTS }
+  let statuses: number[] = []
+  try {
+    await waitFor('answers', NOTICE_MS, async () => {
+      statuses = (await sendFromOutside(live, [request]))[0]?.statuses ?? []
+      return statuses.length === REQUESTS && statuses.every((status) => status === 200)
+    })
+  } catch (error) {
+    if (!(error instanceof DeadlineError)) throw error
+    expectFromOutside(
+      { request, statuses },
+      {
+        times: REQUESTS,
+        expected: `answers from ${request.address} to ${REQUESTS} requests of a client outside the cluster`,
+        hint: 'Does any node accept its traffic? Compare the endpoints, the policy and the allowed sources of the Service.',
+      },
+    )
+  }
+}
+
+/**
+ * loadBalancerSourceRanges admits one client to the load balancer's address and drops another. On a capture: by the rules of
+ * every node with a backend, a packet from a range reaches one, and a packet from elsewhere does not.
+ */
+export async function rangesLetIn({ snapshot, nodes, live }: CheckContext): Promise<void> {
+  const { name, address, port, service } = loadBalancerService(snapshot)
+  const ranges = service.loadBalancerSourceRanges
+  expectField(`service ${name}`, 'loadBalancerSourceRanges', {
+    holds: ranges.length > 0,
+    expected: `loadBalancerSourceRanges on ${name} that name one of the two clients outside`,
+    actual: 'none: every client is admitted',
+  })
+  expectServiceChains(nodes, service, {
+    chains: ['nat KUBE-SERVICES', 'filter KUBE-PROXY-FIREWALL'],
+    inspect: 'iptables-save | grep -E "KUBE-FW|KUBE-PROXY-FIREWALL"',
+    expected: `a chain that lets ${ranges.join(', ')} pass, and a DROP for all others`,
+  })
+  const target = { address, port }
+  const isAllowed = (client: string) => ranges.some((range) => contains(range, client))
+  if (!live) {
+    const expectation = nodesWithBackends(snapshot)
+    expectation.packetFromOutsideReachesBackend(ranges[0]?.split('/')[0] ?? '', target)
+    expectation.packetFromOutsideReachesBackend(EXAMPLE_CLIENT, target, { reaches: isAllowed(EXAMPLE_CLIENT) })
+    return
+  }
+  const { own, other } = await addressesOutside(live)
+  const clients = other === undefined ? [own] : [own, other]
+  const allowed = clients.find(isAllowed)
+  const refused = clients.find((client) => !isAllowed(client))
+  const allAllowed = refused === undefined && other !== undefined
+  const source = expectFound(allAllowed ? undefined : allowed, {
+    inspect: typedCommand({ ...target, ...(other !== undefined && { source: other }) }),
+    expected: `ranges that hold one of ${own} and ${other}, the addresses of the machine outside, and not the other`,
+    actual: `${ranges.join(', ')} ${allowed === undefined ? 'holds none' : 'holds both'}`,
+  })
+  await expectAllAnswered(live, { ...target, source })
+  if (refused === undefined) return
+  const request = { ...target, source: refused, seconds: DROPPED_SECONDS }
+  for (const answered of await sendFromOutside(live, [request]))
+    expectFromOutside(answered, {
+      times: 0,
+      expected: `no answer to ${refused}, which is in none of the ranges`,
     })
 }

@@ -11,8 +11,7 @@ import type { Truth } from '../../grading/question.ts'
 import { objectsOf, type Snapshot } from '../../grading/snapshot.ts'
 import { shareBars } from '../../grading/traffic.ts'
 import { timeoutScale } from '../../host/wait.ts'
-import { localService } from './exposed-service.ts'
-import { expectAllAnswered } from './load-balancer.ts'
+import { expectAllAnswered, localService } from './exposed-service.ts'
 import { sendAndReadLogs, typedCommand } from './outside-requests.ts'
 
 /** The number of requests that one Pod answered. */
@@ -20,9 +19,6 @@ const podShareSchema = z.object({ pod: z.string(), node: z.string(), requests: z
 const sharesSchema = z.array(podShareSchema).min(1)
 
 export type PodShare = z.infer<typeof podShareSchema>
-
-/** True for shares that were read back from the cluster. */
-const isShares = (value: unknown): value is PodShare[] => sharesSchema.safeParse(value).success
 
 const EXCLUDED = 'node.kubernetes.io/exclude-from-external-load-balancers'
 /**
@@ -162,7 +158,7 @@ function unevenPods({ snapshot, live }: CheckContext): Map<string, number> {
 /** With uneven Pods under externalTrafficPolicy Local, a Pod's share depends on how many neighbours it has: measured, and kept. */
 export async function sharesAreUneven(context: CheckContext): Promise<void> {
   const { live, notes, show } = context
-  const known = live && notes.read(NOTE, isShares)
+  const known = live && notes.read(NOTE, sharesSchema)
   if (known) return show(drawShares(known, 'from outside, by Pod, when they were unevenly spread'))
   const pods = unevenPods(context)
   if (!live) return
@@ -215,7 +211,7 @@ export async function sharesAreEven(context: CheckContext): Promise<void> {
   })
   if (!live) return
   const { shares, lines } = await measureShares(context, live)
-  const before = notes.read(NOTE, isShares)
+  const before = notes.read(NOTE, sharesSchema)
   if (before) show([...lines, `One Pod's share went from ${spanOf(before)} before to ${spanOf(shares)} now.`])
 }
 

@@ -1,3 +1,4 @@
+import { z } from 'zod'
 import { contains, printEndpoint } from '../../dataplane/ip-address.ts'
 import { type RealServer, type VirtualServer, virtualServerKey } from '../../dataplane/ipvsadm-save.ts'
 import { HOOKS, type Hook } from '../../dataplane/trace/step.ts'
@@ -123,12 +124,11 @@ export const expectAddress = ({ director }: LvsNodes, address: string): void =>
   })
 
 const NOTE = 'spared-by-kube-proxy'
-const isTrue = (value: unknown): value is true => value === true
 
 /** kube-proxy ran in IPVS mode with excludeCIDRs, and did not delete the learner's virtual server. */
 export async function kubeProxySparesOthers(context: CheckContext): Promise<void> {
   const { snapshot, notes, live } = context
-  if (notes.read(NOTE, isTrue)) return
+  if (notes.read(NOTE, z.literal(true))) return
   const lvs = await lvsNodes(context)
   const { excludeCIDRs } = configOf(snapshot).ipvs
   const open = VIPS.find((address) => !excludeCIDRs.some((range) => contains(range, address)))

@@ -3,7 +3,6 @@ import { targetOf } from '../../dataplane/rule.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { inChain } from '../../grading/difference-report.ts'
 import { expectMode, expectNodes } from '../../grading/expect-node.ts'
-import { webService } from '../../grading/expect-object.ts'
 import { expectThat, onNode, Trouble } from '../../grading/failure.ts'
 import type { Truth } from '../../grading/question.ts'
 import { kubeProxyVersionOf, type NodeView, stateOf } from '../../grading/snapshot.ts'
@@ -11,12 +10,12 @@ import { expectCounted } from './forward-rule.ts'
 import {
   AGENT_PORT,
   agentAt,
+  agentInIpvsMode,
   clientAndAgent,
-  clusterIPs,
   expectClosed,
   expectListenerEverywhere,
 } from './node-agent.ts'
-import { expectPacket, expectPredictedIpvs } from './packet-path.ts'
+import { expectPacket } from './packet-path.ts'
 
 /** kube-proxy's chain that closes ClusterIPs except for Service ports, since 1.26. */
 export const ACCESS_FILTER = 'KUBE-IPVS-FILTER'
@@ -30,11 +29,10 @@ const LIST_FILTER = `iptables -nvL ${ACCESS_FILTER}`
 
 /** A kube-proxy since 1.26: its own chain rejects the agent's port on every ClusterIP, and lets Services through. */
 export async function accessFilterRejects(context: CheckContext): Promise<void> {
-  const { snapshot, nodes, live } = context
+  const { nodes, live } = context
   expectMode(context, 'ipvs', { hint: CURRENT_RULES })
   for (const node of nodes) expectAccessFilter(node)
-  const place = clientAndAgent(context)
-  expectPredictedIpvs(context, place.node)
+  const place = agentInIpvsMode(context, CURRENT_RULES)
   await expectListenerEverywhere(context, place)
   expectNodes(nodes)
     .where(
@@ -51,8 +49,7 @@ export async function accessFilterRejects(context: CheckContext): Promise<void> 
       'ipvs',
       'every address of kube-ipvs0 in KUBE-IPVS-IPS, and every port of a Service in KUBE-CLUSTER-IP',
     )
-  const view = snapshot.node(place.node)
-  const service = webService(snapshot)
+  const { view, service, addresses } = place
   const by = expectPacket(view, place.client, agentAt(service.address), {
     inspect: 'iptables -nvL INPUT',
     expected: `that ${ACCESS_FILTER} is what stops a packet for ${service.address}:${AGENT_PORT}`,
@@ -60,7 +57,7 @@ export async function accessFilterRejects(context: CheckContext): Promise<void> 
   }).isStopped(({ chain }) => chain === ACCESS_FILTER)
   if (!live) return
   const closed = async () => {
-    await expectClosed(live, clusterIPs(snapshot), { place, hint: CURRENT_RULES, service, view })
+    await expectClosed(live, addresses, place, { hint: CURRENT_RULES, service })
     return 0
   }
   const expected = `packets on the rule of ${ACCESS_FILTER} that rejects`
@@ -89,8 +86,8 @@ function expectAccessFilter(node: NodeView): void {
 /** Question: the set that the rejecting rule matches. */
 export function rejectedSet(context: CheckContext): Truth {
   expectMode(context, 'ipvs', { hint: CURRENT_RULES })
-  const { node } = clientAndAgent(context)
-  const chain = stateOf(context.snapshot.node(node)).iptables.get('filter')?.get(ACCESS_FILTER)
+  const { node, view } = clientAndAgent(context)
+  const chain = stateOf(view).iptables.get('filter')?.get(ACCESS_FILTER)
   const rule = chain?.rules.find(({ spec }) => targetOf(spec) === 'REJECT')
   const set = / --match-set (\S+) /.exec(` ${rule?.spec ?? ''}`)?.[1]
   const inspect = onNode(node, LIST_FILTER)
@@ -107,8 +104,8 @@ export function rejectedSet(context: CheckContext): Truth {
 /** Question: the number of addresses that IPVS mode adds to a listener on 0.0.0.0. */
 export function gainedAddresses(context: CheckContext): Truth {
   expectMode(context, 'ipvs', { hint: 'make ipvs KUBE_PROXY_VERSION=1.20' })
-  const { node } = clientAndAgent(context)
-  const link = stateOf(context.snapshot.node(node)).links.find(({ name }) => name === 'kube-ipvs0')
+  const { node, view } = clientAndAgent(context)
+  const link = stateOf(view).links.find(({ name }) => name === 'kube-ipvs0')
   const own = (link?.addresses ?? []).filter(({ family }) => family === 'inet')
   return { accepts: [`${own.length}`], inspect: onNode(node, 'ip -brief -4 address show kube-ipvs0') }
 }

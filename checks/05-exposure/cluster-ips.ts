@@ -5,14 +5,13 @@ import { inChain } from '../../grading/difference-report.ts'
 import { expectMode, expectNodes } from '../../grading/expect-node.ts'
 import { podsWithLabel, webService } from '../../grading/expect-object.ts'
 import { type NodeView, type Snapshot, stateOf } from '../../grading/snapshot.ts'
-import { expectJumpsFirst } from '../01-iptables/iptables-mode.ts'
-import { chainsLeadToPods } from '../01-iptables/web-chains.ts'
+import { chainsLeadToPods, expectJumpsFirst } from '../01-iptables/service-chains.ts'
 import { ACCESS_FILTER, OLD_RULES } from './access-filter.ts'
 import {
   AGENT_PORT,
   agentAt,
+  agentInIpvsMode,
   clientAndAgent,
-  clusterIPs,
   expectClosed,
   expectListenerEverywhere,
   expectListenerOnNodeAddress,
@@ -22,32 +21,32 @@ import { expectPacket, expectPredictedIpvs, type NodeTables } from './packet-pat
 
 /** iptables mode: the agent listens on all addresses of its node, which do not include ClusterIPs. */
 export const clusterIPsLeadNowhere = onceSeen('closed-in-iptables-mode', async (context) => {
-  const { snapshot, live } = context
+  const { live } = context
   expectMode(context, 'iptables', {
     hint: 'make iptables, then make flush-nat; this lab begins in that mode (make reset-5).',
   })
   const place = clientAndAgent(context)
+  const {
+    view,
+    service: { address },
+  } = place
   await expectListenerEverywhere(context, place)
-  chainsLeadToPods({ ...context, nodes: [snapshot.node(place.node)] })
-  const { address } = webService(snapshot)
-  expectPacket(snapshot.node(place.node), place.client, agentAt(address), {
+  chainsLeadToPods({ ...context, nodes: [view] })
+  expectPacket(view, place.client, agentAt(address), {
     inspect: 'ip -brief address',
     expected: `that no interface of ${place.node} has a ClusterIP`,
     hint: 'The addresses are leftovers of IPVS mode: make flush-nat removes them.',
   }).isNotDelivered()
-  if (live) await expectClosed(live, [address], { place, hint: 'make flush-nat removes the leftovers of IPVS mode.' })
+  if (live) await expectClosed(live, [address], place, { hint: 'make flush-nat removes the leftovers of IPVS mode.' })
   return { address }
 })
 
 /** IPVS mode with the rules of kube-proxy 1.20: the client reaches the agent of its own node through every ClusterIP. */
 export const everyClusterIPLeadsToAgent = onceSeen('exposed-in-ipvs-mode', async (context) => {
-  const { snapshot, live } = context
-  expectMode(context, 'ipvs', { hint: OLD_RULES })
-  const place = clientAndAgent(context)
-  expectPredictedIpvs(context, place.node)
+  const { live } = context
+  const place = agentInIpvsMode(context, OLD_RULES)
+  const { view, addresses } = place
   await expectListenerEverywhere(context, place)
-  const view = snapshot.node(place.node)
-  const addresses = clusterIPs(snapshot)
   for (const address of addresses)
     expectPacket(view, place.client, agentAt(address), {
       inspect: 'iptables -nvL INPUT; ip -brief address show kube-ipvs0',
@@ -64,46 +63,46 @@ export const everyClusterIPLeadsToAgent = onceSeen('exposed-in-ipvs-mode', async
 /** A rule of the learner on every node with an agent stops packets to a ClusterIP that are not for a Service port. */
 export const ownFilterCloses = onceSeen('own-filter-closed', async (context) => {
   const { snapshot, live } = context
-  expectMode(context, 'ipvs', { hint: OLD_RULES })
-  const place = clientAndAgent(context)
-  expectPredictedIpvs(context, place.node)
+  const place = agentInIpvsMode(context, OLD_RULES)
+  const { service, addresses } = place
   await expectListenerEverywhere(context, place)
-  const service = webService(snapshot)
-  const addresses = clusterIPs(snapshot)
-  for (const { name } of nodesOfAgents(snapshot)) {
-    const view = withoutAccessFilter(snapshot.node(name))
+  for (const agentNode of nodesOfAgents(snapshot)) {
+    const { name } = agentNode
+    const ownRules = withoutAccessFilter(agentNode)
     const source = name === place.node ? place.client : (podOn(snapshot, name) ?? place.client)
     for (const address of addresses)
-      expectPacket(view, source, agentAt(address), {
+      expectPacket(ownRules, source, agentAt(address), {
         inspect: 'iptables -nvL INPUT',
         expected: `a rule of your own on ${name}, beside ${ACCESS_FILTER}, that stops packets to ${address}:${AGENT_PORT}`,
       }).isStopped()
-    expectPacket(view, source, service, {
+    expectPacket(ownRules, source, service, {
       inspect: 'iptables -nvL INPUT',
       expected: `that the Service ${service.name} stays open`,
       hint: 'Match address and port against the set KUBE-CLUSTER-IP, and stop only packets that are not in it.',
     }).isNotStopped()
   }
-  const view = snapshot.node(place.node)
   const hint = 'The rule must be in INPUT of that node.'
-  if (live) await expectClosed(live, addresses, { place, hint, service, view })
+  if (live) await expectClosed(live, addresses, place, { hint, service })
   return { addresses }
 })
 
 /** The agent listens only on the node's own address; it is unreachable through ClusterIPs without any rule. */
 export const boundAgentIsClosed = onceSeen('bound-agent-closed', async (context) => {
-  const { snapshot, live } = context
-  expectMode(context, 'ipvs', { hint: OLD_RULES })
-  const place = clientAndAgent(context)
+  const { live } = context
+  const place = agentInIpvsMode(context, OLD_RULES)
+  const {
+    view,
+    service: { address },
+    addresses,
+  } = place
   await expectListenerOnNodeAddress(context, place)
-  const { address } = webService(snapshot)
-  expectPacket(withoutAccessFilter(snapshot.node(place.node)), place.client, agentAt(address), {
+  expectPacket(withoutAccessFilter(view), place.client, agentAt(address), {
     inspect: 'iptables -nvL INPUT',
     expected: 'that no rule is needed to close the ClusterIPs to this agent',
     hint: 'Remove your own filter on every node: iptables -D in place of -I.',
   }).isDelivered()
   const hint = 'Is it bound to the address of the node?'
-  if (live) await expectClosed(live, clusterIPs(snapshot), { place, hint })
+  if (live) await expectClosed(live, addresses, place, { hint })
   return { address }
 })
 
@@ -140,11 +139,12 @@ export function nothingIsLeft(context: CheckContext): void {
   const { nodes, snapshot } = context
   expectMode(context, 'ipvs', { hint: 'make ipvs KUBE_PROXY_VERSION=own' })
   webService(snapshot)
-  expectNodes(nodes).noRuleWhere(({ spec }) => OWN_COMMENT.test(spec), {
-    inspect: 'iptables-save | grep lab-5',
-    expected: "no rule with this lab's comment",
-    hint: 'Remove it: iptables -D in place of -A, or -I.',
-  })
+  expectNodes(nodes).noRuleWhere(
+    ({ spec }) => OWN_COMMENT.test(spec),
+    'iptables-save | grep lab-5',
+    "no rule with this lab's comment",
+    { hint: 'Remove it: iptables -D in place of -A, or -I.' },
+  )
   expectJumpsFirst(nodes)
   for (const { name } of nodes) expectPredictedIpvs(context, name)
   expectNodes(nodes)

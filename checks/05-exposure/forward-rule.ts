@@ -1,5 +1,7 @@
+import { z } from 'zod'
 import { parseIptablesSave } from '../../dataplane/iptables-save.ts'
 import { ParseError } from '../../dataplane/program-output.ts'
+import { HOOKS } from '../../dataplane/trace/step.ts'
 import { type CheckContext, onceSeen } from '../../grading/check-context.ts'
 import { expectMode } from '../../grading/expect-node.ts'
 import { type WebService, webService } from '../../grading/expect-object.ts'
@@ -7,7 +9,7 @@ import { expectFound, expectOnNode, onNode, Trouble } from '../../grading/failur
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import type { Truth } from '../../grading/question.ts'
 import { type NodeView, stateOf } from '../../grading/snapshot.ts'
-import { chainsLeadToPods } from '../01-iptables/web-chains.ts'
+import { chainsLeadToPods } from '../01-iptables/service-chains.ts'
 import { clientPod } from '../web-client.ts'
 import { answered } from './node-agent.ts'
 import { clientInIpvsMode, expectPacket, filterHooks, type Stop } from './packet-path.ts'
@@ -59,9 +61,14 @@ async function packetsOf(live: LiveCluster, node: string, { table, chain, rule }
 }
 
 /** The learner's rule that stopped the client in iptables mode. */
-interface RuleNote extends Stop {
-  node: string
-}
+const ruleNote = z.object({
+  node: z.string(),
+  hook: z.enum(HOOKS),
+  table: z.string(),
+  chain: z.string(),
+  rule: z.string(),
+})
+type RuleNote = z.infer<typeof ruleNote>
 
 const STOPPED = 'stopped-in-iptables-mode'
 /** The port of web's Pods: the destination port after DNAT. */
@@ -69,11 +76,6 @@ const POD_PORT = 80
 const podAt = (address: string) => ({ address, port: POD_PORT })
 const LIST_FORWARD = 'iptables -nvL FORWARD'
 const REQUESTS = 3
-
-const isRuleNote = (value: unknown): value is RuleNote =>
-  typeof value === 'object' &&
-  value !== null &&
-  ['node', 'table', 'chain', 'rule'].every((key) => key in value && typeof value[key as keyof object] === 'string')
 
 /** iptables mode: a rule in FORWARD of the client's node stops its requests to web. */
 export const forwardRuleStops = onceSeen(STOPPED, async (context) => {
@@ -120,7 +122,7 @@ export const forwardRuleNotTraversed = onceSeen('not-asked-in-ipvs-mode', async 
 /** The rule of step forward-rule is still on that node. Returns it. */
 function expectForwardRule({ notes }: CheckContext, node: NodeView): RuleNote {
   const { name } = node
-  const rule = notes.read(STOPPED, isRuleNote)
+  const rule = notes.read(STOPPED, ruleNote)
   const rules = rule?.node === name ? stateOf(node).iptables.get(rule.table)?.get(rule.chain)?.rules : undefined
   const isThere = rules?.some(({ spec }) => `-A ${rule?.chain} ${spec}` === rule?.rule)
   return expectFound(isThere ? rule : undefined, {

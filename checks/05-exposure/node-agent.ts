@@ -1,5 +1,6 @@
 import type { CheckContext } from '../../grading/check-context.ts'
-import { expectReadyPod, podsWithLabel, type WebService } from '../../grading/expect-object.ts'
+import { expectMode } from '../../grading/expect-node.ts'
+import { expectReadyPod, podsWithLabel, type WebService, webService } from '../../grading/expect-object.ts'
 import { expectNone, expectThat } from '../../grading/failure.ts'
 import { type HttpReply, httpRequests, readReplies } from '../../grading/http-requests.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
@@ -7,17 +8,23 @@ import { type NodeView, nodeAddressOf, objectsOf, type Snapshot } from '../../gr
 import { expectAnswered, expectListener } from '../../grading/traffic.ts'
 import { DROPPED_SECONDS } from '../03-from-outside/outside-requests.ts'
 import { backendsOnTwoNodes, CLIENT, clientPod, requestsTo } from '../web-client.ts'
+import { expectPredictedIpvs } from './packet-path.ts'
 
 export const AGENT_PORT = 9100
 const MANIFEST = 'labs/05-exposure/manifests/node-agent.yaml'
 const ANY_ADDRESS = new Set(['0.0.0.0', '*', '[::]'])
 
-/** The client Pod, and the agent on the same node. */
-interface ClientAndAgent {
+/** The client Pod, the agent on the same node, and the addresses through which one may reach the other. */
+export interface ClientAndAgent {
   client: string
   node: string
+  view: NodeView
   /** The node's own address. */
   nodeAddress: string
+  /** The Service web. */
+  service: WebService
+  /** IPv4 ClusterIPs of all Services. */
+  addresses: string[]
 }
 
 /** The client and the agent on its node. Fails when one of them is not ready. */
@@ -31,7 +38,19 @@ export function clientAndAgent(context: CheckContext): ClientAndAgent {
     expected: `a node agent that is ready on ${node}, beside the Pod client`,
     hint: `kubectl apply -f ${MANIFEST}`,
   })
-  return { client, node, nodeAddress: nodeAddressOf(snapshot, node) }
+  const nodeAddress = nodeAddressOf(snapshot, node)
+  return {
+    ...{ client, node, view: snapshot.node(node), nodeAddress },
+    ...{ service: webService(snapshot), addresses: clusterIPs(snapshot) },
+  }
+}
+
+/** The same in IPVS mode, if its node equals the prediction. */
+export function agentInIpvsMode(context: CheckContext, hint: string): ClientAndAgent {
+  expectMode(context, 'ipvs', { hint })
+  const place = clientAndAgent(context)
+  expectPredictedIpvs(context, place.node)
+  return place
 }
 
 /** The agent's port on an address. */
@@ -122,22 +141,17 @@ export async function expectOpen(live: LiveCluster, addresses: readonly string[]
     expectAgent(replies, address, node, `an answer of the agent of ${node} on ${address}:${AGENT_PORT}`)
 }
 
-/** The addresses that must still answer. */
-interface StillOpen {
-  place: ClientAndAgent
-  hint: string
-  /** A Service that must still answer, and the client's node. */
-  service?: WebService
-  view?: NodeView
-}
-
 /**
  * The client reaches no agent through these addresses (in some networks another machine answers on any address, which is
- * ignored). The agent still answers on the node's own address, and so does the Service.
+ * ignored). The agent still answers on the node's own address, and so does the Service if one is given.
  */
-export async function expectClosed(live: LiveCluster, addresses: readonly string[], open: StillOpen): Promise<void> {
-  const { place, hint, service, view } = open
-  const { client, node, nodeAddress } = place
+export async function expectClosed(
+  live: LiveCluster,
+  addresses: readonly string[],
+  place: ClientAndAgent,
+  { hint, service }: { hint: string; service?: WebService },
+): Promise<void> {
+  const { client, node, nodeAddress, view } = place
   const closed = addresses.map((address) => ({ ...agentAt(address), seconds: DROPPED_SECONDS }))
   const usual = service ? [{ address: service.address, port: service.port }] : []
   const { stdout } = await live.inPod(CLIENT, httpRequests([...closed, agentRequest(nodeAddress), ...usual]))
@@ -153,7 +167,7 @@ export async function expectClosed(live: LiveCluster, addresses: readonly string
     hint,
   }))
   expectAgentOnNode(replies, place)
-  if (!service || !view) return
+  if (!service) return
   const ofService = all.filter(({ index }) => index === replies.length)
   const route = { snapshot: view.snapshot, node: view.name, sender: { pod: client }, target: service }
   expectAnswered(ofService, 1, route, {

@@ -1,10 +1,11 @@
 import {
-  isMeasurement,
   largestPoint,
   MEASUREMENT,
   type Measurement,
+  measurement,
   type Quantity,
 } from '../../course/scale/measurement.ts'
+import { measurementTable } from '../../course/scale/results.ts'
 import {
   type Counts,
   countState,
@@ -13,7 +14,6 @@ import {
   SERVER,
   syntheticCluster,
 } from '../../course/scale/synthetic-cluster.ts'
-import { measurementTable } from '../../course/scale/table.ts'
 import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import { readObjects } from '../../dataplane/objects.ts'
 import { predict } from '../../dataplane/predict.ts'
@@ -36,7 +36,7 @@ const repeated: readonly Quantity[] = ['changeMs', 'newMoreMicros', 'keptMoreMic
  * that can't run the measuring kernel.
  */
 export async function measuredRun({ notes, live }: CheckContext): Promise<Measurement> {
-  const run = notes.read(MEASUREMENT, isMeasurement)
+  const run = notes.read(MEASUREMENT, measurement)
   if (!run) await expectMeasurable(live)
   return expectFound(run, {
     inspect: SHOW,

@@ -1,5 +1,6 @@
 // Lab 6: the plain shape of the measured times. Counts are graded exactly (run.ts); times are shown with their spread.
 
+import { z } from 'zod'
 import {
   largestPoint,
   type Measurement,
@@ -10,7 +11,7 @@ import {
   risesClearly,
   seriesOf,
 } from '../../course/scale/measurement.ts'
-import { lastServiceSlowdown } from '../../course/scale/table.ts'
+import { lastServiceSlowdown } from '../../course/scale/results.ts'
 import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import type { Check, CheckContext } from '../../grading/check-context.ts'
 import { Failure, NotApplicable, Trouble } from '../../grading/failure.ts'
@@ -92,8 +93,6 @@ function judgeShapes(shapes: readonly Shape[]): void {
   if (unclear) throw new Trouble(`the noise hides whether it is ${unclear.wanted}: ${unclear.figures}. ${again}`)
 }
 
-const isNote = (value: unknown): value is object => typeof value === 'object' && value !== null
-
 /**
  * A check of shapes of the run. Once it passed on the live cluster it remains passed, independent of later runs; a capture is
  * judged by the run in it.
@@ -102,7 +101,7 @@ export const shapesOf =
   (note: string, shapesIn: (run: Measurement) => Shape[]): Check =>
   async (context: CheckContext) => {
     const { live, notes, show } = context
-    const seenBefore = notes.read(note, isNote) !== undefined
+    const seenBefore = notes.read(note, z.looseObject({})) !== undefined
     if (live && seenBefore) return
     const run = await measuredRun(context)
     const shapes = shapesIn(run)

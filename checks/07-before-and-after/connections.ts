@@ -7,7 +7,7 @@ import { httpRequests, readReplies } from '../../grading/http-requests.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import type { Truth } from '../../grading/question.ts'
 import { loggedRequests, shareBars } from '../../grading/traffic.ts'
-import { chainsLeadToPods } from '../01-iptables/web-chains.ts'
+import { chainsLeadToPods } from '../01-iptables/service-chains.ts'
 import { CLIENT, clientPod, newToken } from '../web-client.ts'
 
 const FOLDER = 'labs/07-before-and-after/manifests'

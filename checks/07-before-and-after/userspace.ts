@@ -12,7 +12,7 @@ import type { Truth } from '../../grading/question.ts'
 import type { Difference } from '../../grading/report-schema.ts'
 import { type NodeView, stateOf } from '../../grading/snapshot.ts'
 import { expectListener } from '../../grading/traffic.ts'
-import { expectJumpsFirst } from '../01-iptables/iptables-mode.ts'
+import { expectJumpsFirst } from '../01-iptables/service-chains.ts'
 import { connect, connectionBars, type DeafEndpoint, deafEndpoint, expectConnections } from './connections.ts'
 
 const RELAY_NOTE = 'rules-that-led-to-listeners'

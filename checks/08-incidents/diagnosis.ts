@@ -8,13 +8,13 @@ import {
   GUESS_PREFIX,
   INCIDENT_KEY,
   type IncidentNote,
-  isIncidentNote,
+  incidentNote,
   unseal,
 } from '../../course/incident/incident-note.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { expectFound, fail, Trouble } from '../../grading/failure.ts'
 import type { LabNotes } from '../../grading/lab-notes.ts'
-import { answeredKey, answerKey, isAnswerNote, sameAnswer, type Truth } from '../../grading/question.ts'
+import { answeredKey, answerKey, answerNote, sameAnswer, type Truth } from '../../grading/question.ts'
 import { shortened } from '../../host/plain-text.ts'
 import { incidents } from '../../labs/08-incidents/incidents/all.ts'
 
@@ -29,7 +29,7 @@ export interface OpenIncident {
 
 /** The note of the open incident with its incident; undefined when none is open. Throws Trouble when it can't be read. */
 function notedIncident(notes: LabNotes) {
-  const note = notes.read(INCIDENT_KEY, isIncidentNote)
+  const note = notes.read(INCIDENT_KEY, incidentNote)
   if (!note) return undefined
   const secret = unseal(note.sealed)
   const incident = incidents.find(({ id }) => id === secret?.id)
@@ -64,7 +64,7 @@ export function openIncident({ snapshot, live, notes }: CheckContext): OpenIncid
 export function effortOf({ notes, snapshot }: CheckContext): { hints: number; wrong: number } {
   const written = snapshot.find('ConfigMap', 'default', 'lab-8')?.data ?? {}
   const wrong = Object.keys(written).filter((key) => key.startsWith(GUESS_PREFIX)).length
-  return { hints: notes.read(INCIDENT_KEY, isIncidentNote)?.hints ?? 0, wrong }
+  return { hints: notes.read(INCIDENT_KEY, incidentNote)?.hints ?? 0, wrong }
 }
 
 /** The points deducted from the diagnosis step for hints and wrong diagnoses. */
@@ -79,7 +79,7 @@ export function causeByName({ notes }: CheckContext): Truth {
   const { id } = incident
   const { choices } = note
   const inspect = SHOW
-  const given = notes.read(answerKey(DIAGNOSIS), isAnswerNote)
+  const given = notes.read(answerKey(DIAGNOSIS), answerNote)
   if (!given || sameAnswer(given.text, id)) return { accepts: [id], inspect }
   const typed = shortened(given.text, 60)
   const wrong = expectFound(
@@ -101,7 +101,7 @@ export function causeByName({ notes }: CheckContext): Truth {
 }
 
 /** True if the correct cause was submitted. */
-export const wasDiagnosed = (notes: LabNotes): boolean => notes.read(answeredKey(DIAGNOSIS), isAnswerNote) !== undefined
+export const wasDiagnosed = (notes: LabNotes): boolean => notes.read(answeredKey(DIAGNOSIS), answerNote) !== undefined
 
 /** The note key of a wrong id, in normalised spelling. */
 function guessKey(choice: string): string {

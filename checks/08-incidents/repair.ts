@@ -6,7 +6,7 @@ import {
   foreignRules,
   serviceFacts,
 } from '../../course/incident/baseline.ts'
-import { CLOSED_KEY, COST, isClosedNote } from '../../course/incident/incident-note.ts'
+import { CLOSED_KEY, COST, closedNote } from '../../course/incident/incident-note.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { configOf } from '../../grading/evaluate.ts'
 import { expectNodes } from '../../grading/expect-node.ts'
@@ -119,7 +119,7 @@ function showDebrief(context: CheckContext, { incident, note }: OpenIncident): v
     ])
     return
   }
-  const at = notes.read(CLOSED_KEY, isClosedNote)?.at ?? new Date().toISOString()
+  const at = notes.read(CLOSED_KEY, closedNote)?.at ?? new Date().toISOString()
   notes.keep(CLOSED_KEY, { at })
   const { hints, wrong } = effortOf(context)
   const seconds = Math.round((Date.parse(at) - Date.parse(note.openedAt)) / 1000)

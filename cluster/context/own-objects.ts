@@ -12,7 +12,6 @@ import { ownSelector } from './write-guard.ts'
 /** The namespace of the labs: their texts, chain names (hashes of "default/web") and answers depend on it. */
 const namespace = 'default'
 
-/** One object of the labs in a cluster of the user. */
 interface OwnObject {
   /** `Service "web"`, for a question. */
   what: string
@@ -112,13 +111,12 @@ function singleContext(config: KubeConfig, name: string): string {
       `CLUSTER="context:${name}" names no context of your kubeconfig: there ${names.length > 0 ? `are ${names.join(', ')}` : 'are none'}.`,
     )
   }
-  const whole = JSON.parse(config.exportConfig()) as Record<string, { name: string }[]>
-  const only = (key: string, wanted: string) => (whole[key] ?? []).filter((one) => one.name === wanted)
-  return JSON.stringify({
-    ...whole,
-    clusters: only('clusters', context.cluster),
-    users: only('users', context.user),
-    contexts: only('contexts', name),
-    'current-context': name,
+  const single = new KubeConfig()
+  single.loadFromOptions({
+    clusters: config.getClusters().filter((one) => one.name === context.cluster),
+    users: config.getUsers().filter((one) => one.name === context.user),
+    contexts: [context],
+    currentContext: name,
   })
+  return single.exportConfig()
 }

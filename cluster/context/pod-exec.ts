@@ -1,10 +1,10 @@
 import { PassThrough, Writable } from 'node:stream'
 import type { V1Status } from '@kubernetes/client-node'
+import { reasonOf } from '../../host/main.ts'
 import type { ExecOptions, ExecResult } from '../../host/shell-word.ts'
 import type { KubeClient } from '../kube-client.ts'
 import { Exec } from '../kubernetes.ts'
 
-/** Timeout of a command without one of its own. */
 const EXEC_MS = 600_000
 
 /** A command's output is kept in memory; no check reads more than this. */
@@ -32,9 +32,7 @@ export function execInPod(
   command: readonly string[],
   { stdin, timeoutMs = EXEC_MS }: ExecOptions = {},
 ): Promise<ExecResult> {
-  const tooMuch = () => failed(`it printed more than ${OUTPUT_BYTES / 2 ** 20} MiB`)
-  const stdout = new Collector(tooMuch)
-  const stderr = new Collector(tooMuch)
+  const [stdout, stderr] = [new Collector(), new Collector()]
   let failed = (_reason: string): void => undefined
   const input = stdin === undefined || stdin.length === 0 ? null : new PassThrough()
   return new Promise<ExecResult>((resolve, reject) => {
@@ -45,6 +43,7 @@ export function execInPod(
       socket?.close()
       reject(new PodExecError(pod.name, reason))
     }
+    for (const output of [stdout, stderr]) output.on('error', ({ message }) => failed(message))
     const ended = (status: V1Status) => {
       const exitCode = exitCodeOf(status)
       if (exitCode === undefined) return failed(status.message ?? 'it was refused')
@@ -63,36 +62,21 @@ export function execInPod(
   })
 }
 
-/** The exit code in a status; undefined when the command was not run. */
 function exitCodeOf({ status, details }: V1Status): number | undefined {
   if (status === 'Success') return 0
   const cause = details?.causes?.find(({ reason }) => reason === 'ExitCode')
   return cause === undefined ? undefined : Number(cause.message ?? 1)
 }
 
-function reasonOf(error: unknown): string {
-  const message = error instanceof Error ? error.message : (error as { message?: string } | undefined)?.message
-  return (message ?? String(error)).split('\n')[0] ?? ''
-}
-
 class Collector extends Writable {
-  #chunks: Buffer[] = []
+  readonly #chunks: Buffer[] = []
   #size = 0
-  readonly #tooMuch: () => void
 
-  constructor(tooMuch: () => void) {
-    super()
-    this.#tooMuch = tooMuch
-  }
-
-  override _write(chunk: Buffer, _encoding: string, done: () => void): void {
+  override _write(chunk: Buffer, _encoding: string, done: (error?: Error) => void): void {
     this.#size += chunk.length
-    if (this.#size <= OUTPUT_BYTES) this.#chunks.push(chunk)
-    else {
-      this.#chunks = []
-      this.#tooMuch()
-    }
-    done()
+    const isTooMuch = this.#size > OUTPUT_BYTES
+    if (!isTooMuch) this.#chunks.push(chunk)
+    done(isTooMuch ? new Error(`it printed more than ${OUTPUT_BYTES / 2 ** 20} MiB`) : undefined)
   }
 
   get text(): string {

@@ -1,12 +1,12 @@
-import { KERNELS, type KernelName } from '../../embedded/index.ts'
+import { KERNELS, type KernelName, umlTrouble } from '../../embedded/index.ts'
 import type { EngineName } from '../kind/engine.ts'
 import type { EmbeddedFacts, Facts, KernelNeed, LabNeeds } from './facts.ts'
 import { kernelLacks, missingEngine, type Place, placesFor } from './judge.ts'
+import { hostKernelFacts } from './kernel-probe.ts'
 
 /** The existing clusters of one name, if no embedded cluster of that name runs (a running one is always chosen). */
 export interface ExistingClusters {
   name: string
-  /** The engine that responds. */
   engine: EngineName | undefined
   /** The engine has node containers of this name. */
   kindExists: boolean
@@ -89,8 +89,18 @@ export function chooseKernel(
   return { kernel: 'host', note }
 }
 
-/** Everything that a lab and its steps need. */
-export const needsOf = (lab?: LabNeeds): readonly KernelNeed[] => [
-  ...(lab?.kernel ?? []),
-  ...(lab?.kernelOfSteps ?? []),
-]
+/**
+ * The kernel for a new embedded cluster, as KERNEL requests it. The machine's own kernel is probed only if the result can
+ * change the choice: for a lab with steps that User-Mode Linux does not support. `packages` fetches them, and is called only for that probe.
+ */
+export async function kernelForNew(packages: () => Promise<string>, lab: LabNeeds | undefined): Promise<KernelChoice> {
+  const wish = process.env.KERNEL
+  const uml = umlTrouble()
+  if (wish === 'host' || uml !== undefined)
+    return chooseKernel(wish, { uml, hostKernel: await hostKernelFacts(undefined) }, lab)
+  const matters = (!wish || wish === 'auto') && kernelLacks('embedded', needsOf(lab)).length > 0
+  const hostKernel = matters ? await hostKernelFacts(await packages()) : undefined
+  return chooseKernel(wish, hostKernel ? { hostKernel } : {}, lab)
+}
+
+const needsOf = (lab?: LabNeeds): readonly KernelNeed[] => [...(lab?.kernel ?? []), ...(lab?.kernelOfSteps ?? [])]

@@ -8,7 +8,6 @@ export interface HostFacts {
   system: string
   nodeVersion: string
   platform: string
-  arch: string
   /** Windows Subsystem for Linux: the kernel is Microsoft's. */
   wsl: boolean
   freeMemory: number
@@ -35,7 +34,6 @@ export interface EngineFacts {
 export interface KernelFacts {
   release: string
   ipvs: boolean
-  /** Schedulers that virtual servers can use. */
   schedulers: string[]
   ipset: boolean
   dummy: boolean
@@ -55,7 +53,6 @@ export interface KindFacts {
   /** The node image of a new cluster, and whether it is available. */
   image: { reference: string; held: boolean; registry: boolean } | undefined
   binary: { path: string; release: string | undefined } | undefined
-  /** The pinned kind is in the cache. */
   cached: boolean
   /** Why kind could not be fetched, if that was tried. */
   binaryTrouble?: string | undefined

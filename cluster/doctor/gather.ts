@@ -5,6 +5,7 @@ import { which } from 'zx/core'
 import { CONFINE, detectConfinement, requireSupport, umlTrouble } from '../../embedded/index.ts'
 import { $ } from '../../host/command.ts'
 import { cacheFolder, offlineRoot, projectRoot } from '../../host/layout.ts'
+import { reasonOf } from '../../host/main.ts'
 import { type Progress, silent } from '../../host/progress.ts'
 import type { Cluster } from '../driver.ts'
 import { EmbeddedCluster } from '../embedded.ts'
@@ -13,11 +14,9 @@ import { nodeImage } from '../kind/images.ts'
 import { KindCluster } from '../kind.ts'
 import { cachedKind, installedKind, kindPath } from '../programs.ts'
 import type { EmbeddedFacts, Facts, HostFacts, KernelFacts, KernelNeed, KindFacts } from './facts.ts'
-import { hostKernelFacts } from './host-kernel.ts'
 import { kernelLacks } from './judge.ts'
-import { kernelProbeCommand, probeMs, readKernelProbe } from './kernel-probe.ts'
+import { hostKernelFacts, kernelProbeCommand, probeMs, readKernelProbe } from './kernel-probe.ts'
 
-/** Limits the facts to gather. */
 interface Depth {
   /** Probe the kernel under the engine; else it counts as unknown. */
   kernel: boolean
@@ -53,7 +52,6 @@ async function hostFacts(): Promise<HostFacts> {
     system: systemName(),
     nodeVersion: process.version,
     platform: platform(),
-    arch: arch(),
     wsl: isMicrosoftKernel(),
     freeMemory: freeMemory(),
     freeDisk: bavail * bsize,
@@ -61,7 +59,6 @@ async function hostFacts(): Promise<HostFacts> {
   }
 }
 
-/** The distribution by os-release(5), or the kernel's name, and the processor. */
 function systemName(): string {
   const file = '/etc/os-release'
   const [, name] = /^PRETTY_NAME="?([^"\n]*)/m.exec(existsSync(file) ? readFileSync(file, 'utf8') : '') ?? []
@@ -97,12 +94,7 @@ async function kindFacts(name: string, engine: EngineName | undefined, depth: De
   return { binary, cached, engine: info, image, ...kernel, binaryTrouble }
 }
 
-/** The message with which work fails; undefined if it does not. */
-const troubleOf = (work: Promise<unknown>): Promise<string | undefined> =>
-  work.then(
-    () => undefined,
-    (error: unknown) => (error instanceof Error ? error.message : String(error)),
-  )
+const troubleOf = (work: Promise<unknown>): Promise<string | undefined> => work.then(() => undefined, reasonOf)
 
 /** The kernel under an engine: probed on a node of a running cluster, else in a temporary container. */
 async function engineKernel(

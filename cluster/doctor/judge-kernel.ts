@@ -104,7 +104,6 @@ function inotifyResult({ inotifyInstances, inotifyWatches }: KernelFacts, engine
 
 interface Location {
   isOf(engine: EngineFacts): boolean
-  /** The beginning of a command that runs as root there. */
   asRoot: string
   /** How to add modules to its kernel; default: with modprobe. */
   instead?: string
@@ -134,7 +133,6 @@ const LOCATIONS: readonly Location[] = [
 const locationOf = (engine: EngineFacts): Pick<Location, 'asRoot' | 'instead'> =>
   LOCATIONS.find(({ isOf }) => isOf(engine)) ?? { asRoot: 'sudo' }
 
-/** How to add missing modules to a kernel. The probe has already tried to load them. */
 function modulesFix(engine: EngineFacts, modules: string): string {
   const { asRoot, instead } = locationOf(engine)
   if (instead !== undefined) return instead

@@ -9,7 +9,6 @@ export type { DoctorResult, Severity }
 export interface Place {
   /** As in `make doctor`. */
   name: 'KERNEL=uml' | 'KERNEL=host' | 'kind'
-  /** Why the lab can't run there; undefined where it can. */
   reason?: string | undefined
   /** No lab can run there: that reason is reported once for all of them. */
   forAll: boolean

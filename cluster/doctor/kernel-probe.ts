@@ -1,12 +1,17 @@
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { platform, release, tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type HostKernelTrouble, hostKernelTrouble, startMachine } from '../../embedded/index.ts'
+import { reasonOf } from '../../host/main.ts'
 import { timeoutScale } from '../../host/wait.ts'
-import type { KernelFacts } from './facts.ts'
+import type { EmbeddedFacts, KernelFacts } from './facts.ts'
+import { kernelLacks } from './judge.ts'
 
 /** IPVS schedulers of the kernel (net/netfilter/ipvs), as kube-proxy's configuration names them. */
 export const schedulers: readonly string[] = [
   ...['rr', 'wrr', 'lc', 'wlc', 'sh', 'dh', 'sed', 'nq', 'mh', 'lblc', 'lblcr', 'fo', 'ovf'],
 ]
 
-/** A rule that needs an extension, by the name it is reported under. */
 const rules: Record<string, string> = {
   comment: '-m comment --comment probe -j RETURN',
   conntrack: '-m conntrack --ctstate NEW -j RETURN',
@@ -87,4 +92,58 @@ export function readKernelProbe(output: string): KernelFacts | undefined {
     inotifyWatches: number('inotify-watches'),
     freeDisk: number('disk') * 1024,
   }
+}
+
+/**
+ * The features of this machine's own kernel in namespaces, probed in a temporary guest; `packages` as ensurePackages
+ * returns them.
+ */
+export async function hostKernelFacts(packages: string | undefined): Promise<EmbeddedFacts['hostKernel']> {
+  const trouble = platform() === 'linux' ? hostKernelTrouble() : { detail: 'this is not Linux' }
+  if (trouble || !packages) return { trouble }
+  const directory = mkdtempSync(join(tmpdir(), 'kube-service-labs-probe-'))
+  try {
+    const machine = await startMachine({ kernel: 'host', packages, directory, name: 'probe' })
+    const kernel = await machine.run(kernelProbeCommand, {}, { timeoutMs: probeMs }).then(
+      ({ stdout }) => readKernelProbe(stdout),
+      () => undefined,
+    )
+    await machine.stop()
+    if (!kernel) return { trouble: unfinished }
+    return { kernel, ipvsTrouble: ipvsTrouble(kernel, hasIpvsModule()) }
+  } catch (error) {
+    // The console that the message names is in the folder that is removed below.
+    return { trouble: { detail: reasonOf(error).replace(/ Its console is .*/, '') } }
+  } finally {
+    rmSync(directory, { recursive: true, force: true })
+  }
+}
+
+const unfinished: HostKernelTrouble = {
+  detail: `its features could not be determined within ${probeMs / 1000} s`,
+  fix: 'LAB_TIMEOUT_SCALE=5 make doctor, where programs are slow to start',
+}
+
+function hasIpvsModule(): boolean {
+  const lists = ['dep', 'builtin'].map((name) => `/lib/modules/${release()}/modules.${name}`)
+  const isListed = (file: string) => existsSync(file) && readFileSync(file, 'utf8').includes('/ip_vs.ko')
+  return existsSync('/proc/net/ip_vs') || lists.some(isListed)
+}
+
+/** Before it, network namespaces of a user namespace have no settings of ip_vs (ip_vs_control_net_init_sysctl), which kube-proxy needs. */
+const IPVS_IN_NAMESPACES = [6, 11] as const
+
+/**
+ * Why this machine's own kernel has no IPVS for the cluster, and what changes that; undefined where it has. That the user
+ * is root of the machine changes nothing: the guest is never run with root's rights there. Pure.
+ */
+export function ipvsTrouble(kernel: KernelFacts, hasModule: boolean): HostKernelTrouble | undefined {
+  if (kernelLacks(kernel, ['ipvs']).length === 0) return undefined
+  const [major = 0, minor = 0] = kernel.release.split('.').map(Number)
+  const [since, sinceMinor] = IPVS_IN_NAMESPACES
+  if (!hasModule) return { detail: 'it was built without ip_vs' }
+  if (major < since || (major === since && minor < sinceMinor))
+    return { detail: `up to Linux ${since}.${sinceMinor - 1} ip_vs can't be used in user namespaces` }
+  const modules = ['ip_vs', 'ip_vs_rr', 'ip_vs_wrr', 'ip_vs_sh', 'ip_vs_lc', 'ip_set', 'xt_set', 'dummy']
+  return { detail: 'its modules are not loaded', fix: `sudo modprobe -a ${modules.join(' ')}` }
 }

@@ -4,7 +4,6 @@ import { describeFlush, type FlushPlan, isEmptyFlush, planFlush } from '../../da
 import { type FlushedMode, printVirtualServerDeletions } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import { type Progress, withProgress } from '../../host/progress.ts'
 import { DeadlineError, waitFor } from '../../host/wait.ts'
-import type { NodeFiles } from '../capture-folder.ts'
 import { changeCluster } from '../cluster-lock.ts'
 import { consent } from '../consent.ts'
 import type { Cluster } from '../driver.ts'
@@ -15,7 +14,6 @@ import { KubeProxyError } from './kube-proxy-pods.ts'
 /** The changes made on one node. */
 export interface FlushReport {
   node: string
-  /** The mode that runs on the node and is kept. */
   mode: FlushedMode
   /** The removed objects, one line per kind; empty if there were none. */
   removed: string[]
@@ -84,19 +82,11 @@ async function readSettled(cluster: Cluster, node: string): Promise<NodeReading>
   return reading
 }
 
+/** Plans the removal of leftovers from a node's report. Throws KubeProxyError if they cannot be determined. */
 async function readNode(cluster: Cluster, node: string): Promise<NodeReading> {
   const { script, read } = nodeReportRequest('both families')
   const { stdout } = await runOnNode(cluster, node, script, { readOnly: true })
   const { files, failures } = read(stdout)
-  return planned(node, files, failures)
-}
-
-/** Plans the removal of leftovers from a node's report. Throws KubeProxyError if they cannot be determined. */
-function planned(
-  node: string,
-  files: NodeFiles['files'],
-  failures: ReadonlyMap<string, number> = new Map(),
-): NodeReading {
   const mode = files.get('proxyMode')?.trim()
   if (mode !== 'iptables' && mode !== 'ipvs' && mode !== 'nftables')
     throw new KubeProxyError(
@@ -105,7 +95,7 @@ function planned(
         : `kube-proxy on ${node} runs mode "${mode}"; only leftovers of iptables, ipvs and nftables are removed.`,
     )
   const { state, faults } = readCapturedNode(files)
-  const fault = faults[0]
+  const [fault] = faults
   if (fault) throw new KubeProxyError(`${node} could not be read (${fault.file}: ${fault.message}).`)
   const missing = ['ipset', 'ipvsadm'].filter((tool) => failures.get(`${tool}-save`) === 127)
   if (missing.length > 0 && mode !== 'ipvs' && state.links.some(({ name }) => name === 'kube-ipvs0'))

@@ -19,7 +19,6 @@ export interface KubeProxyPod {
   startedAt: string | undefined
   /** The restart that created this Pod: the annotation that `kubectl rollout restart` writes. */
   restartedAt: string | undefined
-  /** Why it does not run: the reason of a waiting or terminated container. */
   trouble: string | undefined
 }
 

@@ -1,9 +1,11 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { V1DaemonSet } from '@kubernetes/client-node'
+import { featuresOf, SUPPORTED_VERSIONS, VersionError } from '../../dataplane/kube-proxy/versions.ts'
+import { genuineAnnotation } from '../../embedded/index.ts'
 import type { Progress } from '../../host/progress.ts'
 import { timeoutScale } from '../../host/wait.ts'
+import type { Cluster } from '../driver.ts'
 import type { KubeClient } from '../kube-client.ts'
-import { type ImageChoice, ownImageAnnotation } from './image-choice.ts'
 import {
   ipvsComplaint,
   KubeProxyError,
@@ -15,8 +17,64 @@ import {
   restartAnnotation,
 } from './kube-proxy-pods.ts'
 
-/** Interval at which the rollout's state is read. */
-const gapMs = 100
+/** Annotation of the DaemonSet while another kube-proxy version than the cluster's own runs: the image to return to. */
+export const ownImageAnnotation = 'kube-service-labs/own-image'
+/** The value that selects the version that the cluster was created with. */
+export const OWN = 'own'
+
+export interface ImageChoice {
+  image: string
+  /** The new value of the annotation; null removes it. */
+  own: string | null
+}
+
+const imageIn = (daemonSet: V1DaemonSet) =>
+  daemonSet.spec?.template.spec?.containers.find(({ name }) => name === kubeProxy.name)?.image ?? ''
+const ownImageOf = (daemonSet: V1DaemonSet) =>
+  daemonSet.metadata?.annotations?.[ownImageAnnotation] ?? imageIn(daemonSet)
+
+/** Whether the DaemonSet runs another version than the cluster's own. */
+export const isForeignImage = (daemonSet: V1DaemonSet): boolean => ownImageOf(daemonSet) !== imageIn(daemonSet)
+
+/**
+ * The image with which the DaemonSet runs a version such as `1.20` or `v1.20.15`, or with `own` the cluster's own; undefined
+ * if it runs already. The minor version of the cluster's own image selects that image.
+ * @throws KubeProxyError for a version that is not modelled, and if only the cluster's own can run
+ */
+export function chooseImage(cluster: Cluster, daemonSet: V1DaemonSet, version: string): ImageChoice | undefined {
+  const own = ownImageOf(daemonSet)
+  const image = version === OWN ? own : imageOfVersion(own, version)
+  if (image === imageIn(daemonSet)) return undefined
+  if (image === own) return { image, own: null }
+  if (cluster.driver !== 'embedded')
+    throw new KubeProxyError(
+      `KUBE_PROXY_VERSION="${version}" needs the embedded cluster: an old kube-proxy does not work with this cluster's API server. CLUSTER=embedded runs every version.`,
+    )
+  if (daemonSet.metadata?.annotations?.[genuineAnnotation] !== undefined)
+    throw new KubeProxyError(
+      `KUBE_PROXY_VERSION="${version}" is not available here: this cluster was started with the genuine program of one version (KUBE_PROXY=…). \`make down\` and \`make up\` without it.`,
+    )
+  return { image, own }
+}
+
+function imageOfVersion(own: string, version: string): string {
+  const minor = minorOf(version)
+  const colon = own.lastIndexOf(':')
+  const tag = own.slice(colon + 1)
+  if (/^v?\d+\.\d+$/.test(version)) return tag.startsWith(`v${minor}.`) ? own : `${own.slice(0, colon)}:v${minor}.0`
+  return `${own.slice(0, colon)}:v${version.replace(/^v/, '')}`
+}
+
+function minorOf(version: string): string {
+  try {
+    return featuresOf(version).version
+  } catch (error) {
+    if (!(error instanceof VersionError)) throw error
+    throw new KubeProxyError(
+      `KUBE_PROXY_VERSION="${version}" is not modelled: give one of ${SUPPORTED_VERSIONS.join(', ')}, or ${OWN} for the cluster's own.`,
+    )
+  }
+}
 
 /**
  * Restarts every kube-proxy as `kubectl rollout restart` does, by an annotation of the Pod template, and with another image
@@ -37,36 +95,29 @@ export async function restartKubeProxyPods(client: KubeClient, choice?: ImageCho
   return stamp
 }
 
-const counts = ({ metadata, status }: V1DaemonSet) => ({
-  observed: (status?.observedGeneration ?? 0) >= (metadata?.generation ?? 0),
-  desired: status?.desiredNumberScheduled ?? 0,
-  updated: status?.updatedNumberScheduled ?? 0,
-  available: status?.numberAvailable ?? 0,
-})
+const gapMs = 100
+const rolloutMs = 180_000
 
 /**
  * Waits until every kube-proxy is new and available, and shows how far it is. `stamp` is that of the restart.
  * @throws KubeProxyError when a new one crashes repeatedly (with the reason from its log), or when the deadline has passed
  */
-export async function awaitRollout(
-  client: KubeClient,
-  progress: Progress,
-  stamp: string,
-  deadlineMs = 180_000,
-): Promise<void> {
-  const end = Date.now() + deadlineMs * timeoutScale()
-  let shown = ''
+export async function awaitRollout(client: KubeClient, progress: Progress, stamp: string): Promise<void> {
+  const end = Date.now() + rolloutMs * timeoutScale()
+  let shown = 0
   for (;;) {
-    const { observed, desired, updated, available } = counts(await readDaemonSet(client))
-    if (observed && updated >= desired && available >= desired) return
-    if (observed && `${updated}` !== shown) {
-      shown = `${updated}`
-      if (updated > 0) progress.note(`${updated} of ${desired} kube-proxy Pods are new`)
-    }
+    const { metadata, status } = await readDaemonSet(client)
+    const isObserved = (status?.observedGeneration ?? 0) >= (metadata?.generation ?? 0)
+    const desired = status?.desiredNumberScheduled ?? 0
+    const updated = isObserved ? (status?.updatedNumberScheduled ?? 0) : 0
+    const available = status?.numberAvailable ?? 0
+    if (isObserved && updated >= desired && available >= desired) return
+    if (updated > shown) progress.note(`${updated} of ${desired} kube-proxy Pods are new`)
+    shown = updated
     await explainCrash(client, stamp)
     if (Date.now() > end)
       throw new KubeProxyError(
-        `Only ${updated} of ${desired} kube-proxy Pods were new and ${available} available after ${Math.round(deadlineMs / 1000)} s; see \`kubectl -n kube-system get pods -l ${kubeProxy.selector}\`.`,
+        `Only ${updated} of ${desired} kube-proxy Pods were new and ${available} available after ${rolloutMs / 1000} s; see \`kubectl -n kube-system get pods -l ${kubeProxy.selector}\`.`,
       )
     await pause(gapMs)
   }

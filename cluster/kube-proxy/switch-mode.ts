@@ -6,11 +6,10 @@ import { changeCluster } from '../cluster-lock.ts'
 import { consent } from '../consent.ts'
 import type { Cluster } from '../driver.ts'
 import { type KubeClient, kubeClient } from '../kube-client.ts'
-import { chooseImage } from './image-choice.ts'
 import { KubeProxyError, kubeProxy, listKubeProxyPods, readConfigConf, readDaemonSet } from './kube-proxy-pods.ts'
 import { ModeUnsupported, requireModules } from './module-check.ts'
 import { describeProof, type ModeProof, proveNode, proves, type RunnableMode } from './proof.ts'
-import { awaitRollout, explainCrash, restartKubeProxyPods } from './rollout.ts'
+import { awaitRollout, chooseImage, explainCrash, restartKubeProxyPods } from './rollout.ts'
 
 export interface SwitchOptions {
   /** IPVS scheduler to set; default: the one in the ConfigMap. */
@@ -30,7 +29,6 @@ export interface SwitchResult {
   proofs: ModeProof[]
 }
 
-/** The first sync of a kube-proxy on a busy machine. */
 const proofDeadlineMs = 90_000
 
 /**
@@ -66,17 +64,16 @@ async function switchAlone(cluster: Cluster, mode: RunnableMode, options: Switch
       requireModules(cluster, nodes, needs, scheduler ?? (current.scheduler || 'rr')),
     )
   } catch (error) {
-    if (error instanceof ModeUnsupported && mode === 'nftables')
-      throw new ModeUnsupported(mode, error.lacks, NFTABLES_ALTERNATIVES)
-    if (!(error instanceof ModeUnsupported) || mode !== 'ipvs') throw error
-    if (!options.force) throw new ModeUnsupported(mode, error.lacks, advice(cluster, error.lacks))
+    if (!(error instanceof ModeUnsupported)) throw error
+    if (mode !== 'ipvs' || !options.force)
+      throw new ModeUnsupported(needs, error.lacks, advice(cluster, mode, error.lacks))
     progress.note(`Mode "${mode}" can't run here: ${error.lacks}. Continuing, because FORCE=1 is set.`)
   }
   if (mode === 'nftables')
     requireNftablesVersion(image?.image ?? daemonSet.spec?.template.spec?.containers[0]?.image ?? '')
   const isConfigured = current.mode === mode && (scheduler === undefined || scheduler === current.scheduler)
   if (isConfigured && image === undefined && !options.force) {
-    const proofs = await inForce(cluster, client, mode, scheduler)
+    const proofs = await inForce(cluster, client, { mode, scheduler })
     if (proofs) return { changed: false, before: current.mode, proofs }
   }
   if (!isConfigured)
@@ -90,13 +87,10 @@ async function switchAlone(cluster: Cluster, mode: RunnableMode, options: Switch
     return since
   })
   const proofs = await withProgress(progress, 'Checking which proxier runs on every node', () =>
-    prove(cluster, client, mode, scheduler, { stamp }),
+    prove(cluster, client, { mode, scheduler, stamp }),
   )
   return { changed: true, before: current.mode, proofs }
 }
-
-const NFTABLES_ALTERNATIVES =
-  'CLUSTER=kind, or another embedded cluster with KERNEL=host, runs it on any Linux with nftables; `make doctor` shows whether this machine can.'
 
 /** Before 1.31 the mode is behind a feature gate, or missing. Throws ModeUnsupported before anything is changed. */
 function requireNftablesVersion(image: string): void {
@@ -109,8 +103,10 @@ function requireNftablesVersion(image: string): void {
   )
 }
 
-/** Advice for a user whose kernel lacks IPVS, or one scheduler. */
-function advice({ driver }: Cluster, lacks: string): string {
+function advice({ driver }: Cluster, mode: RunnableMode, lacks: string): string {
+  if (mode === 'nftables')
+    return 'CLUSTER=kind, or another embedded cluster with KERNEL=host, runs it on any Linux with nftables; `make doctor` shows whether this machine can.'
+  if (mode !== 'ipvs') return ''
   const remedies = ['`make doctor` shows how to fix it.']
   if (driver !== 'embedded' && lacks.includes('(module ip_vs)')) remedies.push('CLUSTER=embedded has a kernel with it.')
   return [...remedies, 'FORCE=1 tries it anyway, to show how kube-proxy behaves then.'].join(' ')
@@ -124,13 +120,10 @@ async function patchConfigConf(client: KubeClient, text: string, resourceVersion
 }
 
 /** kube-proxy up to 1.25 falls back to iptables mode, with a line in its log, if IPVS is not available. */
-class FellBack extends KubeProxyError {
-  constructor({ node, complaint }: ModeProof) {
-    super(
-      `kube-proxy on ${node} can't run in mode "ipvs" and continued in mode "iptables", as versions up to 1.25 do: ${complaint}. Services keep working; the ConfigMap still says "ipvs" until you run \`make iptables\`.`,
-    )
-  }
-}
+const fellBack = ({ node, complaint }: ModeProof) =>
+  new KubeProxyError(
+    `kube-proxy on ${node} can't run in mode "ipvs" and continued in mode "iptables", as versions up to 1.25 do: ${complaint}. Services keep working; the ConfigMap still says "ipvs" until you run \`make iptables\`.`,
+  )
 
 /** Interval of the reads: reading a node's state takes half as long as a first sync of its kube-proxy. */
 const proofGapMs = 300
@@ -141,18 +134,21 @@ const firstSyncMs = 10_000
 /** A kube-proxy that has just started may not have switched to the configured mode yet. */
 const recentStartMs = 30_000
 
-/** The proofs that the mode is in force already; undefined if it is not. */
-async function inForce(
-  ...[cluster, client, mode, scheduler]: Parameters<typeof prove>
-): Promise<ModeProof[] | undefined> {
+async function inForce(cluster: Cluster, client: KubeClient, wanted: WantedMode): Promise<ModeProof[] | undefined> {
   const pods = await listKubeProxyPods(client)
   const young = pods.some(({ startedAt = '' }) => Date.now() - Date.parse(startedAt) < recentStartMs)
   try {
-    return await prove(cluster, client, mode, scheduler, { deadlineMs: young ? recentStartMs / 2 : 0 })
+    return await prove(cluster, client, wanted, young ? recentStartMs / 2 : 0)
   } catch (error) {
     if (error instanceof KubeProxyError) return undefined
     throw error
   }
+}
+
+interface WantedMode {
+  mode: RunnableMode
+  scheduler?: string | undefined
+  stamp?: string
 }
 
 /**
@@ -163,9 +159,8 @@ async function inForce(
 async function prove(
   cluster: Cluster,
   client: KubeClient,
-  mode: RunnableMode,
-  scheduler: string | undefined,
-  { deadlineMs = proofDeadlineMs, stamp }: { deadlineMs?: number; stamp?: string } = {},
+  { mode, scheduler, stamp }: WantedMode,
+  deadlineMs = proofDeadlineMs,
 ): Promise<ModeProof[]> {
   const proofs = new Map<string, ModeProof>()
   const unproven = (proof: ModeProof | undefined) => !proof || !proves(proof, mode, scheduler)
@@ -186,7 +181,7 @@ async function prove(
           const fallback = roundProofs.find(
             ({ complaint, proxyMode }) => complaint !== undefined && proxyMode === 'iptables',
           )
-          if (mode === 'ipvs' && fallback) throw new FellBack(fallback)
+          if (mode === 'ipvs' && fallback) throw fellBack(fallback)
           if (roundProofs.some(unproven)) return false
         }
         return pods.length > 0 && pods.flatMap(({ node }) => proofs.get(node) ?? [])

@@ -108,6 +108,8 @@ const open = (state: GuideState, kind: Panel['kind'], title: string, parts: Part
 
 const close = (state: GuideState): GuideState => ({ ...state, panel: undefined, typed: undefined, scroll: 0 })
 
+const begin = (state: GuideState, busy: string, effect: GuideEffect): Next => [{ ...close(state), busy }, [effect]]
+
 function onObservation(state: GuideState, outcomes: readonly StepOutcome[]): Next {
   const { progress, fresh } = applyObservation({ ...state, trouble: undefined }, outcomes, isAtStep(state))
   const effects: GuideEffect[] = fresh.length > 0 ? [{ do: 'save' }] : []
@@ -122,23 +124,18 @@ const numberOf = ({ lab }: GuideState, id: string) => lab.steps.findIndex(({ def
 
 function onCheck(state: GuideState, outcome: StepOutcome): Next {
   const after = applyCheck(state, outcome)
+  const title = `Step ${numberOf(state, outcome.id)}: ${outcome.verdict}`
   const measured = measuredLines(outcome).map((text): Part => ({ text, whole: true }))
-  if (!isDone(outcome)) {
-    const { definition } = state.lab
-    const step = definition.steps.find(({ id }) => id === outcome.id)
-    const parts: Part[] =
-      step && outcome.failure
-        ? findingParts(definition.number, step.id, findingOf(step, outcome.failure))
-        : [{ text: outcome.reason ?? outcome.verdict }]
-    return [
-      open(after, 'finding', `Step ${numberOf(state, outcome.id)}: ${outcome.verdict}`, [...parts, ...measured]),
-      [],
-    ]
-  }
+  if (!isDone(outcome)) return [open(after, 'finding', title, [...failureParts(state, outcome), ...measured]), []]
   const next: GuideState = { ...after, panel: undefined, scroll: 0 }
   const ready = outcome.id === idOf(state) && state.view === 'task' ? showSeen(next) : next
-  const title = `Step ${numberOf(state, outcome.id)}: ${outcome.verdict}`
   return [measured.length > 0 ? open(ready, 'other', title, measured) : ready, [{ do: 'save' }]]
+}
+
+function failureParts({ lab: { definition } }: GuideState, { id, verdict, reason, failure }: StepOutcome): Part[] {
+  const step = definition.steps.find((one) => one.id === id)
+  if (!step || !failure) return [{ text: reason ?? verdict }]
+  return findingParts(definition.number, step.id, findingOf(step, failure))
 }
 
 const showSeen = (state: GuideState): GuideState =>
@@ -146,13 +143,13 @@ const showSeen = (state: GuideState): GuideState =>
 
 /** Shows the task of a step, or grades the lab after the last step. */
 function goToStep(state: GuideState, at: number): Next {
-  if (at >= state.lab.steps.length) return [{ ...close(state), busy: 'Grading every step' }, [{ do: 'finish' }]]
+  if (at >= state.lab.steps.length) return begin(state, 'Grading every step', { do: 'finish' })
   return [showStep({ ...close(state), view: 'task' }, at), [{ do: 'begin' }, { do: 'save' }]]
 }
 
 function onKey(state: GuideState, key: string): Next {
-  if (key === 'q' && state.typed === undefined) return [state, [{ do: 'save' }, { do: 'quit' }]]
-  if (key === 'quit') return [state, [{ do: 'save' }, { do: 'quit' }]]
+  const isLetter = state.typed !== undefined && state.panel?.kind !== 'list'
+  if (key === 'quit' || (key === 'q' && !isLetter)) return [state, [{ do: 'save' }, { do: 'quit' }]]
   if (state.busy !== undefined) return [state, []]
   if (state.typed !== undefined) return onTyping(state, state.typed, key)
   if (key === 'l') return [{ ...open(state, 'list', 'Steps', listOf(state)), typed: '' }, []]
@@ -170,13 +167,13 @@ function onKey(state: GuideState, key: string): Next {
     case 'n':
       return goToStep(state, state.at + 1)
     case 'c':
-      return [{ ...close(state), busy: 'Checking' }, [{ do: 'check', step: id }]]
+      return begin(state, 'Checking', { do: 'check', step: id })
     case 'h':
       return takeHint(state)
     case 't':
-      return [{ ...close(state), busy: 'Tracing a packet' }, [{ do: 'trace' }]]
+      return begin(state, 'Tracing a packet', { do: 'trace' })
     case 'd':
-      return [{ ...close(state), busy: 'Comparing the nodes' }, [{ do: 'diff' }]]
+      return begin(state, 'Comparing the nodes', { do: 'diff' })
     case 's':
       return state.panel?.kind === 'solution' ? [close(state), [{ do: 'play', step: id }]] : [showSolution(state), []]
     case 'a':
@@ -197,8 +194,7 @@ function onKeyAtEnd(state: GuideState, key: string): Next {
 function continueFrom(state: GuideState): Next {
   const { seen, definition } = stepOf(state)
   if (state.view === 'seen') return goToStep(state, state.at + 1)
-  if (!isDone(outcomeOf(state, definition.id)))
-    return [{ ...state, busy: 'Checking' }, [{ do: 'check', step: definition.id }]]
+  if (!isDone(outcomeOf(state, definition.id))) return begin(state, 'Checking', { do: 'check', step: definition.id })
   return seen === '' ? goToStep(state, state.at + 1) : [showSeen(state), []]
 }
 
@@ -213,14 +209,12 @@ function onTyping(state: GuideState, typed: string, key: string): Next {
   if (key === 'escape') return [close(state), []]
   if (key === 'backspace') return [{ ...state, typed: [...typed].slice(0, -1).join('') }, []]
   if (key !== 'enter') {
-    if (isList && key === 'q') return [state, [{ do: 'save' }, { do: 'quit' }]]
     if ([...key].length !== 1 || (isList && !/\d/.test(key))) return isList ? [close(state), []] : [state, []]
     return [{ ...state, typed: typed + key }, []]
   }
   if (typed.trim() === '') return [close(state), []]
   if (!isList) {
-    const step = idOf(state)
-    return [{ ...close(state), busy: 'Checking the answer' }, [{ do: 'answer', step, text: typed }]]
+    return begin(state, 'Checking the answer', { do: 'answer', step: idOf(state), text: typed })
   }
   const at = Number(typed) - 1
   if (state.lab.steps[at]) return goToStep(state, at)
@@ -230,34 +224,30 @@ function onTyping(state: GuideState, typed: string, key: string): Next {
 /** The first key press shows the cost, the second one the hint. */
 function takeHint(state: GuideState): Next {
   const { definition, hints } = stepOf(state)
-  const known = state.hints.get(definition.id) ?? 0
-  const shown = (tiers: number): Part[] =>
-    hints.slice(0, tiers).map((text, index): Part => ({ label: `${index + 1} of ${hints.length}`, text }))
+  const { id } = definition
+  const known = state.hints.get(id) ?? 0
+  const shown = hints.map((text, index): Part => ({ label: `${index + 1} of ${hints.length}`, text }))
   if (state.panel?.kind === 'price') {
-    const next = { ...state, hints: new Map(state.hints).set(definition.id, known + 1) }
-    return [open(next, 'hint', 'Hint', shown(known + 1)), [{ do: 'hint', step: definition.id, tier: known + 1 }]]
+    const next = { ...state, hints: new Map(state.hints).set(id, known + 1) }
+    return [open(next, 'hint', 'Hint', shown.slice(0, known + 1)), [{ do: 'hint', step: id, tier: known + 1 }]]
   }
-  if (known >= hints.length)
-    return [
-      open(state, 'hint', 'Hints', [...shown(known), { text: 'This is the last hint: press s for the solution.' }]),
-      [],
-    ]
+  const all: Part = { text: 'This is the last hint: press s for the solution.' }
+  if (known >= hints.length) return [open(state, 'hint', 'Hints', [...shown, all]), []]
   const last = known + 1 === hints.length
   const price = `Hint ${known + 1} of ${hints.length}${last ? ' contains the command' : ''}. It costs no points, and the summary at the end lists it. Press h again to show it, Enter to return.`
-  return [open(state, 'price', 'Cost of a hint', [...shown(known), { text: price }]), []]
+  return [open(state, 'price', 'Cost of a hint', [...shown.slice(0, known), { text: price }]), []]
 }
 
 function showSolution(state: GuideState): GuideState {
   const { definition, solution } = stepOf(state)
-  const { number } = state.lab.definition
   const commands = solution.map((text): Part => ({ label: '', text, whole: true }))
-  const none: Part[] = [{ text: 'This step changes nothing: run the commands of its text.' }]
+  const none: Part = { text: 'This step changes nothing: run the commands of its text.' }
+  const typed = `make solve-${state.lab.definition.number} STEP=${definition.id}`
+  const next: Part = { text: `Press s again to run it, like \`${typed}\`, or Enter to return.` }
   return open(state, 'solution', 'Reference solution', [
-    ...(commands.length > 0 ? commands : none),
+    ...(solution.length > 0 ? commands : [none]),
     { text: '' },
-    {
-      text: `Press s again to run it, like \`make solve-${number} STEP=${definition.id}\`, or Enter to return.`,
-    },
+    next,
   ])
 }
 
@@ -274,17 +264,12 @@ const markOf = (outcome: StepOutcome | undefined): string => (outcome ? MARKS[ou
 function listOf(state: GuideState): Part[] {
   const { points, of, steps } = pointsOf(state)
   const lines = state.lab.definition.steps.map(({ id, title, points: worth }, index): Part => {
-    const mark = state.passed.has(id) ? '✓' : markOf(outcomeOf(state, id)).replace('✗', ' ').replace('–', ' ')
+    const mark = state.passed.has(id) ? '✓' : markOf(outcomeOf(state, id)).replace(/[✗–]/, ' ')
     const here = index === state.at ? '>' : ' '
     return { label: `${here}${mark} ${String(index + 1).padStart(2)}`, text: `${title} (${worth})` }
   })
-  return [
-    ...lines,
-    { text: '' },
-    {
-      text: `${steps} of ${lines.length} steps have passed, ${points}/${of} points. Type a number and Enter to go to a step.`,
-    },
-  ]
+  const sum = `${steps} of ${lines.length} steps have passed, ${points}/${of} points.`
+  return [...lines, { text: '' }, { text: `${sum} Type a number and Enter to go to a step.` }]
 }
 
 /** The first step in the chain of dependencies that has not passed. */

@@ -68,23 +68,24 @@ class Guide {
 
   /** Performs an effect. The result of asynchronous work, or its error, is sent back as an event. */
   #perform(effect: GuideEffect): void {
-    if (effect.do === 'quit') this.#ended.abort()
-    if (effect.do === 'begin') this.#atStepStart = this.#latest
-    if (effect.do === 'save') this.#session.save(this.#state, this.#state.view !== 'intro')
-    if (effect.do === 'hint') this.#session.rememberHint(effect.step, effect.tier)
-    if (effect.do === 'play') this.#play(effect.step)
-    this.#startWork(effect)?.then(
+    this.#work(effect)?.then(
       (event) => this.#send(event),
       (error) => this.#send({ type: 'trouble', text: sentenceOf(error) }),
     )
   }
 
-  #startWork(effect: GuideEffect): Promise<GuideEvent> | undefined {
+  #work(effect: GuideEffect): Promise<GuideEvent> | undefined {
     if (effect.do === 'check') return this.#check(effect.step)
     if (effect.do === 'answer') return this.#answer(effect.step, effect.text)
     if (effect.do === 'trace') return this.#trace()
     if (effect.do === 'diff') return this.#diff()
-    return effect.do === 'finish' ? this.#finish() : undefined
+    if (effect.do === 'finish') return this.#finish()
+    if (effect.do === 'quit') this.#ended.abort()
+    if (effect.do === 'begin') this.#atStepStart = this.#latest
+    if (effect.do === 'save') this.#session.save(this.#state, this.#state.view !== 'intro')
+    if (effect.do === 'hint') this.#session.rememberHint(effect.step, effect.tier)
+    if (effect.do === 'play') void this.#play(effect.step)
+    return undefined
   }
 
   /** Observes the nodes periodically, without sending packets. */
@@ -149,18 +150,10 @@ class Guide {
   /** Runs the reference solution of a step, with its output on the terminal. */
   async #play(step: string): Promise<void> {
     this.#isSolving = true
-    const work = async () => {
-      try {
-        await this.#session.play(step)
-      } catch (error) {
-        console.log(sentenceOf(error))
-      }
-    }
-    try {
-      await this.#terminal?.suspend(work)
-    } finally {
-      this.#isSolving = false
-    }
+    await this.#terminal?.suspend(async () => {
+      await this.#session.play(step).catch((error) => console.log(sentenceOf(error)))
+    })
+    this.#isSolving = false
   }
 
   async #finish(): Promise<GuideEvent> {

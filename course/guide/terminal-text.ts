@@ -81,16 +81,24 @@ export function layoutMarkdown(text: string, width: number, style: Style): Row[]
   return rows
 }
 
+/** The outermost tokens, each with those between it and its closing one. */
+function* blocksOf(tokens: readonly Token[]): Generator<{ token: Token; inside: Token[] }> {
+  let at = 0
+  while (at < tokens.length) {
+    const start = at
+    let depth = 0
+    do depth += tokens[at++]?.nesting ?? 0
+    while (depth > 0 && at < tokens.length)
+    const token = tokens[start]
+    if (token) yield { token, inside: tokens.slice(start + 1, at - 1) }
+  }
+}
+
 function layoutBlocks(tokens: readonly Token[], width: number, style: Style): Row[] {
   const rows: Row[] = []
-  for (let at = 0; at < tokens.length; at++) {
-    const token = tokens[at]
-    if (!token) continue
-    const end = token.nesting === 1 ? closing(tokens, at) : at
-    const inside = tokens.slice(at + 1, end)
+  for (const { token, inside } of blocksOf(tokens)) {
     rows.push(...layoutBlock(token, inside, width, style))
     if (token.type !== 'html_block' && rows.at(-1)?.text !== '' && !token.hidden) rows.push(row(''))
-    at = end
   }
   return rows
 }
@@ -108,9 +116,9 @@ function layoutBlock(token: Token, inside: readonly Token[], width: number, styl
     }
     case 'bullet_list_open':
     case 'ordered_list_open':
-      return listItems(inside).flatMap((item, index) => {
+      return [...blocksOf(inside)].flatMap((item, index) => {
         const mark = token.type === 'bullet_list_open' ? '• ' : `${index + 1}. `
-        const body = layoutBlocks(item, width - mark.length, style).filter(({ text }) => text !== '')
+        const body = layoutBlocks(item.inside, width - mark.length, style).filter(({ text }) => text !== '')
         return body.map((line, at) =>
           line.joined ? line : row((at === 0 ? mark : ' '.repeat(mark.length)) + line.text),
         )
@@ -124,26 +132,6 @@ function layoutBlock(token: Token, inside: readonly Token[], width: number, styl
     default:
       return token.nesting === 1 ? layoutBlocks(inside, width, style) : []
   }
-}
-
-/** Index of the token that closes the one at `start`. */
-function closing(tokens: readonly Token[], start: number): number {
-  for (let at = start, depth = 0; at < tokens.length; at++) {
-    depth += tokens[at]?.nesting ?? 0
-    if (depth === 0) return at
-  }
-  return tokens.length
-}
-
-function listItems(tokens: readonly Token[]): Token[][] {
-  const items: Token[][] = []
-  for (let at = 0; at < tokens.length; at++) {
-    if (tokens[at]?.type !== 'list_item_open') continue
-    const end = closing(tokens, at)
-    items.push(tokens.slice(at + 1, end))
-    at = end
-  }
-  return items
 }
 
 function inlineText(token: Token | undefined, style: Style): string {

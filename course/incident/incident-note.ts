@@ -13,7 +13,8 @@ export const CLOSED_KEY = 'closed'
 export const HISTORY_KEY = 'history'
 export const GUESS_PREFIX = 'guess.'
 
-const noteSchema = z.object({
+/** An open incident as the lab notes in the cluster store it. */
+export const incidentNote = z.object({
   /** The sealed secret for the grader: it is encoded, not encrypted, so that a learner does not read it by accident. */
   sealed: z.string(),
   report: z.string(),
@@ -28,8 +29,7 @@ const noteSchema = z.object({
   fingerprint: z.string().optional(),
 })
 
-/** An open incident as the lab notes in the cluster store it. */
-export type IncidentNote = z.infer<typeof noteSchema>
+export type IncidentNote = z.infer<typeof incidentNote>
 
 /** The content of the secret. */
 export interface Secret {
@@ -38,7 +38,8 @@ export interface Secret {
   baseline: Baseline
 }
 
-const closedSchema = z.object({ at: z.string() })
+/** When it was repaired. */
+export const closedNote = z.object({ at: z.string() })
 
 /** What each hint and each wrong diagnosis costs of the points of the step `diagnosis`. */
 export const COST = 5
@@ -68,8 +69,3 @@ export function unseal(text: string): Secret | undefined {
 /** A solved incident in the history, also sealed. */
 export const solvedMark = (id: string): string =>
   createHash('sha256').update(`solved incident ${id}`).digest('hex').slice(0, 12)
-
-export const isIncidentNote = (value: unknown): value is IncidentNote => noteSchema.safeParse(value).success
-
-export const isClosedNote = (value: unknown): value is z.infer<typeof closedSchema> =>
-  closedSchema.safeParse(value).success

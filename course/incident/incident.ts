@@ -2,6 +2,7 @@ import { createHash, randomInt } from 'node:crypto'
 import { chalk } from 'zx/core'
 import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import type { LabBench } from '../lab-bench.ts'
+import type { SolutionStep } from '../lab-solution.ts'
 import type { IncidentContext, Symptom } from './incident-context.ts'
 import { COST, DIAGNOSIS, type IncidentNote } from './incident-note.ts'
 import type { IncidentEnvironment } from './shop.ts'
@@ -13,14 +14,6 @@ export type Need =
   | 'outside'
   /** Nodes with a kernel of their own, whose modules can be unloaded. */
   | 'embedded'
-
-/** A wrong fix that must not count as a repair. */
-export interface WrongFix {
-  what: string
-  play(bench: LabBench, environment: IncidentEnvironment): Promise<unknown>
-  /** Reverts it, if the right fix does not. */
-  undo?(bench: LabBench, environment: IncidentEnvironment): Promise<unknown>
-}
 
 /** One incident: its fault, its detection and its repair. */
 export interface Incident {
@@ -43,11 +36,7 @@ export interface Incident {
   symptom(context: IncidentContext): Promise<Symptom | undefined>
   /** Returns the remaining part of the cause; undefined if it is repaired. */
   causeLeft(context: IncidentContext): Promise<string | undefined> | string | undefined
-  wrongFixes: readonly [WrongFix, ...WrongFix[]]
-  fix: {
-    commands(environment: IncidentEnvironment): string[]
-    play(bench: LabBench, environment: IncidentEnvironment): Promise<unknown>
-  }
+  fix(environment: IncidentEnvironment): SolutionStep
   /** Removes changes that neither kube-proxy nor a new deployShop would remove; can be called at any time. */
   revert?(bench: LabBench, environment: IncidentEnvironment): Promise<unknown>
   debrief: string

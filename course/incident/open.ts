@@ -1,3 +1,4 @@
+import { z } from 'zod'
 import { changeCluster } from '../../cluster/cluster-lock.ts'
 import { EmbeddedCluster } from '../../cluster/embedded.ts'
 import { listKubeProxyPods } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
@@ -11,17 +12,17 @@ import { hasOutside } from '../../host/outside.ts'
 import { withProgress } from '../../host/progress.ts'
 import { waitFor } from '../../host/wait.ts'
 import type { LabBench } from '../lab-bench.ts'
-import { leaveOthers } from '../lab-reset.ts'
+import { leaveOthers } from '../lab-solution.ts'
 import { baselineOf, fingerprintOf } from './baseline.ts'
 import { choicesFor, draw, type Incident, loadIncidents, type Need, possible, seedFor } from './incident.ts'
 import { IncidentContext } from './incident-context.ts'
 import {
   CLOSED_KEY,
+  closedNote,
   HISTORY_KEY,
   INCIDENT_KEY,
   type IncidentNote,
-  isClosedNote,
-  isIncidentNote,
+  incidentNote,
   seal,
   solvedMark,
 } from './incident-note.ts'
@@ -117,7 +118,7 @@ async function breakIt(
 
 /** The note of the open incident; undefined if there is none. */
 export async function currentNote(bench: LabBench): Promise<IncidentNote | undefined> {
-  return (await incidentNotes(bench)).read(INCIDENT_KEY, isIncidentNote)
+  return (await incidentNotes(bench)).read(INCIDENT_KEY, incidentNote)
 }
 
 /**
@@ -136,9 +137,8 @@ export async function takeHint(bench: LabBench): Promise<{ tier: number; of: num
 
 async function solvedSoFar(bench: LabBench): Promise<string[]> {
   const notes = await incidentNotes(bench)
-  const isMarks = (value: unknown): value is string[] => Array.isArray(value)
-  const before = notes.read(HISTORY_KEY, isMarks) ?? []
-  const found = notes.read(CLOSED_KEY, isClosedNote) && (await openIncident(notes))
+  const before = notes.read(HISTORY_KEY, z.array(z.string())) ?? []
+  const found = notes.read(CLOSED_KEY, closedNote) && (await openIncident(notes))
   return found ? [...new Set([...before, solvedMark(found.incident.id)])] : before
 }
 

@@ -6,7 +6,7 @@ import { type NodeView, Snapshot } from '../../grading/snapshot.ts'
 import type { LabBench } from '../lab-bench.ts'
 import { type Baseline, commandToRestore, differingSettings, foreignRules, serviceFacts } from './baseline.ts'
 import { loadIncidents } from './incident.ts'
-import { CLOSED_KEY, INCIDENT_KEY, isClosedNote, isIncidentNote, unseal } from './incident-note.ts'
+import { CLOSED_KEY, closedNote, INCIDENT_KEY, incidentNote, unseal } from './incident-note.ts'
 import { INCIDENT_LAB, INCIDENT_LABEL, SHOP_OBJECTS } from './shop.ts'
 
 /**
@@ -77,7 +77,7 @@ export async function leaveIncident(bench: LabBench): Promise<void> {
   const notes = await incidentNotes(bench)
   const found = await openIncident(notes)
   if (!found) return
-  if (notes.read(CLOSED_KEY, isClosedNote)) {
+  if (notes.read(CLOSED_KEY, closedNote)) {
     await found.incident.revert?.(bench, found.secret.environment)
     return
   }
@@ -91,7 +91,7 @@ export const incidentNotes = async ({ cluster, client }: LabBench): Promise<LabN
 
 /** The open incident of the lab notes, with its unsealed secret. */
 export async function openIncident(notes: LabNotes) {
-  const note = notes.read(INCIDENT_KEY, isIncidentNote)
+  const note = notes.read(INCIDENT_KEY, incidentNote)
   const secret = note && unseal(note.sealed)
   const incident = (await loadIncidents()).find(({ id }) => id === secret?.id)
   return secret && incident ? { note, secret, incident } : undefined

@@ -1,12 +1,19 @@
 import { parseClaims, parseLab, type WrittenLab } from '../../grading/lab-definition.ts'
+import { type Fence, type LabText, parseLabText } from '../lab-text.ts'
 import { type Complaint, type CourseFiles, type LabFiles, oneLine, UNWRITTEN } from './course-files.ts'
-import { lintText, textOf } from './lint-text.ts'
 
 type Complaints = Generator<Complaint>
 
 const CLAIMS = 'labs/claims.yaml'
 const POINTS = 100
 const COMMAND = /`[^`]*(?:make|kubectl|ipt|ipv|ips|iptables|ipvsadm|ipset) [^`]+`/
+
+const SEEN = '**What you saw.**'
+const MAKE = /\bmake (?:-s )?([a-z][a-z0-9-]*?)(?:-\d+)?(?=[ )"';|]|$)/gm
+/** The name of a node of the cluster that `make up` starts without NAME. */
+const NODE_NAME = /\bk8s-guide-(?:worker\d*|control-plane)\b/g
+/** A manifest file; `-` is standard input. */
+const MANIFEST = /\bkubectl [a-z]+ -f (?!-)(\S+)/g
 
 /**
  * Checks the course's files for missing files, steps without hints, points, claims or text, and unknown commands. Pure;
@@ -75,6 +82,45 @@ function* lintSteps({ folder }: LabFiles, { steps }: WrittenLab): Complaints {
     if (COMMAND.test(hints[0] ?? '')) yield { file, text: `the first hint of step "${id}" must not show a command.` }
     if (new Set(hints).size !== hints.length) yield { file, text: `step "${id}" has the same hint twice.` }
   }
+}
+
+/** The text has a section for each step, in order, with the observed output; its commands and files exist. */
+function* lintText(lab: LabFiles, { steps }: WrittenLab, course: CourseFiles): Complaints {
+  const file = `labs/${lab.folder}/README.md`
+  const text = textOf(lab, file)
+  if (text === undefined) return
+  if (text instanceof Error) return yield { file, text: oneLine(text) }
+  const ids = steps.map(({ id }) => id)
+  const own = [...text.sections.keys()]
+  const missing = ids.filter((id) => !own.includes(id))
+  const unknown = own.filter((id) => !ids.includes(id))
+  for (const id of missing) yield { file, text: `has no section for step "${id}" (<!-- step: ${id} -->).` }
+  for (const id of unknown) yield { file, text: `has a section for "${id}", which is not a step of the lab.` }
+  if (missing.length + unknown.length === 0 && own.join() !== ids.join())
+    yield { file, text: 'its sections must be in the order of the steps.' }
+  for (const [id, section] of text.sections)
+    if (!section.includes(SEEN)) yield { file, text: `the section of step "${id}" must contain ${SEEN}` }
+  for (const fence of text.fences) yield* lintFence(file, fence, course)
+}
+
+function textOf({ text }: LabFiles, file: string): LabText | Error | undefined {
+  if (text === undefined) return undefined
+  try {
+    return parseLabText(text, file)
+  } catch (error) {
+    return error instanceof Error ? error : new Error(String(error))
+  }
+}
+
+function* lintFence(path: string, { commands, line }: Fence, { makefile, exists }: CourseFiles): Complaints {
+  const targets = new Set([...makefile.matchAll(/^([a-z][a-z0-9-]*?)(?:-%)?:/gm)].map(([, name]) => name))
+  const file = `${path}:${line}`
+  for (const [, name = ''] of commands.matchAll(MAKE))
+    if (!targets.has(name)) yield { file, text: `"make ${name}" is not a target of the Makefile.` }
+  for (const [name] of commands.matchAll(NODE_NAME))
+    yield { file, text: `"${name}" exists only in a cluster without NAME=; get a node's name with kubectl.` }
+  for (const [, manifest = ''] of commands.matchAll(MANIFEST))
+    if (!exists(manifest)) yield { file, text: `the file "${manifest}" does not exist.` }
 }
 
 /** The command as the text shows it: the reader has to find the answer that the solution computes. */

@@ -38,33 +38,30 @@ const pointSchema = z.strictObject({
   busyMore: differences,
 })
 
-const measurementSchema = z.strictObject({
-  at: z.string(),
-  machine: z.string().max(300),
-  endpoints: count,
-  /** New connections per second for `busy`. */
-  rate: z.number().positive(),
-  seconds: z.number().nonnegative(),
-  iptables: z.array(pointSchema).min(1).max(20),
-  ipvs: z.array(pointSchema).min(1).max(20),
-})
+/** One run: both modes on the same node at the same sizes, in ascending order. */
+export const measurement = z
+  .strictObject({
+    at: z.string(),
+    machine: z.string().max(300),
+    endpoints: count,
+    /** New connections per second for `busy`. */
+    rate: z.number().positive(),
+    seconds: z.number().nonnegative(),
+    iptables: z.array(pointSchema).min(1).max(20),
+    ipvs: z.array(pointSchema).min(1).max(20),
+  })
+  .refine(({ iptables, ipvs }) => {
+    const sizes = iptables.map(({ services }) => services)
+    const rising = sizes.every((size, index) => index === 0 || size > (sizes[index - 1] ?? size))
+    return rising && sizes.join() === ipvs.map(({ services }) => services).join()
+  })
 
 /** One mode at one number of Services. */
 export type Point = z.infer<typeof pointSchema>
-/** One run: both modes on the same node at the same sizes. */
-export type Measurement = z.infer<typeof measurementSchema>
+export type Measurement = z.infer<typeof measurement>
 
 /** The note of the last run in the ConfigMap lab-6. */
 export const MEASUREMENT = 'measurement'
-
-/** True for a stored result of `make measure` with the same sizes in both modes, in ascending order. */
-export function isMeasurement(value: unknown): value is Measurement {
-  const { success, data } = measurementSchema.safeParse(value)
-  if (!success) return false
-  const sizes = data.iptables.map(({ services }) => services)
-  const rising = sizes.every((size, index) => index === 0 || size > (sizes[index - 1] ?? size))
-  return rising && sizes.join() === data.ipvs.map(({ services }) => services).join()
-}
 
 /** A quantity that is measured several times at each size. */
 export type Quantity = 'changeMs' | 'newMoreMicros' | 'keptMoreMicros' | 'workMicros' | 'busyMore'

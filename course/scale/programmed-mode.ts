@@ -28,8 +28,7 @@ function changedChains(from: NodeState, to: NodeState): string {
 
 function changedServers(from: NodeState, to: NodeState): string {
   const [held, wanted] = [from.virtualServers, to.virtualServers]
-  const none = { busy: new Set<string>(), terminating: new Set<string>(), first: false, excludeCIDRs: [] }
-  return serverInputs({ wanted, held, ...none }).add
+  return serverInputs({ wanted, held, first: false, excludeCIDRs: [] }).add
 }
 
 /** As a genuine kube-proxy of each mode writes: iptables rules as a whole, IPVS what is missing. */

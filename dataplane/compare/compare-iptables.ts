@@ -26,7 +26,6 @@ const SERVICE_ORDER_IS_FREE = new Set([
 ])
 /** Chains whose rules have no comment that names the Service, and are mutually exclusive: their order has no effect. */
 const ORDER_IS_FREE = new Set(['filter KUBE-IPVS-OUT-FILTER'])
-/** Maximum number of lines in a finding about a whole chain. */
 const LINES_QUOTED = 20
 
 /** Compares kube-proxy's rules: its own chains completely, and its jumps from the built-in chains. */

@@ -1,7 +1,7 @@
 import { AFFINITY_PREFIX, isServicePortChain } from '../kube-proxy/nftables/builder.ts'
 import { branchesOf, describeBranch } from '../kube-proxy/nftables/service-branches.ts'
 import { DROPS_UNALLOCATED } from '../kube-proxy/nftables/static-chains.ts'
-import { KUBE_PROXY_TABLE, type NftChain, type NftRule, type NftTable } from '../nft-table.ts'
+import { KUBE_PROXY_TABLE, type NftChain, type NftRule, type NftTable, nftTitle } from '../nft-table.ts'
 import {
   type CompareOptions,
   compareMembers,
@@ -13,7 +13,6 @@ import {
   sameSequence,
 } from './finding.ts'
 
-const titleOf = ({ family, name }: NftTable): string => `${family} ${name}`
 const hookOf = ({ base }: NftChain): string =>
   base ? `${base.type} ${base.hook} ${base.priority} ${base.policy ?? ''}` : ''
 
@@ -27,7 +26,7 @@ export function compareNftables(
   actual: readonly NftTable[],
   { foreign, mode }: CompareOptions,
 ): Finding[] {
-  const byTitle = (tables: readonly NftTable[]) => new Map(tables.map((table) => [titleOf(table), table]))
+  const byTitle = (tables: readonly NftTable[]) => new Map(tables.map((table) => [nftTitle(table), table]))
   const own = byTitle(actual.filter(({ name }) => name === KUBE_PROXY_TABLE))
   return pairsOf(byTitle(expected), own).flatMap(({ key: title, wanted, found }) => {
     const where = { nft: title, part: 'table' }
@@ -44,17 +43,17 @@ function* compareTable(wanted: NftTable, found: NftTable): Generator<Finding> {
   // configured.
   const compared = ({ sets }: NftTable) => new Map([...sets].filter(([name]) => !name.startsWith(AFFINITY_PREFIX)))
   for (const { key: name, ...pair } of pairsOf(compared(wanted), compared(found)))
-    yield* compareElements(titleOf(wanted), `set ${name}`, pair.wanted?.elements, pair.found?.elements)
+    yield* compareElements(nftTitle(wanted), `set ${name}`, pair.wanted?.elements, pair.found?.elements)
   yield* compareMaps(wanted, found)
   for (const [name, chain] of wanted.chains) {
     if (isServicePortChain(name)) continue
-    yield* compareChain(titleOf(wanted), name, chain, atSamePlace(found, name, chain))
+    yield* compareChain(nftTitle(wanted), name, chain, atSamePlace(found, name, chain))
   }
   const targets = reachable(found)
   for (const [name, chain] of found.chains) {
     if (isServicePortChain(name) ? targets.has(name) || chain.rules.length === 0 : isExpected(wanted, name, chain))
       continue
-    const where = { nft: titleOf(wanted), part: `chain ${name}` }
+    const where = { nft: nftTitle(wanted), part: `chain ${name}` }
     const text = `chain ${name} is stale (${chain.rules.length} rules): no rule or map of kube-proxy leads to it`
     yield { kind: 'stale', where, actual: `chain ${name}`, text }
   }
@@ -99,14 +98,14 @@ function* compareMaps(wanted: NftTable, found: NftTable): Generator<Finding> {
     const part = `map ${name}`
     const [expected, actual] = [pair.wanted?.elements, pair.found?.elements]
     const keysOf = (elements: typeof expected) => elements && new Set(elements.keys())
-    yield* compareElements(titleOf(wanted), part, keysOf(expected), keysOf(actual))
+    yield* compareElements(nftTitle(wanted), part, keysOf(expected), keysOf(actual))
     for (const [key, verdict] of expected ?? []) {
       const there = actual?.get(key)
       if (there === undefined) continue
       const should = branchesOf(wanted, verdict).map(describeBranch)
       const does = branchesOf(found, there).map(describeBranch)
       if (sameSequence(should, does)) continue
-      const where = { nft: titleOf(wanted), part }
+      const where = { nft: nftTitle(wanted), part }
       const text = `${part}: ${key} leads to ${does.join('; ') || 'nothing'}, not to ${should.join('; ')}`
       yield { kind: 'wrong', where, expected: should.join('\n'), actual: does.join('\n'), text }
     }
@@ -124,7 +123,6 @@ function compareElements(
   return onlyOnOneSide(where, part, { wanted, found }, () => ({ line: part }))
 }
 
-/** The chains that a map element or a rule of another chain leads to. */
 function reachable({ chains, maps }: NftTable): ReadonlySet<string> {
   const targets = new Set<string>()
   const add = (text: string) => {

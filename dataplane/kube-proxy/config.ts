@@ -47,7 +47,6 @@ export class ConfigError extends FaultsError {}
 
 const OBJECT = 'KubeProxyConfiguration'
 
-/** The YAML document as an object. Throws ConfigError. */
 function readDocument(yamlText: string): unknown {
   const document = parseDocument(yamlText, { prettyErrors: true })
   const faultOf = (message: string): Fault => ({ object: OBJECT, field: 'YAML', message })

@@ -1,7 +1,6 @@
-import type { IpSets } from '../ipset-save.ts'
 import type { Ruleset, Table } from '../iptables-save.ts'
 import type { VirtualServer } from '../ipvsadm-save.ts'
-import { KUBE_PROXY_TABLE } from '../nft-table.ts'
+import { KUBE_PROXY_TABLE, nftTitle } from '../nft-table.ts'
 import type { NodeState } from '../node-state.ts'
 import { commentOf, targetOf } from '../rule.ts'
 import {
@@ -53,7 +52,6 @@ export function isEmptyFlush(plan: FlushPlan): boolean {
   return !rules && virtualServers.length + sets.length + nftables.length === 0 && !linkAddresses
 }
 
-/** Predicates for the chains, jumps and sets that the running mode does not use. */
 interface Remains {
   chain(table: string, chain: string): boolean
   jump(table: string, spec: string): boolean
@@ -85,13 +83,14 @@ export function planFlush(running: FlushedMode, state: NodeState, ipv6: Ruleset 
   const left = running === 'nftables' ? 'iptables or ipvs' : running === 'ipvs' ? 'iptables' : 'ipvs'
   const remains = remainsOf(left)
   const kept: string[] = []
+  const ownTables = state.nftables?.filter(({ name }) => name === KUBE_PROXY_TABLE) ?? []
   const plan: FlushPlan = {
     left,
     ipv4: flushRuleset(remains, state.iptables, kept),
     ipv6: flushRuleset(remains, ipv6, kept),
     virtualServers: [],
     sets: [],
-    nftables: running === 'nftables' ? [] : ownTables(state),
+    nftables: running === 'nftables' ? [] : ownTables.map(nftTitle),
     kept,
   }
   if (left === 'iptables') return plan
@@ -99,18 +98,12 @@ export function planFlush(running: FlushedMode, state: NodeState, ipv6: Ruleset 
   const link = state.links.find(({ name }) => name === DUMMY_LINK)
   if (link) plan.linkAddresses = link.addresses.map(({ address }) => address)
   const used = new Set([...usedSets(state.iptables, plan.ipv4), ...usedSets(ipv6, plan.ipv6)])
-  for (const { name, members } of ownSets(state.ipsets)) {
+  for (const { name, members } of state.ipsets.values()) {
+    if (!isIpvsModeSet(name)) continue
     if (used.has(name)) kept.push(`The set ${name} stays: a rule that is not removed still matches against it.`)
     else plan.sets.push({ name, members: members.size })
   }
   return plan
-}
-
-const ownTables = ({ nftables = [] }: NodeState): string[] =>
-  nftables.filter(({ name }) => name === KUBE_PROXY_TABLE).map(({ family, name }) => `${family} ${name}`)
-
-function ownSets(sets: IpSets) {
-  return [...sets.values()].filter(({ name }) => isIpvsModeSet(name))
 }
 
 function flushRuleset(remains: Remains, ruleset: Ruleset, kept: string[]): RulesetFlush {
@@ -160,7 +153,6 @@ function stillReached(table: Table, stale: ReadonlySet<string>, removed: Readonl
 
 const SET_REFERENCE = /--(?:match-set|add-set|del-set|map-set) (\S+)/g
 
-/** Names of the sets that rules still match against after the flush. */
 function usedSets(ruleset: Ruleset, flush: RulesetFlush): Set<string> {
   const used = new Set<string>()
   const gone = new Set(flush.chains.map(({ table, chain }) => `${table} ${chain}`))

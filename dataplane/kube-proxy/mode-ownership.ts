@@ -104,11 +104,9 @@ const SET_NAMES: ReadonlySet<string> = new Set(
 /** Whether IPVS mode creates a set with this name, in either family. */
 export const isIpvsModeSet = (name: string): boolean => SET_NAMES.has(name)
 
-/** Whether the set contains addresses and ports of Services (not endpoints or sources). */
 const isAddressSet = (name: string): boolean =>
   /^KUBE-(6-)?(CLUSTER-IP|EXTERNAL-IP|LOAD-BALANCER)(-LOCAL)?$/.test(name) || /-NODE-PORT-.*SCTP-HAS/.test(name)
 
-/** The protocol of a node port set, for all node ports or those with a Local policy. */
 function nodePortSetProtocol(name: string): 'TCP' | 'UDP' | undefined {
   const protocol = /^KUBE-(?:6-)?NODE-PORT-(?:LOCAL-)?(TCP|UDP)$/.exec(name)?.[1]
   return protocol === 'TCP' || protocol === 'UDP' ? protocol : undefined

@@ -94,7 +94,6 @@ export function coversLoopback(ranges: readonly string[]): boolean {
   return ipv4.some((range) => range.startsWith('127.') || contains(range, '127.0.0.0'))
 }
 
-/** The ranges that apply to one family. */
 function rangesOf(config: KubeProxyConfig, nodeIP: string, family: Family, features: Features): string[] {
   const ranges = config.nodePortAddresses
   // In 1.30 only mode nftables supports `primary`, its default; a family without an address then serves no node ports.

@@ -30,9 +30,7 @@ export interface Proxier {
   isLarge: boolean
 }
 
-/**
- * Above this number of endpoints of all Service ports, kube-proxy omits comments (largeClusterEndpointsThreshold).
- */
+/** Above this number of endpoints of all Service ports, kube-proxy omits comments (largeClusterEndpointsThreshold). */
 const LARGE_CLUSTER = 1000
 
 /** Collects the input of the proxier of one family on one node. */

@@ -146,7 +146,6 @@ function hinted(endpoints: readonly TrackedEndpoint[], kind: 'zoneHints' | 'node
   return mine
 }
 
-/** Returns the predicate for endpoints whose topology hints allow this node: by node, by zone, or always true. */
 function topology(port: ServicePort, { features, node, zone }: Surroundings): (endpoint: TrackedEndpoint) => boolean {
   if (features.nodeHints && hinted(port.endpoints, 'nodeHints', node))
     return (endpoint) => endpoint.nodeHints.includes(node)

@@ -20,7 +20,6 @@ export interface DrawOptions {
   stop?: string | undefined
 }
 
-/** Maximum number of rows for the actions at one hook, and for the ends of the path. */
 const ROWS = 4
 /** The minimum width for the drawing; below it, only the list is printed. */
 const DRAWN = 66
@@ -80,7 +79,6 @@ function describeHook(trace: Trace, hook: Hook, width: number): string[] {
   return [lines.length > 0 ? hook : `${hook}: no rule has an effect`, ...lines]
 }
 
-/** Actions of the same kind that the same chains lead to. */
 function joinActions(actions: readonly PathAction[]): (Pick<PathAction, 'table' | 'chains'> & { texts: string[] })[] {
   const joined = groupBy(actions, ({ table, chains, text }) => `${table} ${chains.join(' ')} ${text.split(' ')[0]}`)
   return [...joined.values()].map((alike) => {
@@ -92,7 +90,6 @@ function joinActions(actions: readonly PathAction[]): (Pick<PathAction, 'table' 
   })
 }
 
-/** Describes the ends of the path, one per line with its share, and a sentence that explains the verdict. */
 function describeEnd(trace: Trace, rows = Number.POSITIVE_INFINITY): string[] {
   const ends = endsOf(trace).map(({ to, verdict, probability, masquerade, by }) =>
     to === undefined

@@ -61,9 +61,7 @@ export interface IpvsOrigin {
   method: 'masq' | 'route' | 'tunnel'
 }
 
-/**
- * A packet on its path, with the probability of that path and its conntrack state. Flows are immutable.
- */
+/** A packet on its path, with the probability of that path and its conntrack state. Flows are immutable. */
 export interface Flow {
   source: string
   destination: string
@@ -88,20 +86,9 @@ export interface Flow {
   looped: boolean
 }
 
-const descriptions = new WeakMap<Flow, string>()
-
 /** `10.244.1.99 → 10.96.0.10:53/udp` */
-export function describeFlow(flow: Flow): string {
-  const known = descriptions.get(flow)
-  if (known !== undefined) return known
-  const description = describe(flow)
-  descriptions.set(flow, description)
-  return description
-}
-
-function describe(flow: Flow): string {
-  return `${flow.source} → ${printEndpoint(flow.destination, flow.port)}/${flow.protocol}`
-}
+export const describeFlow = ({ source, destination, port, protocol }: Flow): string =>
+  `${source} → ${printEndpoint(destination, port)}/${protocol}`
 
 /** Merges flows that differ only in their probability. */
 export function mergeFlows(flows: Flow[]): Flow[] {

@@ -1,6 +1,5 @@
 import type { Finding } from '../compare/finding.ts'
-import type { Ruleset } from '../iptables-save.ts'
-import type { NftTable } from '../nft-table.ts'
+import { nftTitle } from '../nft-table.ts'
 import type { NodeState } from '../node-state.ts'
 import { targetOf } from '../rule.ts'
 import { CircleError, type Hop, type Packet, PacketError, tracePacket } from '../trace.ts'
@@ -12,25 +11,18 @@ const TAKING = new Set(['DROP', 'REJECT', 'TARPIT', 'DNAT', 'REDIRECT', 'TPROXY'
 const isForeign = (chain: string): boolean => !chain.startsWith('KUBE-')
 
 /** Without a foreign rule that could affect a packet, nothing needs to be traced. */
-const hasSuspects = (rules: Ruleset): boolean =>
-  [...rules.values()].some((table) =>
-    [...table.values()].some(
-      (chain) =>
-        isForeign(chain.name) &&
-        (chain.policy === 'DROP' || chain.rules.some(({ spec }) => TAKING.has(targetOf(spec) ?? ''))),
-    ),
+function hasSuspects({ iptables, foreignNftables = [] }: NodeState): boolean {
+  const chains = [...iptables.values()].flatMap((table) => [...table.values()]).filter(({ name }) => isForeign(name))
+  if (
+    chains.some(({ policy, rules }) => policy === 'DROP' || rules.some(({ spec }) => TAKING.has(targetOf(spec) ?? '')))
   )
+    return true
+  return foreignNftables
+    .flatMap((table) => [...table.chains.values()])
+    .some(({ base, rules }) => base?.policy === 'drop' || rules.some(({ text }) => NFT_TAKING.test(text)))
+}
 
-/** The same for the tables of other programs in nf_tables. */
-const hasNftSuspects = (tables: readonly NftTable[]): boolean =>
-  tables.some(({ chains }) =>
-    [...chains.values()].some(
-      ({ base, rules }) =>
-        base?.policy === 'drop' || rules.some(({ text }) => NFT_TAKING.test(text) || NFT_MARK.test(text)),
-    ),
-  )
-
-const NFT_TAKING = /\b(?:drop|reject|dnat|redirect|notrack|tproxy|queue)\b/
+const NFT_TAKING = /\b(?:drop|reject|dnat|redirect|notrack|tproxy|queue|meta mark set)\b/
 const NFT_MARK = /\bmeta mark set\b/
 
 /** True for a matching rule that determines the packet's path instead of kube-proxy's rules. */
@@ -64,8 +56,8 @@ function isTaking(hook: string, rule: string, masqueradeMark: number): boolean {
  */
 export function findInterference(state: NodeState, packets: readonly Packet[], masqueradeBit: number): Finding[] {
   const others = state.foreignNftables ?? []
-  if (!hasSuspects(state.iptables) && !hasNftSuspects(others)) return []
-  const foreignTables = new Set(others.map(({ family, name }) => `${family} ${name}`))
+  if (!hasSuspects(state)) return []
+  const foreignTables = new Set(others.map(nftTitle))
   const masqueradeMark = 2 ** masqueradeBit
   const found = new Map<string, Finding>()
   for (const packet of packets) {

@@ -34,14 +34,12 @@ function* judgements(rule: ParsedRule, flow: Flow, context: TraceContext): Gener
 }
 
 /**
- * True for a rule with another destination, without computing a reason: most evaluated rules are for other
- * Services.
+ * True for a rule with another destination, without computing a reason: most evaluated rules are for other Services.
  */
 export function isForOther({ destination }: ParsedRule, flow: Flow): boolean {
   return destination !== undefined && contains(destination.value, flow.destination) === destination.negated
 }
 
-/** The conditions of a rule besides its matches, in the order of iptables-save. */
 const FIELDS: readonly [
   field: 'source' | 'destination' | 'inInterface' | 'outInterface' | 'protocol',
   condition: Condition,
@@ -72,7 +70,6 @@ type Condition = (value: string, flow: Flow, context: TraceContext, values: read
 
 const HOLDS: Judgement = { chance: 1, reason: '' }
 
-/** The result of one condition with its `!`. */
 const judged = ([holds, fact]: Verdict, negated: boolean): Judgement => {
   return { chance: holds === negated ? 0 : 1, reason: fact }
 }
@@ -90,7 +87,6 @@ function allOf(judgements: Iterable<Judgement>): Judgement {
   return all
 }
 
-/** Judges the options of a match by the conditions that are modelled. */
 const judgeBy =
   (conditions: Record<string, Condition>): Judge =>
   (options, flow, context) =>
@@ -128,7 +124,6 @@ export function readMark(text: string): [value: number, mask: number] {
   return [Number(value) >>> 0, Number(mask) >>> 0]
 }
 
-/** Whether a protocol as a rule names it, by name or number, is the packet's. */
 const isProtocol = (text: string, protocol: string): boolean => (PROTOCOL_NUMBERS[text] ?? text) === protocol
 const isOriginal: Condition = (text) => [text === 'ORIGINAL', 'direction is ORIGINAL']
 

@@ -8,7 +8,6 @@ import { HOOKS, type Hook, type Step, stepOf } from './step.ts'
 import { type HookEnd, TableWalk } from './walk-chain.ts'
 import { NftWalk } from './walk-nftables.ts'
 
-/** A table of iptables or a base chain of nf_tables at a hook. */
 interface BaseChain {
   priority: number
   isNat: boolean
@@ -33,8 +32,7 @@ const IPVS_INPUT = 99
 
 const isDestinationHook = (hook: Hook): boolean => hook === 'PREROUTING' || hook === 'OUTPUT'
 
-/** A packet that a rule (or a virtual server without real servers) stopped. */
-export interface LostFlow {
+interface LostFlow {
   flow: Flow
   verdict: 'drop' | 'reject'
   by: Step
@@ -52,7 +50,6 @@ export class KernelPath {
   /** Hooks that packets reached, in the order of the first packet. */
   readonly hooks = new Set<Hook>()
   readonly #state: NodeState
-  readonly #servers: VirtualServers
   readonly #context: TraceContext
   readonly #walk: TableWalk
   readonly #nftWalk: NftWalk
@@ -61,7 +58,6 @@ export class KernelPath {
 
   constructor(state: NodeState, context: TraceContext, record: (step: Step) => void, matchingOnly = false) {
     this.#state = state
-    this.#servers = new Map(state.virtualServers.map((server) => [virtualServerKey(server), server]))
     this.#context = context
     this.#record = record
     this.#walk = new TableWalk(context, record, matchingOnly)
@@ -183,7 +179,7 @@ export class KernelPath {
   /** The packet for each real server of its virtual server; undefined if there is no virtual server for it. */
   #virtualServer(hook: Hook, flow: Flow): Flow[] | undefined {
     if (flow.ipvs) return undefined
-    const server = findVirtualServer(this.#servers, flow)
+    const server = findVirtualServer(this.#state.virtualServers, flow)
     if (!server) return undefined
     const shares = scheduleShares(server)
     if (shares.length > 0) return shares.map((share) => this.#scheduled(hook, server, share, flow))
@@ -212,8 +208,7 @@ export class KernelPath {
   }
 }
 
-/** A real server and the share of new connections that it gets. */
-export interface Share {
+interface Share {
   real: RealServer
   share: number
 }
@@ -224,14 +219,13 @@ export interface Share {
  */
 const UNWEIGHTED = new Set(['rr', 'lc', 'dh', 'lblc', 'lblcr'])
 
-/** Virtual servers by virtualServerKey. */
-export type VirtualServers = ReadonlyMap<string, VirtualServer>
-
 /** The virtual server for a packet: by firewall mark first, then by address and port, then by port 0 (any port). */
-function findVirtualServer(servers: VirtualServers, flow: Flow): VirtualServer | undefined {
-  const key = (port: number) => `${flow.protocol.toUpperCase()} ${printEndpoint(flow.destination, port)}`
-  const marked = flow.mark === 0 ? undefined : servers.get(`FWM ${flow.mark}`)
-  return marked ?? servers.get(key(flow.port)) ?? servers.get(key(0))
+function findVirtualServer(servers: readonly VirtualServer[], flow: Flow): VirtualServer | undefined {
+  const find = (protocol: string, address: string, port: number) =>
+    servers.find((server) => server.protocol === protocol && server.address === address && server.port === port)
+  const protocol = flow.protocol.toUpperCase()
+  const marked = flow.mark === 0 ? undefined : find('FWM', `${flow.mark}`, 0)
+  return marked ?? find(protocol, flow.destination, flow.port) ?? find(protocol, flow.destination, 0)
 }
 
 /**

@@ -61,8 +61,7 @@ const both = (
   })
 
 /**
- * The first packet's value of `ip saddr`, `meta mark`, …; undefined if it has none, or if the selector is
- * not modelled.
+ * The first packet's value of `ip saddr`, `meta mark`, …; undefined if it has none, or if the selector is not modelled.
  */
 function selected({ network }: NftPlace, selector: string, flow: Flow): string | undefined {
   const [first = '', ...rest] = selector.split(' ')

@@ -11,10 +11,7 @@ export interface Step {
   table: string
   /** The chain, or the virtual server's key. */
   chain: string
-  /**
-   * The line of iptables-save, nft or ipvsadm -Sn; `-P CHAIN POLICY` or `policy …` at the end of a base
-   * chain.
-   */
+  /** The line of iptables-save, nft or ipvsadm -Sn; `-P CHAIN POLICY` or `policy …` at the end of a base chain. */
   rule: string
   /** The target's name; JUMP, GOTO, CONTINUE (a rule without target), or NO MATCH. */
   verdict: string

@@ -1,6 +1,6 @@
 import { printEndpoint } from '../ip-address.ts'
 import { type NftElements, type NftExpression, type NftStatement, parseNftRule, parseVerdict } from '../nft-rule.ts'
-import type { NftChain, NftRule, NftTable } from '../nft-table.ts'
+import { type NftChain, type NftRule, type NftTable, nftTitle } from '../nft-table.ts'
 import { applyTarget, marked } from './apply-target.ts'
 import type { Flow } from './flow.ts'
 import { readMark } from './judge-rule.ts'
@@ -24,14 +24,11 @@ interface Place extends NftPlace {
 
 /** Traces packets through the chains of nf_tables on one node. */
 export class NftWalk extends Walk {
-  /**
-   * Evaluates a base chain including its policy. Throws CircleError for chains that jump to each other in a
-   * cycle.
-   */
+  /** Evaluates a base chain including its policy. Throws CircleError for chains that jump to each other in a cycle. */
   baseChain(hook: Hook, table: NftTable, name: string, chain: NftChain, flow: Flow): HookEnd[] {
     const place = { hook, table, network: this.context.network }
     const policy = chain.base?.policy ?? 'accept'
-    const end = { hook, table: titleOf(table), chain: name, rule: `policy ${policy}`, verdict: policy.toUpperCase() }
+    const end = { hook, table: nftTitle(table), chain: name, rule: `policy ${policy}`, verdict: policy.toUpperCase() }
     return this.applyPolicy(this.#chain(place, name, chain, flow, [name]), (packet) => policyStep(end, packet))
   }
 
@@ -51,7 +48,7 @@ export class NftWalk extends Walk {
         ...stepOf(
           {
             hook: place.hook,
-            table: titleOf(place.table),
+            table: nftTitle(place.table),
             chain,
             rule: text,
             verdict: 'NO MATCH',
@@ -99,10 +96,8 @@ export class NftWalk extends Walk {
         return [state]
       case 'notrack':
         return [because('not tracked', { flow: { ...flow, tracked: false } })]
-      case 'verdict': {
-        const { verdict } = statement
-        return [{ ...state, verdict: verdict.kind, ...('chain' in verdict && { chain: verdict.chain }) }]
-      }
+      case 'verdict':
+        return [{ ...state, ...statement }]
       case 'match':
         return valuesOf(place, statement.left, flow).map(({ value, flow: taken }) => {
           const holds = value !== undefined && this.#holds(place, statement, value, taken)
@@ -113,13 +108,9 @@ export class NftWalk extends Walk {
         return valuesOf(place, statement.key, flow).map(({ value, flow: taken }) => {
           const found = value === undefined ? undefined : lookUp(place.table, statement.data, value)
           const verdict = found === undefined ? undefined : parseVerdict(found)
-          if (!verdict)
-            return because(`${value ?? 'the packet'} is not in ${nameOf(statement.data)}`, {
-              flow: taken,
-              verdict: 'break',
-            })
-          const chain = 'chain' in verdict ? { chain: verdict.chain } : {}
-          return because(chosenBy(statement.key, value), { flow: taken, verdict: verdict.kind, ...chain })
+          const missed = `${value ?? 'the packet'} is not in ${nameOf(statement.data)}`
+          if (!verdict) return because(missed, { flow: taken, verdict: 'break' })
+          return because(chosenBy(statement.key, value), { ...verdict, flow: taken })
         })
       case 'mark':
         return valuesOf(place, statement.value, flow).map(({ value, flow: taken }) => {
@@ -171,8 +162,6 @@ export class NftWalk extends Walk {
     return compare[operator] ?? false
   }
 }
-
-const titleOf = ({ family, name }: NftTable): string => `${family} ${name}`
 
 function describe(expression: NftExpression): string {
   if (expression.kind === 'literal' || expression.kind === 'selector') return expression.text

@@ -69,7 +69,6 @@ const OTHER: Cause = { kind: 'other', object: '', field: '', reason: 'kube-proxy
 /** Beyond this many endpoints of a port its entries are told apart no further: each endpoint costs one more prediction. */
 const MOST_ENDPOINTS = 100
 
-/** The causes of what is predicted for a node. */
 function predictedCauses(objects: ClusterObjects, options: PredictOptions): Map<string, readonly Cause[]> {
   const proxiers = proxiersOf(objects, options)
   /** What kube-proxy would write for these ports of one family, in place of all its ports. */
@@ -118,7 +117,6 @@ function predictedCauses(objects: ClusterObjects, options: PredictOptions): Map<
 const entriesById = (state: NodeState): Map<string, Entry> =>
   new Map([...placedEntries(outlineOf(state))].map(({ entry }) => [entry.id, entry]))
 
-/** One or more fields of an object, and the port as it were without them. */
 interface Aspect {
   causes: readonly Cause[]
   without: ServicePort
@@ -258,7 +256,6 @@ function ownership(state: NodeState): (entry: Entry, parents: readonly Entry[]) 
   }
 }
 
-/** The cause of what kube-proxy makes for no single Service. */
 function ofKubeProxy(entry: Entry, mode: string): Cause {
   const [group, table = '', chain = ''] = entry.id.split('/')
   if (group === 'iptables' && (entry.kind === 'table' || (entry.kind === 'chain' && isBuiltIn(table, chain))))

@@ -39,7 +39,6 @@ export function changesBetween(before: NodeHoldings, after: NodeHoldings): Chang
   return changes
 }
 
-/** The fewest rules that must move for the common rules of a chain to have the new order. */
 function movedRules(before: Entry, after: Entry): string[] {
   const ids = ({ children = [] }: Entry) => children.map(({ id }) => id)
   const [was, is] = [ids(before), ids(after)]

@@ -1,9 +1,8 @@
 import { printEndpoint } from '../ip-address.ts'
 import { type LiveConnections, virtualServerKey } from '../ipvsadm-save.ts'
-import { type NftElements, type NftExpression, type NftStatement, parseNftRule } from '../nft-rule.ts'
-import type { NftChain, NftTable } from '../nft-table.ts'
+import { type NftChain, type NftTable, nftTitle } from '../nft-table.ts'
 import type { NodeState } from '../node-state.ts'
-import { knownRule, normaliseSpec } from '../rule.ts'
+import { normaliseSpec, targetOf } from '../rule.ts'
 
 /** What a node holds, as a tree that can be sent as JSON. Ids are stable from one snapshot to the next and unique on a node. */
 export interface NodeHoldings {
@@ -142,16 +141,11 @@ const counted = (packets: number | undefined) => (packets === undefined ? {} : {
 const referring = (ids: readonly string[]) => (ids.length === 0 ? {} : { refersTo: [...new Set(ids)] })
 
 function referencesOf(spec: string, chainId: (chain: string) => string | false, ipsets: NodeState['ipsets']) {
-  const rule = knownRule(spec)
-  const target = rule?.target && chainId(rule.target.name)
-  const sets = rule?.matches.flatMap(({ name, options }) =>
-    name === 'set' ? (options.get('--match-set')?.value[0] ?? []) : [],
-  )
-  const ids = (sets ?? []).filter((set) => ipsets.has(set)).map(idOf.set)
-  return referring(target ? [target, ...ids] : ids)
+  const target = chainId(targetOf(spec) ?? '')
+  const sets = [...spec.matchAll(/--match-set (\S+)/g)].map(([, set = '']) => set)
+  return referring([...(target ? [target] : []), ...sets.filter((set) => ipsets.has(set)).map(idOf.set)])
 }
 
-/** Entries that are their text. */
 const leaves = (parent: string, kind: EntryKind, texts: Iterable<string>): Entry[] =>
   numbered([...texts].map((text) => ({ id: `${parent}/${text}`, kind, text })))
 
@@ -196,14 +190,17 @@ const linkEntries = ({ links }: NodeState): Entry[] =>
   })
 
 function nftTableEntry(table: NftTable, parsed: boolean): Entry {
-  const title = `${table.family} ${table.name}`
+  const title = nftTitle(table)
   const chainId = (chain: string): string[] => (table.chains.has(chain) ? [idOf.nft(title, 'chain', chain)] : [])
   const elementsId = (name: string): string[] => {
     if (table.maps.has(name)) return [idOf.nft(title, 'map', name)]
     return table.sets.has(name) ? [idOf.nft(title, 'set', name)] : []
   }
-  const refersTo = (text: string) =>
-    !parsed ? {} : referring((parseNftRule(text) ?? []).flatMap((one) => statementReferences(one, chainId, elementsId)))
+  const refersTo = (text: string) => {
+    if (!parsed) return {}
+    const names = [...text.matchAll(/(\b(?:goto|jump) |@)([^\s,]+)/g)]
+    return referring(names.flatMap(([, sign, name = '']) => (sign === '@' ? elementsId(name) : chainId(name))))
+  }
   const chains = [...table.chains].map(([name, chain]): Entry => {
     const id = idOf.nft(title, 'chain', name)
     const children = chain.rules.map(({ text, comment }): Entry => {
@@ -231,35 +228,4 @@ function chainText(name: string, { base }: NftChain): string {
   if (!base) return `chain ${name}`
   const { type, hook, priority, policy = 'accept' } = base
   return `chain ${name} { type ${type} hook ${hook} priority ${priority}; policy ${policy} }`
-}
-
-function statementReferences(
-  statement: NftStatement,
-  chainId: (chain: string) => string[],
-  elementsId: (name: string) => string[],
-): string[] {
-  const ofElements = (data: NftElements): string[] =>
-    'name' in data
-      ? elementsId(data.name)
-      : data.elements.flatMap(([, verdict]) =>
-          (parseNftRule(verdict) ?? []).flatMap((one) => statementReferences(one, chainId, elementsId)),
-        )
-  const ofExpression = (expression: NftExpression): string[] => {
-    if (expression.kind === 'concat') return expression.parts.flatMap(ofExpression)
-    return expression.kind === 'map' ? ofElements(expression.data) : []
-  }
-  switch (statement.kind) {
-    case 'verdict':
-      return 'chain' in statement.verdict ? chainId(statement.verdict.chain) : []
-    case 'vmap':
-      return ofElements(statement.data)
-    case 'match':
-      return 'kind' in statement.right ? [] : ofElements(statement.right)
-    case 'update':
-      return elementsId(statement.set)
-    case 'nat':
-      return statement.to ? ofExpression(statement.to) : []
-    default:
-      return []
-  }
 }

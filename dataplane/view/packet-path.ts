@@ -2,6 +2,7 @@ import { groupBy } from '../compare/finding.ts'
 import { printEndpoint } from '../ip-address.ts'
 import type { KubeProxyMode } from '../kube-proxy/config.ts'
 import { DUMMY_LINK } from '../kube-proxy/mode-ownership.ts'
+import { nftTitle } from '../nft-table.ts'
 import type { NodeState } from '../node-state.ts'
 import type { ClusterObjects } from '../objects.ts'
 import { PredictError, type PredictOptions, predict } from '../predict.ts'
@@ -139,7 +140,6 @@ export function endsOf({ outcomes, lost, verdict }: Trace): PathEnd[] {
   ]
 }
 
-/** What the sender of a packet that is stopped sees. */
 const SEEN = { reject: 'the sender gets "connection refused"', drop: 'the sender gets no answer and times out' }
 const UNTRANSLATED = 'No rule translates it: it goes to its original destination.'
 
@@ -218,7 +218,6 @@ function commonPath(paths: readonly (readonly string[])[]): string[] {
   return length === -1 ? [...first] : first.slice(0, length)
 }
 
-/** The entries of a node (holdings.ts) that a step of a trace is about. */
 function entryIds(
   { table, chain, rule }: Step,
   { iptables, nftables = [], foreignNftables = [] }: NodeState,
@@ -232,7 +231,7 @@ function entryIds(
     return [rule.startsWith('-P ') ? id : `${id}/${normaliseSpec(rule.slice(`-A ${chain} `.length))}`]
   }
   const id = idOf.nft(table, 'chain', chain)
-  const nft = [...nftables, ...foreignNftables].find(({ family, name }) => `${family} ${name}` === table)
+  const nft = [...nftables, ...foreignNftables].find((one) => nftTitle(one) === table)
   const comment = nft?.chains.get(chain)?.rules.find(({ text }) => text === rule)?.comment
   if (rule.startsWith('policy ')) return [id]
   return [`${id}/${comment === undefined ? rule : `${rule} comment "${comment}"`}`]

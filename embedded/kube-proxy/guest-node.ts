@@ -6,7 +6,6 @@ import { parseNftList } from '../../dataplane/nft-list.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
 import { ParseError } from '../../dataplane/program-output.ts'
 import type { GuestProcess, Machine, Placement, RunResult } from '../machine/machine.ts'
-import type { Logger } from './settings.ts'
 
 /** One command of a script, with its standard input. A step without input is skipped. */
 export interface Step {
@@ -122,26 +121,12 @@ export const restoreCommand = 'iptables-restore -w 5 --noflush'
 export type Sysctl = readonly [name: string, value: number]
 
 /**
- * Sets sysctls of the node in one script, and logs changes as kube-proxy's EnsureSysctl does. Tables of nftables mode are deleted,
- * unless this is that mode. A sysctl that this kernel lacks is skipped.
+ * Sets sysctls of the node in one script; one that this kernel lacks is skipped. Tables of nftables mode are deleted, unless this is
+ * that mode.
  */
-export async function prepareNode(
-  node: GuestNode,
-  log: Logger,
-  sysctls: readonly Sysctl[],
-  keepTables: boolean,
-): Promise<void> {
-  const paths = sysctls.map(([name]) => `/proc/sys/${name}`)
+export async function prepareNode(node: GuestNode, sysctls: readonly Sysctl[], keepTables: boolean): Promise<void> {
   const writes = sysctls.map(([name, value]) => `[ ! -w /proc/sys/${name} ] || echo ${value} >/proc/sys/${name}`)
   // One table that is not there would keep the other: all of it is one transaction.
   const drop = `[ ! -e ${NFTABLES_MARK} ] || { nft '${deleteTables}'; rm ${NFTABLES_MARK}; }`
-  // Uses the shell's `read`: starting another process would take longer than reading all files.
-  const reads = paths.map((path) => `[ ! -r ${path} ] || { read -r value <${path}; echo "${path}:$value"; }`)
-  const { stdout } = await node.run([...reads, ...writes, ...(keepTables ? [] : [drop]), ''].join('\n'))
-  const answers = new Map(stdout.split('\n').map((line) => line.split(':') as [string, string | undefined]))
-  for (const [name, after] of sysctls) {
-    const before = answers.get(`/proc/sys/${name}`)
-    if (before !== undefined && Number(before) !== after)
-      log('I', 'utils.go:168', 'Changed sysctl', { name, before: Number(before), after })
-  }
+  await node.run([...writes, ...(keepTables ? [] : [drop]), ''].join('\n'))
 }

@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import { readyEndpoints, type ServicePort } from '../../dataplane/kube-proxy/service-ports.ts'
 import { shellWord } from '../../host/shell-word.ts'
-import type { GuestProcess, Machine, Placement } from '../machine/machine.ts'
+import type { GuestProcess } from '../machine/machine.ts'
+import type { GuestNode } from './guest-node.ts'
 
 /** A Service with a health check port on this node. */
 interface HealthCheck {
@@ -97,15 +98,13 @@ ${servers.join('')}}
  * one without interruption.
  */
 export class HealthServer {
-  private readonly machine: Machine
-  private readonly placement: Placement
+  private readonly guest: GuestNode
   private readonly place = `${FOLDER}/${randomUUID()}`
   private written = ''
   private process: GuestProcess | undefined
 
-  constructor(machine: Machine, placement: Placement) {
-    this.machine = machine
-    this.placement = placement
+  constructor(guest: GuestNode) {
+    this.guest = guest
   }
 
   /** Starts the server, or reloads a running one if the configuration has changed. */
@@ -113,23 +112,14 @@ export class HealthServer {
     const configuration = healthConfiguration(this.place, settings)
     if (configuration === this.written && this.process) return
     this.written = configuration
-    // The guest agent accesses a node's files through one of its processes, and writes without starting one.
-    const { pid } = this.placement
-    const root = pid === undefined ? '' : `/proc/${pid}/root`
-    await this.machine.write([{ path: `${root}${this.place}.conf`, content: configuration }])
-    if (this.process) await this.reload()
-    else await this.start()
-  }
-
-  /** Stops the server, as when a kube-proxy ends; afterwards its ports are closed. */
-  async close(): Promise<void> {
-    this.process?.kill('SIGKILL')
-    await this.process?.exited
-  }
-
-  private async start(): Promise<void> {
-    const run = ['nginx', '-p', FOLDER, '-e', '/dev/null', '-c', `${this.place}.conf`]
-    const process = await this.machine.spawn(run, this.placement, { noInput: true })
+    const write = `[ -d ${FOLDER} ] || mkdir ${FOLDER}; printf '%s' ${shellWord(configuration)} >${this.place}.conf\n`
+    // Signals to the process group would also reach the nsenter that waits for nginx.
+    const reload = `tries=50
+until [ -s ${this.place}.pid ] || [ $tries = 0 ]; do tries=$((tries - 1)); sleep 0.1; done
+read -r pid <${this.place}.pid && kill -HUP "$pid"\n`
+    await this.guest.run(write + (this.process ? reload : ''))
+    if (this.process) return
+    const process = await this.guest.spawn(['nginx', '-p', FOLDER, '-e', '/dev/null', '-c', `${this.place}.conf`])
     process.stdout.resume()
     process.stderr.resume()
     this.process = process
@@ -138,12 +128,9 @@ export class HealthServer {
     })
   }
 
-  private async reload(): Promise<void> {
-    const file = shellWord(`${this.place}.pid`)
-    // Signals to the process group would also reach the nsenter that waits for nginx.
-    const script = `tries=50
-until [ -s ${file} ] || [ $tries = 0 ]; do tries=$((tries - 1)); sleep 0.1; done
-read -r pid <${file} && kill -HUP "$pid"`
-    await this.machine.script(script, this.placement)
+  /** Stops the server, as when a kube-proxy ends; afterwards its ports are closed. */
+  async close(): Promise<void> {
+    this.process?.kill('SIGKILL')
+    await this.process?.exited
   }
 }

@@ -3,7 +3,7 @@ import { $ } from '../../host/command.ts'
 import { gitVersion } from '../apiserver/documents.ts'
 import type { BuiltinContainer, BuiltinImage } from '../kubelet/images/registry.ts'
 import { KubeProxy, type KubeProxyContext } from './kube-proxy.ts'
-import { mountedConfig, StartFailure } from './settings.ts'
+import { mountedConfig } from './settings.ts'
 
 /** The version that the image's tag names: `registry.k8s.io/kube-proxy:v1.34.11` is `v1.34.11`. */
 const versionOfImage = (image = ''): string => /:(v\d+\.\d+[^@:]*)(@|$)/.exec(image)?.[1] ?? gitVersion
@@ -55,14 +55,7 @@ current-context: default
  */
 async function startGenuine(context: KubeProxyContext, options: GenuineOptions): Promise<BuiltinContainer> {
   const { machine, placement, pod, api, node, log } = context
-  let configuration: string
-  try {
-    configuration = mountedConfig(pod, api)
-  } catch (error) {
-    if (!(error instanceof StartFailure)) throw error
-    log(error.message)
-    return { exited: Promise.resolve(1), stop() {} }
-  }
+  const configuration = mountedConfig(pod, api)
   const end = '==END-OF-FILE=='
   const script = [
     `mkdir -p ${folder}`,

@@ -5,9 +5,6 @@ import { restoreCommand, type StepsResult, type Sysctl } from './guest-node.ts'
 import { hourMs, Proxier, type ProxierContext } from './proxier.ts'
 
 const CANARY = 'KUBE-PROXY-CANARY'
-/** The time that kube-proxy waits until a flush has reached all tables (iptablesFlushTimeout). */
-const flushTimeoutMs = 5000
-const flushPollMs = 100
 /** The exit code of iptables if it could not get the lock (RESOURCE_PROBLEM). */
 const resourceProblem = 4
 
@@ -29,13 +26,8 @@ export class IptablesProxier extends Proxier {
     log('I', 'server_linux.go:132', 'Using iptables Proxier')
     this.watchCanary()
     const { localhostNodePorts, nodePortAddresses } = settings.config
+    // For node ports on localhost.
     if (!localhostNodePorts || (nodePortAddresses.length > 0 && !nodePortAddresses.some(coversLoopback))) return []
-    log(
-      'I',
-      'proxier.go:242',
-      'Setting route_localnet=1 to allow node-ports on localhost; to change this either disable iptables.localhostNodePorts (--iptables-localhost-nodeports) or set nodePortAddresses (--nodeport-addresses) to filter loopback addresses',
-      { ipFamily: 'IPv4' },
-    )
     return [['net/ipv4/conf/all/route_localnet', 1]]
   }
 
@@ -71,10 +63,6 @@ export class IptablesProxier extends Proxier {
     // kube-proxy ignores that the lock was not available in time (isResourceError).
     if (exitCode === 0 || exitCode === resourceProblem) return
     log('I', 'iptables.go:535', 'iptables canary deleted', { table: 'mangle', chain: CANARY })
-    const polls = flushTimeoutMs / flushPollMs
-    await guest.run(
-      `for _ in $(seq ${polls}); do iptables -t nat -S ${CANARY} || iptables -t filter -S ${CANARY} || break; sleep ${flushPollMs / 1000}; done >/dev/null 2>&1\n`,
-    )
     this.programmed = undefined
     request()
   }

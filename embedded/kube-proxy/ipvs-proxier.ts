@@ -1,9 +1,17 @@
+import type { Link } from '../../dataplane/ip-addr.ts'
+import { contains, printEndpoint } from '../../dataplane/ip-address.ts'
+import { type IpSets, printIpsetSave } from '../../dataplane/ipset-save.ts'
 import { printIptablesSave } from '../../dataplane/iptables-save.ts'
-import { type VirtualServer, virtualServerKey } from '../../dataplane/ipvsadm-save.ts'
+import {
+  printIpvsadmSave,
+  type RealServer,
+  type VirtualServer,
+  virtualServerKey,
+} from '../../dataplane/ipvsadm-save.ts'
+import { DUMMY_LINK } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
 import { type GuestNode, restoreCommand, type StepsResult, type Sysctl } from './guest-node.ts'
 import { fullInput } from './iptables-proxier.ts'
-import { addressInputs, ipsetInput, realServerKey, serverInputs } from './ipvs-input.ts'
 import { Proxier, type ProxierContext } from './proxier.ts'
 import { type Logger, StartFailure } from './settings.ts'
 
@@ -19,33 +27,19 @@ const strictARP: readonly Sysctl[] = [
   ['net/ipv4/conf/all/arp_announce', 2],
 ]
 
-/** Interval at which real servers with weight 0 are checked (pkg/proxy/ipvs graceful_termination.go). */
-const terminationCheckMs = 60_000
-
 /** kube-proxy's IPVS mode. Its few rules do not depend on the number of Services, so most changes leave them as they are. */
 export class IpvsProxier extends Proxier {
   protected readonly failure = ['proxier.go:1383', 'Failed to sync ipvs rules'] as const
   private first = true
-  private terminating: ReadonlySet<string> = new Set()
-  private terminationCheckedAt = 0
 
   constructor(context: ProxierContext) {
     super(context, 'ipvs', context.settings.syncPeriodMs)
   }
 
   async prepare(): Promise<Sysctl[]> {
-    const { guest, log, settings, version } = this.context
+    const { guest, log, settings } = this.context
     await checkIpvs(guest, settings.config.ipvs.scheduler, log)
     log('I', 'server_linux.go:182', 'Using ipvs Proxier')
-    if (Number(/^v?1\.(\d+)/.exec(version)?.[1]) >= 35)
-      log(
-        'E',
-        'server_linux.go:196',
-        "The ipvs proxier is now deprecated and may be removed in a future release. Please use 'nftables' instead.",
-      )
-    if (settings.namedScheduler === '') log('I', 'proxier.go:337', 'IPVS scheduler not specified, use rr by default')
-    for (const name of ['KUBE-6-LOAD-BALANCER-SOURCE-CIDR', 'KUBE-6-NODE-PORT-LOCAL-SCTP-HASH'])
-      log('I', 'ipset.go:116', 'Ipset name truncated', { ipSetName: name, truncatedName: name.slice(0, 31) })
     return settings.config.ipvs.strictARP ? [...sysctls, ...strictARP] : [...sysctls]
   }
 
@@ -58,8 +52,6 @@ export class IpvsProxier extends Proxier {
     const servers = serverInputs({
       wanted: wanted.virtualServers,
       held: held.virtualServers,
-      busy: await this.busy(wanted.virtualServers, held.virtualServers),
-      terminating: this.terminating,
       first: this.first,
       excludeCIDRs: settings.config.ipvs.excludeCIDRs,
     })
@@ -74,59 +66,9 @@ export class IpvsProxier extends Proxier {
       { command: 'ip -force -batch -', input: addresses.remove },
       { command: 'ipvsadm -R', input: servers.remove, complains: true },
     ])
-    this.terminating = servers.terminating
     if (result.ok) this.first = false
     return result
   }
-
-  /** Beside the wanted ones, the real servers whose connections have not ended. */
-  protected override remaining(wanted: NodeState, held: NodeState): NodeState {
-    const before = new Map(held.virtualServers.map((server) => [virtualServerKey(server), server]))
-    const virtualServers = wanted.virtualServers.map((server) => {
-      const old = before.get(virtualServerKey(server))?.realServers ?? []
-      const ending = old.filter((real) => this.terminating.has(realServerKey(server, real)))
-      return { ...server, realServers: [...server.realServers, ...ending.map((real) => ({ ...real, weight: 0 }))] }
-    })
-    return { ...wanted, virtualServers }
-  }
-
-  /** Real servers to keep although they are no longer wanted, because connections are open to them. */
-  private async busy(wanted: readonly VirtualServer[], held: readonly VirtualServer[]): Promise<ReadonlySet<string>> {
-    const unwanted = unwantedRealServers(wanted, held)
-    if (unwanted.size === 0) return unwanted
-    const isNew = [...unwanted].some((key) => !this.terminating.has(key))
-    const due = Date.now() - this.terminationCheckedAt >= terminationCheckMs
-    if (!isNew && !due) return this.terminating
-    const { stdout } = await this.context.guest.run('ipvsadm -Ln\n')
-    const busy = new Set([...parseBusyRealServers(stdout)].filter((key) => unwanted.has(key)))
-    if (due) this.terminationCheckedAt = Date.now()
-    else for (const key of this.terminating) if (unwanted.has(key)) busy.add(key)
-    return busy
-  }
-}
-
-/**
- * Reads `ipvsadm -Ln` for the real servers that have connections, open or closing; keys as realServerKey gives them
- * (`TCP 10.96.0.1:80 10.244.1.2:80`).
- */
-export function parseBusyRealServers(text: string): Set<string> {
-  const busy = new Set<string>()
-  let server = ''
-  for (const line of text.split('\n')) {
-    const virtual = /^(TCP|UDP|SCTP)\s+(\S+)\s/.exec(line)
-    if (virtual) server = `${virtual[1]} ${virtual[2]}`
-    const real = /^\s+->\s+(\S+:\d+)\s+\S+\s+\d+\s+(\d+)\s+(\d+)\s*$/.exec(line)
-    if (real && Number(real[2]) + Number(real[3]) > 0) busy.add(`${server} ${real[1]}`)
-  }
-  return busy
-}
-
-/** Only TCP waits for its connections; UDP and SCTP real servers are deleted immediately (IsRsGracefulTerminationNeeded). */
-function unwantedRealServers(wanted: readonly VirtualServer[], held: readonly VirtualServer[]): Set<string> {
-  const kept = new Set(wanted.flatMap((server) => server.realServers.map((real) => realServerKey(server, real))))
-  const tcp = held.filter(({ protocol }) => protocol === 'TCP')
-  const keys = tcp.flatMap((server) => server.realServers.map((real) => realServerKey(server, real)))
-  return new Set(keys.filter((key) => !kept.has(key)))
 }
 
 /**
@@ -159,4 +101,92 @@ async function checkIpvs(node: GuestNode, scheduler: string, log: Logger): Promi
     log('E', 'proxier.go:651', 'Could not create dummy VS', { err: reason, scheduler })
   }
   throw new StartFailure(`can't use the IPVS proxier: ${reason}`)
+}
+
+/** Input of `ipset restore` that creates missing sets and updates the members of all sets. */
+export function ipsetInput(wanted: IpSets, held: IpSets): string {
+  let input = ''
+  for (const set of wanted.values()) {
+    const present = held.get(set.name)
+    if (!present) input += printIpsetSave(new Map([[set.name, set]]))
+    else {
+      for (const member of present.members) if (!set.members.has(member)) input += `del ${set.name} ${member}\n`
+      for (const member of set.members) if (!present.members.has(member)) input += `add ${set.name} ${member}\n`
+    }
+  }
+  return input
+}
+
+const dummyAddresses = (links: readonly Link[]) =>
+  new Set(
+    links
+      .find(({ name }) => name === DUMMY_LINK)
+      ?.addresses.map(({ address, prefixLength }) => `${address}/${prefixLength}`),
+  )
+
+/**
+ * Inputs of `ip -batch`: the addresses that a sync adds to kube-ipvs0, and those that it removes after all rules are written.
+ */
+export function addressInputs(wanted: readonly Link[], held: readonly Link[]): { add: string; remove: string } {
+  const target = dummyAddresses(wanted)
+  const present = dummyAddresses(held)
+  const exists = held.some(({ name }) => name === DUMMY_LINK)
+  const added = [...target].filter((address) => !present.has(address))
+  const removed = [...present].filter((address) => !target.has(address))
+  const line = (verb: string) => (address: string) => `address ${verb} ${address} dev ${DUMMY_LINK}\n`
+  return {
+    add: (exists ? '' : `link add ${DUMMY_LINK} type dummy\n`) + added.map(line('add')).join(''),
+    remove: removed.map(line('del')).join(''),
+  }
+}
+
+export interface ServerChange {
+  wanted: readonly VirtualServer[]
+  held: readonly VirtualServer[]
+  /** The first sync after a start also corrects weights (kube-proxy 1.26). */
+  first: boolean
+  excludeCIDRs: readonly string[]
+}
+
+const serviceOf = (server: VirtualServer) =>
+  printIpvsadmSave([{ ...server, realServers: [] }])
+    .slice('-A '.length)
+    .trimEnd()
+const bareService = (server: VirtualServer) => serviceOf(server).split(' ').slice(0, 2).join(' ')
+
+/**
+ * The changes of virtual servers in a sync (pkg/proxy/ipvs syncService, syncEndpoint, cleanLegacyService), as inputs of `ipvsadm -R`: `add`
+ * edits those that differ, before the rules are written; `remove` deletes all others outside `excludeCIDRs`, afterwards.
+ */
+export function serverInputs({ wanted, held, first, excludeCIDRs }: ServerChange): { add: string; remove: string } {
+  const left = new Map(held.map((server) => [virtualServerKey(server), server]))
+  let add = ''
+  for (const server of wanted) {
+    const present = left.get(virtualServerKey(server))
+    left.delete(virtualServerKey(server))
+    if (!present) add += printIpvsadmSave([server])
+    else {
+      if (serviceOf(present) !== serviceOf(server)) add += `-E ${serviceOf(server)}\n`
+      add += realServerLines(server, present, first)
+    }
+  }
+  const foreign = [...left.values()].filter(
+    ({ protocol, address }) => protocol !== 'FWM' && !excludeCIDRs.some((range) => contains(range, address)),
+  )
+  return { add, remove: foreign.map((server) => `-D ${bareService(server)}\n`).join('') }
+}
+
+function realServerLines(server: VirtualServer, held: VirtualServer, first: boolean): string {
+  const line = (verb: string, { address, port }: RealServer) =>
+    `${verb} ${bareService(server)} -r ${printEndpoint(address, port)}`
+  const left = new Map(held.realServers.map((real) => [printEndpoint(real.address, real.port), real]))
+  let lines = ''
+  for (const real of server.realServers) {
+    const key = printEndpoint(real.address, real.port)
+    const present = left.get(key)
+    left.delete(key)
+    if (!present) lines += `${line('-a', real)} -m -w ${real.weight}\n`
+    else if (present.weight !== real.weight && first) lines += `${line('-e', real)} -m -w ${real.weight}\n`
+  }
+  return lines + [...left.values()].map((real) => `${line('-d', real)}\n`).join('')
 }

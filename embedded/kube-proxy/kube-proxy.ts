@@ -34,8 +34,7 @@ const resources = ['nodes', 'services', 'endpointslices'] as const
 function proxiedFacts(object: KubeObject): string {
   const node = object as KubeObject & Partial<Pick<V1Node, 'spec' | 'status'>>
   const { labels, deletionTimestamp } = node.metadata
-  const { podCIDRs, taints } = node.spec ?? {}
-  return JSON.stringify([labels, deletionTimestamp, podCIDRs, taints, node.status?.addresses])
+  return JSON.stringify([labels, deletionTimestamp, node.spec?.podCIDRs, node.status?.addresses])
 }
 
 /** The objects that kube-proxy can use, and one sentence for each of the others. */
@@ -70,7 +69,7 @@ export class KubeProxy implements BuiltinContainer {
     this.log = createLogger(context.log)
     this.guest = new GuestNode(context.machine, context.placement)
     this.conntrack = new ConntrackCleanup(this.guest)
-    this.health = new HealthServer(context.machine, context.placement)
+    this.health = new HealthServer(this.guest)
     this.exited = new Promise((resolve) => {
       this.settle = resolve
     })
@@ -110,7 +109,6 @@ export class KubeProxy implements BuiltinContainer {
   private async start(): Promise<void> {
     const settings = readSettings(mountedConfig(this.context.pod, this.context.api), this.version)
     if (settings.mode === 'iptables') this.log('I', 'server_linux.go:53', 'Using iptables proxy')
-    this.logStart(settings)
     const proxier = new proxiers[settings.mode]({
       node: this.context.node,
       guest: this.guest,
@@ -122,7 +120,7 @@ export class KubeProxy implements BuiltinContainer {
     })
     this.proxier = proxier
     const sysctls = [...(await proxier.prepare()), ...conntrackSysctls(settings)]
-    await prepareNode(this.guest, this.log, sysctls, settings.mode === 'nftables')
+    await prepareNode(this.guest, sysctls, settings.mode === 'nftables')
     if (this.stopping) return
     this.log('I', 'server.go:527', 'Version info', { version: this.version })
     this.loop = new SyncLoop({
@@ -182,13 +180,12 @@ export class KubeProxy implements BuiltinContainer {
 
   private serveHealth(settings: Settings): Promise<void> {
     const { api, node } = this.context
-    const self = api.get<KubeObject & Pick<V1Node, 'spec'>>('nodes', undefined, node)
-    const leaving = self?.spec?.taints?.some(({ key }) => key === 'ToBeDeletedByClusterAutoscaler') ?? false
+    const self = api.get('nodes', undefined, node)
     return this.health.serve({
       mode: settings.mode,
       healthzPort: settings.healthzPort,
       metricsPort: settings.metricsPort,
-      eligible: self !== undefined && !leaving && self.metadata.deletionTimestamp === undefined,
+      eligible: self !== undefined && self.metadata.deletionTimestamp === undefined,
       healthChecks: healthChecks(this.ports()),
     })
   }
@@ -197,17 +194,6 @@ export class KubeProxy implements BuiltinContainer {
     const reason = error instanceof Error ? error.message : String(error)
     if (error instanceof VersionError) this.fail(error)
     else this.log('E', 'proxier.go:1563', 'Sync failed', { ipFamily: 'IPv4', err: reason })
-  }
-
-  private logStart({ config }: Settings): void {
-    const { api, node } = this.context
-    const self = api.get<KubeObject & Pick<V1Node, 'status'>>('nodes', undefined, node)
-    const addresses = self?.status?.addresses?.filter(({ type }) => type === 'InternalIP').map(({ address }) => address)
-    this.log('I', 'server.go:219', 'Successfully retrieved NodeIPs', { NodeIPs: addresses ?? [] })
-    if (config.nodePortAddresses.length === 0)
-      this.log('E', 'server.go:256', 'Kube-proxy configuration may be incomplete or incorrect', {
-        err: 'nodePortAddresses is unset; NodePort connections will be accepted on all local IPs. Consider using `--nodeport-addresses primary`',
-      })
   }
 }
 

@@ -70,16 +70,11 @@ export abstract class Proxier {
       log('E', ...this.failure, { err: `exit status 1: ${errors.join('; ')}`, ipFamily: 'IPv4' })
       throw new Error(`retryingTime=${settings.syncPeriodMs / 1000}s`)
     }
-    this.programmed = this.remaining(wanted, held)
+    this.programmed = wanted
     if (!present) this.fullAt = Date.now()
   }
 
   stop(): void | Promise<void> {}
-
-  /** What the node holds after a sync. */
-  protected remaining(wanted: NodeState, _held: NodeState): NodeState {
-    return wanted
-  }
 
   /** The prediction for this node from the current objects. */
   private predict(): NodeState {

@@ -17,8 +17,6 @@ export class StartFailure extends Error {}
 export interface Settings {
   config: KubeProxyConfig
   mode: KubeProxyMode
-  /** The scheduler in the ConfigMap, before defaults; empty if it is not set. */
-  namedScheduler: string
   syncPeriodMs: number
   minSyncPeriodMs: number
   /** Seconds; 0 keeps the kernel's value. */
@@ -29,18 +27,11 @@ export interface Settings {
 
 type Data = { data?: Record<string, string> } & KubeObject
 
-/** The content of the file in the container's `--config` argument: a key of a mounted ConfigMap. */
-export function mountedConfig(pod: Pod, api: Api): string {
-  const container = pod.spec.containers[0]
-  const words = [...(container?.command ?? []), ...(container?.args ?? [])]
-  const path = words.find((word) => word.startsWith('--config='))?.slice('--config='.length)
-  if (path === undefined) throw new StartFailure('failed complete: no --config file is given')
-  const mount = container?.volumeMounts?.find(({ mountPath }) => path.startsWith(`${mountPath.replace(/\/$/, '')}/`))
-  const volume = pod.spec.volumes?.find(({ name }) => name === mount?.name)
-  const map = volume?.configMap?.name
-  const key = mount ? path.slice(mount.mountPath.replace(/\/$/, '').length + 1) : ''
-  const text = map ? api.get<Data>('configmaps', pod.metadata.namespace, map)?.data?.[key] : undefined
-  if (text === undefined) throw new StartFailure(`failed complete: open ${path}: no such file or directory`)
+/** kube-proxy's configuration in the ConfigMap that its Pod mounts. Throws StartFailure if it does not exist. */
+export function mountedConfig({ metadata, spec }: Pod, api: Api): string {
+  const name = spec.volumes?.find(({ configMap }) => configMap)?.configMap?.name
+  const text = name && api.get<Data>('configmaps', metadata.namespace, name)?.data?.['config.conf']
+  if (!text) throw new StartFailure('failed complete: open /var/lib/kube-proxy/config.conf: no such file or directory')
   return text
 }
 
@@ -67,7 +58,6 @@ export function readSettings(text: string, version = gitVersion): Settings {
   return {
     config: configOf(text, raw),
     mode,
-    namedScheduler: raw.ipvs?.scheduler ?? '',
     syncPeriodMs: duration(own.syncPeriod) || 30_000,
     minSyncPeriodMs: duration(own.minSyncPeriod) ?? (mode === 'ipvs' ? 0 : 1000),
     conntrack: {

@@ -28,12 +28,11 @@ export class SyncLoop {
   private askedAt: number | undefined
   private stopped = false
   private waiting: (() => void)[] = []
-  private tokens: number
-  private refilledAt = Date.now()
+  /** When the next sync is due at a steady rate; all but one sync of a burst may be ahead of it. */
+  private steadyAt = 0
 
   constructor(options: SyncLoopOptions) {
     this.options = options
-    this.tokens = options.burst
   }
 
   /** Requests a sync because of a change. */
@@ -42,10 +41,7 @@ export class SyncLoop {
     if (!this.busy) this.schedule()
   }
 
-  /**
-   * Resolves when all requested syncs are done or have failed and will be retried, or when the loop has
-   * ended.
-   */
+  /** Resolves when all requested syncs are done or have failed and will be retried, or when the loop has ended. */
   settled(): Promise<void> {
     if (this.stopped || (this.askedAt === undefined && !this.busy)) return Promise.resolve()
     return new Promise((resolve) => this.waiting.push(resolve))
@@ -59,26 +55,15 @@ export class SyncLoop {
     this.release()
   }
 
-  /** Milliseconds until a sync may begin again. */
-  private waitForToken(): number {
-    const { minIntervalMs, burst } = this.options
-    if (minIntervalMs <= 0) return 0
-    const now = Date.now()
-    const earned = Math.floor((now - this.refilledAt) / minIntervalMs)
-    if (earned > 0) {
-      this.tokens = Math.min(burst, this.tokens + earned)
-      this.refilledAt = now
-    }
-    return this.tokens > 0 ? 0 : minIntervalMs - (now - this.refilledAt)
-  }
-
   /** Resets the timer: for a pending change, and for the periodic sync. */
   private schedule(): void {
     clearTimeout(this.timer)
     if (this.stopped) return
+    const { minIntervalMs, burst } = this.options
     const now = Date.now()
+    const allowed = this.steadyAt - (burst - 1) * minIntervalMs - now
     const quiet = this.askedAt === undefined ? Number.POSITIVE_INFINITY : this.askedAt + longestMs - now
-    const asked = Math.max(Math.min(coalesceMs, quiet), this.waitForToken())
+    const asked = Math.max(Math.min(coalesceMs, quiet), allowed)
     const delay = Math.max(0, this.askedAt === undefined ? this.clock - now : Math.min(asked, this.clock - now))
     this.timer = setTimeout(() => {
       this.running = this.run()
@@ -89,10 +74,7 @@ export class SyncLoop {
     const periodic = this.askedAt === undefined
     this.askedAt = undefined
     this.busy = true
-    if (!periodic) {
-      this.waitForToken()
-      this.tokens = Math.max(0, this.tokens - 1)
-    }
+    if (!periodic) this.steadyAt = Math.max(Date.now(), this.steadyAt) + this.options.minIntervalMs
     let next = this.options.maxIntervalMs
     try {
       await this.options.sync(periodic)

@@ -4,6 +4,7 @@ import type { NodeBackend, PodTarget, Usage, UsageReport } from '../apiserver/ap
 import { resourceNamed } from '../apiserver/resource.ts'
 import { badRequest, notFound, StatusError } from '../apiserver/status-error.ts'
 import type { Machine } from '../machine/machine.ts'
+import type { NodePlan } from '../network/node-setup.ts'
 import type { Network } from '../network/topology.ts'
 import { notFound as noProgram } from './container-process.ts'
 import type { ContainerWorker } from './container-worker.ts'
@@ -16,19 +17,16 @@ interface GuestTask {
   parent: number
   ticks: number
   kibibytes: number
-  netns: string
 }
 
 // One process reads all of /proc, because a shell would start hundreds of processes. A tick is 10 ms (USER_HZ), a page 4 KiB.
 const listing = `
-my %name = map { ((stat "/run/netns/$_")[1] => $_) } map { s,.*/,,r } glob "/run/netns/*";
 for my $folder (glob "/proc/[0-9]*") {
   open my $stat, "<", "$folder/stat" or next;
   my @field = split " ", (<$stat> =~ s/^.*\\)//sr);
   open my $memory, "<", "$folder/statm" or next;
   my @pages = split " ", <$memory>;
-  my $netns = $name{(stat "$folder/ns/net")[1] // ""} // "";
-  print join(" ", $folder =~ s/\\D//gr, $field[1], $field[11] + $field[12], ($pages[1] - $pages[2]) * 4, $netns), "\\n";
+  print join(" ", $folder =~ s/\\D//gr, $field[1], $field[11] + $field[12], ($pages[1] - $pages[2]) * 4), "\\n";
 }`
 
 async function listTasks(machine: Machine): Promise<GuestTask[]> {
@@ -37,8 +35,8 @@ async function listTasks(machine: Machine): Promise<GuestTask[]> {
     .trim()
     .split('\n')
     .map((line) => {
-      const [pid, parent, ticks, kibibytes, netns = ''] = line.split(' ')
-      return { pid: Number(pid), parent: Number(parent), ticks: Number(ticks), kibibytes: Number(kibibytes), netns }
+      const [pid = 0, parent = 0, ticks = 0, kibibytes = 0] = line.split(' ').map(Number)
+      return { pid, parent, ticks, kibibytes }
     })
 }
 
@@ -52,41 +50,41 @@ function tree(tasks: readonly GuestTask[], root: number): GuestTask[] {
 const windowMs = 1000
 
 /**
- * CPU time and memory of the nodes and their containers, measured over one second. A node's usage includes the processes in
- * its network namespace and in those of its Pods. kube-proxy runs outside the guest and is not included.
+ * CPU time and memory of the containers, and of the nodes as their sums, measured over one second. Programs on the host, kube-proxy
+ * and DNS, are not included.
  */
 async function measureUsage(
   machine: Machine,
-  nodes: readonly string[],
-  workers: readonly PodWorker[],
+  nodes: readonly NodePlan[],
+  pods: readonly PodWorker[],
 ): Promise<UsageReport> {
   const before = new Map((await listTasks(machine)).map(({ pid, ticks }) => [pid, ticks]))
   const start = Date.now()
   await delay(windowMs)
   const tasks = await listTasks(machine)
   const seconds = (Date.now() - start) / 1000
-  const usageOf = (own: readonly GuestTask[]): Usage => ({
-    nanocores: Math.round(
-      own.reduce((sum, { pid, ticks }) => sum + ticks - (before.get(pid) ?? 0), 0) * (1e7 / seconds),
-    ),
-    kibibytes: own.reduce((sum, task) => sum + task.kibibytes, 0),
-  })
-  const pods = workers.map(({ pod, containers, sandbox: { link } }) => {
-    const usage = containers.flatMap(({ container, running }): [string, Usage][] => {
-      if (!running) return []
-      const root = running.placement?.childOf
-      // A program on the host, such as DNS, works through processes in the Pod's network namespace.
-      const own =
-        root === undefined ? tasks.filter(({ netns }) => netns !== '' && netns === link?.netns) : tree(tasks, root)
-      return [[container.name, usageOf(own)]]
-    })
-    return { uid: pod.metadata.uid, node: pod.spec.nodeName, netns: link?.netns, usage }
-  })
-  const perNode = nodes.map((node): [string, Usage] => {
-    const namespaces = new Set([node, ...pods.flatMap((pod) => (pod.node === node && pod.netns ? [pod.netns] : []))])
-    return [node, usageOf(tasks.filter(({ netns }) => namespaces.has(netns)))]
-  })
-  return { seconds, nodes: new Map(perNode), pods: new Map(pods.map(({ uid, usage }) => [uid, new Map(usage)])) }
+  const perNode = new Map<string, Usage>(nodes.map(({ name }) => [name, { nanocores: 0, kibibytes: 0 }]))
+  const perPod = new Map<string, Map<string, Usage>>()
+  for (const { pod, containers, sandbox } of pods) {
+    const usages = new Map<string, Usage>()
+    for (const { container, running } of containers) {
+      const root = running?.placement?.childOf
+      if (root === undefined) continue
+      const own = tree(tasks, root)
+      const ticks = own.reduce((sum, task) => sum + task.ticks - (before.get(task.pid) ?? 0), 0)
+      const usage = {
+        nanocores: Math.round(ticks * (1e7 / seconds)),
+        kibibytes: own.reduce((sum, task) => sum + task.kibibytes, 0),
+      }
+      usages.set(container.name, usage)
+      const node = perNode.get(sandbox.node)
+      if (!node) continue
+      node.nanocores += usage.nanocores
+      node.kibibytes += usage.kibibytes
+    }
+    if (usages.size > 0) perPod.set(pod.metadata.uid, usages)
+  }
+  return { seconds, nodes: perNode, pods: perPod }
 }
 
 /** Longer than the timeout of every caller. */
@@ -141,12 +139,7 @@ export function createBackend(machine: Machine, network: Network, pods: Readonly
       return (port) => machine.spawn(['socat', '-', `TCP4:127.0.0.1:${port}`], placement)
     },
     script: async (node, text) => machine.script(text, placementOf(node), { timeoutMs: scriptDeadlineMs }),
-    usage: () =>
-      measureUsage(
-        machine,
-        network.nodes.map(({ name }) => name),
-        [...pods.values()],
-      ),
+    usage: () => measureUsage(machine, network.nodes, [...pods.values()]),
     async synced(node) {
       const here = [...pods.values()].filter(({ pod }) => pod.spec.nodeName === node)
       await Promise.all(here.flatMap(({ containers }) => containers.map(({ running }) => running?.synced?.())))

@@ -1,102 +1,15 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { type Answer, httpRequest, statusOf } from '../network/prober.ts'
 import { notFound, type RunningContainer } from './container-process.ts'
-import type { NodeContext } from './node-context.ts'
-import type { Container, LifecycleHandler, Probe } from './objects.ts'
+import type { Container, NodeContext, Probe } from './objects.ts'
 
-export interface ProbeOutcome {
+/** Receives what the probes of one run of a container find. */
+interface ProbeOutcome {
   ready(ready: boolean): void
   started(started: boolean): void
   event(reason: string, message: string): void
   restart(message: string): void
 }
-
-/**
- * The interval at which a probe that has not succeeded is repeated during its first second. The genuine kubelet waits for its period, which
- * is longer than the start of a small server. Probes that start a process also use their period.
- */
-const eagerMs = 100
-
-/** The probes of one run of a container: readiness and liveness wait for the startup probe. */
-export class ContainerProbes {
-  private readonly target: ProbeTarget
-  private readonly outcome: ProbeOutcome
-  private readonly stopping = new AbortController()
-  private isReady: boolean | undefined
-
-  constructor(target: ProbeTarget, outcome: ProbeOutcome) {
-    this.target = target
-    this.outcome = outcome
-  }
-
-  start(): void {
-    const { startupProbe, name } = this.target.container
-    if (!startupProbe) {
-      this.afterStart()
-      return
-    }
-    this.outcome.started(false)
-    this.watch('Startup', startupProbe, (success) => {
-      if (success) this.afterStart()
-      else this.outcome.restart(`Container ${name} failed startup probe, will be restarted`)
-      return true
-    })
-  }
-
-  stop(): void {
-    this.stopping.abort()
-  }
-
-  private afterStart(): void {
-    const { livenessProbe, readinessProbe, name } = this.target.container
-    this.outcome.started(true)
-    if (readinessProbe) this.watch('Readiness', readinessProbe, (success) => this.setReady(success))
-    else this.setReady(true)
-    if (!livenessProbe) return
-    this.watch('Liveness', livenessProbe, (success) => {
-      if (!success) this.outcome.restart(`Container ${name} failed liveness probe, will be restarted`)
-      return !success
-    })
-  }
-
-  private setReady(ready: boolean): false {
-    if (ready !== this.isReady) this.outcome.ready(ready)
-    this.isReady = ready
-    return false
-  }
-
-  /**
-   * Repeats a probe and counts its results (pkg/kubelet/prober/worker.go), from the initial delay on. `result` is called when a threshold
-   * is reached, and returns true to end it.
-   */
-  private async watch(kind: string, probe: Probe, result: (success: boolean) => boolean): Promise<void> {
-    const { signal } = this.stopping
-    const wait = (ms: number) => delay(Math.max(0, ms), undefined, { signal }).catch(() => {})
-    const periodMs = (probe.periodSeconds ?? 10) * 1000
-    await wait((probe.initialDelaySeconds ?? 0) * 1000)
-    const eagerUntil = probe.exec ? 0 : Date.now() + Math.min(periodMs, 1000) - eagerMs
-    let last: boolean | undefined
-    let streak = 0
-    while (!signal.aborted) {
-      const begun = Date.now()
-      const failure = await runProbe(probe, this.target)
-      if (signal.aborted) return
-      const success = failure === undefined
-      const isEager = !success && last === undefined && Date.now() < eagerUntil
-      if (!isEager) {
-        streak = last === success ? streak + 1 : 1
-        last = success
-        if (!success) this.outcome.event('Unhealthy', `${kind} probe failed: ${failure}`)
-        const threshold = (success ? probe.successThreshold : probe.failureThreshold) ?? (success ? 1 : 3)
-        if (streak >= threshold && result(success)) return
-      }
-      await wait(begun + (isEager ? eagerMs : periodMs) - Date.now())
-    }
-  }
-}
-
-/** Undefined if the probe succeeded, else the kubelet's message. */
-type ProbeFailure = string | undefined
 
 /** A run of a container that is probed. */
 interface ProbeTarget {
@@ -105,6 +18,63 @@ interface ProbeTarget {
   podIP: string
   running: RunningContainer
 }
+
+/** Starts the probes of one run of a container: readiness and liveness wait for the startup probe. Returns a function that ends them. */
+export function startProbes(target: ProbeTarget, outcome: ProbeOutcome): () => void {
+  const { startupProbe, livenessProbe, readinessProbe, name } = target.container
+  const stopping = new AbortController()
+  const { signal } = stopping
+  /**
+   * Repeats a probe and counts its results (pkg/kubelet/prober/worker.go), from the initial delay on. `result` is called when a threshold
+   * is reached, and returns true to end it.
+   */
+  const watch = async (kind: string, probe: Probe, result: (success: boolean) => boolean) => {
+    const wait = (ms: number) => delay(Math.max(0, ms), undefined, { signal }).catch(() => {})
+    await wait((probe.initialDelaySeconds ?? 0) * 1000)
+    let last: boolean | undefined
+    let streak = 0
+    while (!signal.aborted) {
+      const begun = Date.now()
+      const failure = await runProbe(probe, target)
+      if (signal.aborted) return
+      const success = failure === undefined
+      streak = last === success ? streak + 1 : 1
+      last = success
+      if (!success) outcome.event('Unhealthy', `${kind} probe failed: ${failure}`)
+      const threshold = (success ? probe.successThreshold : probe.failureThreshold) ?? (success ? 1 : 3)
+      if (streak >= threshold && result(success)) return
+      await wait(begun + (probe.periodSeconds ?? 10) * 1000 - Date.now())
+    }
+  }
+  let isReady: boolean | undefined
+  const setReady = (ready: boolean) => {
+    if (ready !== isReady) outcome.ready(ready)
+    isReady = ready
+    return false
+  }
+  const afterStart = () => {
+    outcome.started(true)
+    if (readinessProbe) watch('Readiness', readinessProbe, setReady)
+    else setReady(true)
+    if (!livenessProbe) return
+    watch('Liveness', livenessProbe, (success) => {
+      if (!success) outcome.restart(`Container ${name} failed liveness probe, will be restarted`)
+      return !success
+    })
+  }
+  if (startupProbe) {
+    outcome.started(false)
+    watch('Startup', startupProbe, (success) => {
+      if (success) afterStart()
+      else outcome.restart(`Container ${name} failed startup probe, will be restarted`)
+      return true
+    })
+  } else afterStart()
+  return () => stopping.abort()
+}
+
+/** Undefined if the probe succeeded, else the kubelet's message. */
+type ProbeFailure = string | undefined
 
 /** The number of a port, which may be the name of a container's port. Throws if the name does not exist. */
 function portNumber(port: number | string, container: Container): number {
@@ -123,10 +93,7 @@ function httpFailure(answer: Answer, url: string, address: string): ProbeFailure
   return status >= 200 && status < 400 ? undefined : `HTTP probe failed with statuscode: ${status}`
 }
 
-/**
- * Runs one probe (pkg/probe: a status from 200 to 399, an open port, or exit code 0 of a command is a
- * success).
- */
+/** Runs one probe (pkg/probe: a status from 200 to 399, an open port, or exit code 0 of a command is a success). */
 async function runProbe(probe: Probe, target: ProbeTarget): Promise<ProbeFailure> {
   const { node, container, podIP, running } = target
   const seconds = probe.timeoutSeconds ?? 1
@@ -138,10 +105,9 @@ async function runProbe(probe: Probe, target: ProbeTarget): Promise<ProbeFailure
       const answer = await node.prober.try(host, port, seconds, httpRequest(path, address, httpHeaders))
       return httpFailure(answer, `${scheme.toLowerCase()}://${address}${path}`, address)
     }
-    const socket = probe.tcpSocket ?? probe.grpc
-    if (socket) {
-      const host = probe.tcpSocket?.host ?? podIP
-      const port = portNumber(socket.port as number | string, container)
+    if (probe.tcpSocket) {
+      const { host = podIP } = probe.tcpSocket
+      const port = portNumber(probe.tcpSocket.port as number | string, container)
       const { kind } = await node.prober.try(host, port, seconds)
       if (kind === 'open') return undefined
       return `dial tcp ${host}:${port}: ${kind === 'refused' ? 'connect: connection refused' : 'i/o timeout'}`
@@ -157,21 +123,4 @@ async function runProbe(probe: Probe, target: ProbeTarget): Promise<ProbeFailure
     if (probe.exec) return `command timed out: "${probe.exec.command?.join(' ')}" timed out after ${seconds}s`
     return error instanceof Error ? error.message : String(error)
   }
-}
-
-/** Runs a postStart or preStop handler. Resolves with the reason if it failed, or undefined. */
-export async function runHandler(handler: LifecycleHandler, target: ProbeTarget): Promise<string | undefined> {
-  const { exec, sleep, httpGet, tcpSocket } = handler
-  if (exec) {
-    const { command = [] } = exec
-    const { placement } = target.running
-    if (!placement) return notFound(command)
-    const { exitCode, stdout, stderr } = await target.node.machine.run(command, placement)
-    return exitCode === 0 ? undefined : `command '${command.join(' ')}' exited with ${exitCode}: ${stdout}${stderr}`
-  }
-  if (sleep) {
-    await delay(sleep.seconds * 1000)
-    return undefined
-  }
-  return runProbe({ timeoutSeconds: 30, ...(httpGet && { httpGet }), ...(tcpSocket && { tcpSocket }) }, target)
 }

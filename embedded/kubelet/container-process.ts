@@ -1,11 +1,13 @@
 import { constants } from 'node:os'
-import type { GuestProcess, Machine, Placement, Privileges } from '../machine/machine.ts'
-import { GUEST_CONFINE, privilegeOptions } from '../machine/placement.ts'
-import { expand } from './environment.ts'
-import type { ProcessImage } from './images/registry.ts'
+import { setTimeout as delay } from 'node:timers/promises'
+import type { GuestProcess, Placement, Privileges } from '../machine/machine.ts'
+import { GUEST_CONFINE, privilegeOptions } from '../machine/machine.ts'
+import { runInGuest } from '../network/topology.ts'
+import { containerRoot } from './container-root.ts'
+import { containerEnvironment, expand, serviceEnvironment } from './environment.ts'
+import type { BuiltinImage, Image, ProcessImage } from './images/registry.ts'
 import type { LogBuffer } from './log-buffer.ts'
-import type { ContainerContext, NodeContext } from './node-context.ts'
-import type { Container } from './objects.ts'
+import type { Container, ContainerContext, NodeContext } from './objects.ts'
 
 /** One run of a container. */
 export interface RunningContainer {
@@ -19,21 +21,75 @@ export interface RunningContainer {
   readonly process?: Pick<GuestProcess, 'stdin' | 'resize'>
 }
 
-/** The command of a container can't be started; the message is the runtime's. */
-class StartError extends Error {}
+/**
+ * Starts a created container, in the process namespace of the container whose `unshare` is process `target` if given, as ephemeral
+ * containers do. Resolves when it serves; rejects with the runtime's message if its program does not exist.
+ */
+export type StartContainer = (log: LogBuffer, target?: number) => Promise<RunningContainer>
+
+type Environment = Readonly<Record<string, string>>
+
+const searchPath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
+
+/**
+ * Resolves the environment of run number `run` of a container, and makes its file system.
+ * @throws ContainerConfigError if a referenced object is missing
+ */
+export async function createContainer(
+  node: NodeContext,
+  context: ContainerContext,
+  image: Image,
+  run: number,
+): Promise<StartContainer> {
+  const { metadata, spec } = context.pod
+  const env = {
+    PATH: searchPath,
+    HOSTNAME: spec.hostNetwork ? context.node : (spec.hostname ?? metadata.name),
+    HOME: '/root',
+    ...serviceEnvironment(node.api, metadata.namespace),
+    ...containerEnvironment(node.api, context),
+  }
+  if ('start' in image) return (log) => startBuiltin(node, image, context, env, log)
+  const { root, fstab, files } = containerRoot(node, image, context, run)
+  await node.machine.write(files)
+  await runInGuest(node.machine, `mount -a -T ${fstab}`)
+  return (log, target) => startProcess(node, context, { image, root, env, log, target })
+}
+
+async function startBuiltin(
+  { machine, api, network }: NodeContext,
+  image: BuiltinImage,
+  context: ContainerContext,
+  env: Environment,
+  log: LogBuffer,
+): Promise<RunningContainer> {
+  const { link, node } = context
+  const placement = link ? { netns: link.netns } : network.placement(node)
+  const running = await image.start({
+    ...{ ...context, machine, api, placement },
+    log: (line) => log.write('stdout', `${line}\n`),
+    stderr: (line) => log.write('stderr', `${line}\n`),
+  })
+  return {
+    // An ordinary built-in container has no file system of its own, only the node's or the guest's.
+    ...(context.container.securityContext?.privileged && { placement: { ...placement, env } }),
+    exited: running.exited.then((exitCode) => ({ exitCode })),
+    signal: () => void running.stop(),
+    synced: async () => running.synced?.(),
+  }
+}
 
 /** The runtime's message for a command that does not exist. */
 export const notFound = ([program = '']: readonly string[]) =>
   `unable to start container process: exec: "${program}": executable file not found in $PATH`
 
 /** What a container's process needs beside its specification. */
-export interface ProcessStart {
+interface ProcessStart {
   image: ProcessImage
   /** The container's root, mounted in the guest. */
   root: string
-  env: Readonly<Record<string, string>>
+  env: Environment
   log: LogBuffer
-  /** Join the process namespace of this container (`unshare`'s process id), as ephemeral containers with a target do. */
   target?: number | undefined
 }
 
@@ -74,93 +130,64 @@ function command(
   ]
 }
 
-/** The parent of the container's first process; with a terminal, it is the child of `script`. */
-async function containerParent(machine: Machine, { pid }: GuestProcess, tty: boolean): Promise<number> {
-  if (!tty) return pid
-  const { stdout } = await machine.script(`cat /proc/${pid}/task/${pid}/children`)
-  return Number(stdout.trim().split(' ')[0])
-}
-
 /** The time to wait for the output that shows that a program serves; after it, the container counts as running. */
 const servingDeadlineMs = 5000
 
-/**
- * Starts a container's process in its namespaces and resolves when it serves.
- * @throws StartError if the program does not exist
- */
-export async function startProcess(
+async function startProcess(
   node: NodeContext,
   context: ContainerContext,
   start: ProcessStart,
 ): Promise<RunningContainer> {
-  const { machine } = node
   const { image, env, log } = start
   const { command: own = [], args = [], stdin, tty = false } = context.container
-  const words = own.length ? [...own, ...args] : [...(image.entrypoint ?? []), ...(args.length ? args : image.command)]
+  const words = own.length ? [...own, ...args] : args.length ? args : image.command
   const argv = words.map((word) => expand(word, env))
-  const serving = own.length || args.length ? undefined : image.serving
-  const process = await machine.spawn(
+  const process = await node.machine.spawn(
     command(node, context, start, argv),
     { env: { ...env } },
     { noInput: !stdin && !tty, inNamespace: true, tty },
   )
-  const decoder = { stdout: new TextDecoder(), stderr: new TextDecoder() }
-  let first: string | undefined = ''
-  let tail = ''
-  let serves: () => void = () => {}
+  const serving = own.length || args.length ? undefined : image.serving
+  let serves = () => {}
   const served = new Promise<void>((resolve) => {
     serves = resolve
   })
-  const started = new Promise<void>((resolve, reject) => {
-    const take = (stream: 'stdout' | 'stderr', text: string) => {
-      if (text === '') return
-      log.write(stream, text)
-      if (!serving) return
-      tail = (tail + text).slice(-4096)
-      if (serving.test(tail)) serves()
-    }
-    process.stderr.on('data', (bytes: Buffer) => take('stderr', decoder.stderr.decode(bytes, { stream: true })))
-    process.stdout.on('data', (bytes: Buffer) => {
-      const text = decoder.stdout.decode(bytes, { stream: true })
-      if (first === undefined) return take('stdout', text)
-      first += text
-      const end = first.indexOf('\n')
-      if (end < 0) return
-      if (first.startsWith(missing)) {
-        const why =
-          'failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed'
-        reject(new StartError(`${why}: ${notFound(argv)}: unknown`))
-      } else resolve()
-      const rest = first.slice(end + 1)
-      first = undefined
-      take('stdout', rest)
+  const take = (stream: 'stdout' | 'stderr', text: string) => {
+    if (text === '') return
+    log.write(stream, text)
+    if (serving?.test(text)) serves()
+  }
+  process.stderr.setEncoding('utf8').on('data', (text: string) => take('stderr', text))
+  const firstLine = new Promise<string>((resolve) => {
+    let first: string | undefined
+    process.stdout.setEncoding('utf8').on('data', (text: string) => {
+      if (first !== undefined) return take('stdout', text)
+      first = text.split('\n')[0] ?? ''
+      resolve(first)
+      take('stdout', text.slice(first.length + 1))
     })
-    void process.exited.then(() => reject(new StartError('the container ended while it was set up')))
   })
   const exited = process.exited.then(({ code, signal }) => {
-    serves()
     const number = signal ? constants.signals[signal as NodeJS.Signals] : undefined
     return { exitCode: code ?? 128 + (number ?? 9), ...(number !== undefined && { signal: number }) }
   })
-  await started
-  const parent = await containerParent(machine, process, tty)
-  if (serving) {
-    const timer = setTimeout(serves, servingDeadlineMs)
-    await served
-    clearTimeout(timer)
+  const state = (await Promise.race([firstLine, exited.then(() => 'ended')])).trim()
+  if (state === 'ended') throw new Error('the container ended while it was set up')
+  if (state === missing) {
+    const why =
+      'failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed'
+    throw new Error(`${why}: ${notFound(argv)}: unknown`)
   }
-  return {
-    placement: { childOf: parent, env: { ...env }, privileges: privilegesOf(context.container) },
-    exited,
-    process,
-    signal(name) {
-      if (parent === process.pid) process.kill(name)
-      else
-        machine
-          .script(`kill -s ${name.replace(/^SIG/, '')} $(cat /proc/${parent}/task/${parent}/children)`)
-          .catch(() => {})
-    },
+  const placement: Placement = { env: { ...env }, privileges: privilegesOf(context.container), childOf: process.pid }
+  if (tty) {
+    // With a terminal, the parent of the container's first process is the child of `script`.
+    const { stdout } = await node.machine.script(`cat /proc/${process.pid}/task/${process.pid}/children`)
+    placement.childOf = Number(stdout.trim().split(' ')[0])
   }
+  const cancel = new AbortController()
+  if (serving) await Promise.race([served, exited, delay(servingDeadlineMs, undefined, { signal: cancel.signal })])
+  cancel.abort()
+  return { placement, exited, process, signal: (name) => process.kill(name) }
 }
 
 /** Names by number (include/uapi/linux/capability.h), without CAP_. */

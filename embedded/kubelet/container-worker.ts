@@ -3,14 +3,40 @@ import { PassThrough, Writable } from 'node:stream'
 import { setTimeout as delay } from 'node:timers/promises'
 import { timestamp } from '../apiserver/object-lifecycle.ts'
 import type { GuestProcess } from '../machine/machine.ts'
-import { ContainerProbes, runHandler } from './container-probes.ts'
-import type { RunningContainer } from './container-process.ts'
-import { goDuration, type PreparedContainer, prepareContainer, RestartBackoff } from './container-start.ts'
+import { startProbes } from './container-probes.ts'
+import { createContainer, type RunningContainer, type StartContainer } from './container-process.ts'
 import { ContainerConfigError } from './environment.ts'
 import { findImage, imageList, repositoryOf } from './images/registry.ts'
 import { LogBuffer, type OutputReader } from './log-buffer.ts'
-import type { NodeContext, PodSandbox } from './node-context.ts'
-import type { Container, ContainerState, ContainerStatus, LifecycleHandler } from './objects.ts'
+import type { Container, ContainerState, ContainerStatus, NodeContext, PodSandbox } from './objects.ts'
+
+const firstDelayMs = 10_000
+const longestDelayMs = 300_000
+
+/**
+ * The kubelet's delay before a container is started again: none after the first end, then 10 s, doubled up to five minutes. A container
+ * that ran for ten minutes begins again.
+ */
+export class RestartBackoff {
+  private delayMs = 0
+  private lastEnd = 0
+
+  /** Milliseconds to wait after a run has ended; zero means start immediately. */
+  next(now: number): number {
+    const ranMs = now - this.lastEnd - this.delayMs
+    if (ranMs > 2 * longestDelayMs) this.delayMs = 0
+    const wait = this.lastEnd === 0 ? 0 : this.delayMs
+    this.delayMs = this.delayMs === 0 ? firstDelayMs : Math.min(this.delayMs * 2, longestDelayMs)
+    this.lastEnd = now
+    return wait
+  }
+}
+
+/** A delay as Go prints durations: `10s`, `1m20s`, `5m0s`. */
+export function goDuration(milliseconds: number): string {
+  const seconds = Math.round(milliseconds / 1000)
+  return seconds < 60 ? `${seconds}s` : `${Math.floor(seconds / 60)}m${seconds % 60}s`
+}
 
 const digest = (text: string) => createHash('sha256').update(text).digest('hex')
 
@@ -19,8 +45,6 @@ export class ContainerWorker {
   container: Container
   status: ContainerStatus
   running: RunningContainer | undefined
-  /** Mount points of all its runs, to be unmounted with the Pod. */
-  readonly roots: string[] = []
   log: LogBuffer | undefined
   previousLog: LogBuffer | undefined
   private readonly node: NodeContext
@@ -32,7 +56,7 @@ export class ContainerWorker {
   private readonly stopping = new AbortController()
   private runs = 0
   private attached: LogBuffer | undefined
-  private probes: ContainerProbes | undefined
+  private stopProbes: () => void = () => {}
   private wake: () => void = () => {}
 
   constructor(
@@ -140,36 +164,17 @@ export class ContainerWorker {
   }
 
   private async end(): Promise<void> {
-    const { running, container } = this
-    if (!running) return
-    this.probes?.stop()
-    await this.runHook('PreStop', container.lifecycle?.preStop, running)
-    const image = findImage(container.image ?? '')
-    running.signal((image && !('start' in image) && image.stopSignal) || 'SIGTERM')
-    await running.exited
-  }
-
-  /** Returns whether the hook, if there is one, succeeded or the container ended before. */
-  private async runHook(
-    name: 'PostStart' | 'PreStop',
-    hook: LifecycleHandler | undefined,
-    running: RunningContainer,
-  ): Promise<boolean> {
-    if (!hook) return true
-    const failure = await Promise.race([runHandler(hook, this.probeTarget(running)), running.exited])
-    if (typeof failure !== 'string') return true
-    this.event('Warning', `Failed${name}Hook`, `${name}Hook failed: ${failure}`)
-    return false
-  }
-
-  private probeTarget(running: RunningContainer) {
-    return { node: this.node, container: this.container, podIP: this.sandbox.podIP, running }
+    if (!this.running) return
+    this.stopProbes()
+    const image = findImage(this.container.image ?? '')
+    this.running.signal((image && !('start' in image) && image.stopSignal) || 'SIGTERM')
+    await this.running.exited
   }
 
   /** One run from the image to its end. Undefined when it could not be started. */
   private async once(): Promise<number | undefined> {
-    const prepared = await this.prepare()
-    if (!prepared) return undefined
+    const start = await this.create()
+    if (!start) return undefined
     const { name } = this.container
     const log = new LogBuffer()
     const containerID = `embedded://${digest(`${this.sandbox.pod.metadata.uid} ${name} ${this.runs}`)}`
@@ -179,7 +184,7 @@ export class ContainerWorker {
     this.log = log
     const startedAt = timestamp()
     try {
-      this.running = await prepared.launch(log, this.target?.())
+      this.running = await start(log, this.target?.())
     } catch (error) {
       const message = error instanceof Error ? error.message : String(error)
       this.event('Warning', 'Failed', `Error: ${message}`)
@@ -194,21 +199,21 @@ export class ContainerWorker {
   }
 
   private async follow(running: RunningContainer, log: LogBuffer, startedAt: string, containerID: string) {
-    const hook = this.container.lifecycle?.postStart
-    if (hook) this.changed()
-    if (!(await this.runHook('PostStart', hook, running))) void this.end()
-    this.probes = new ContainerProbes(this.probeTarget(running), {
-      ready: (ready) => this.report({ ready }),
-      started: (started) => this.report({ started }),
-      event: (reason, message) => this.event('Warning', reason, message),
-      restart: (message) => {
-        this.event('Normal', 'Killing', message)
-        void this.restart(running)
+    const { node, container, sandbox } = this
+    this.stopProbes = startProbes(
+      { node, container, podIP: sandbox.podIP, running },
+      {
+        ready: (ready) => this.report({ ready }),
+        started: (started) => this.report({ started }),
+        event: (reason, message) => this.event('Warning', reason, message),
+        restart: (message) => {
+          this.event('Normal', 'Killing', message)
+          void this.restart(running)
+        },
       },
-    })
-    this.probes.start()
+    )
     const { exitCode, signal } = await running.exited
-    this.probes.stop()
+    this.stopProbes()
     const reason = exitCode === 0 ? 'Completed' : 'Error'
     return this.ended(log, { exitCode, ...(signal && { signal }), reason, startedAt, containerID })
   }
@@ -233,20 +238,14 @@ export class ContainerWorker {
     this.changed()
   }
 
-  private async prepare(): Promise<PreparedContainer | undefined> {
-    const { image: reference = '' } = this.container
+  private async create(): Promise<StartContainer | undefined> {
+    const { node, sandbox, container } = this
+    const { image: reference = '' } = container
     const image = findImage(reference)
     if (!image) return this.noImage(reference)
     this.event('Normal', 'Pulled', `Container image "${reference}" already present on machine`)
     try {
-      const { node, sandbox, container } = this
-      const prepared = prepareContainer(node, { ...sandbox, container }, image, this.runs)
-      if (prepared.root) {
-        await node.machine.write(prepared.root.files)
-        await node.network.worker.perform({ ...prepared.root.work, unmount: this.roots.splice(0) })
-        this.roots.push(prepared.root.root)
-      }
-      return prepared
+      return await createContainer(node, { ...sandbox, container }, image, this.runs)
     } catch (error) {
       const message = error instanceof Error ? error.message : String(error)
       const reason = error instanceof ContainerConfigError ? 'CreateContainerConfigError' : 'CreateContainerError'

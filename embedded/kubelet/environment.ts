@@ -1,30 +1,21 @@
 import type { Api } from '../apiserver/api.ts'
 import type { Service } from '../controllers/resources.ts'
-import type { ContainerContext, PodSandbox } from './node-context.ts'
-import type { ConfigMap, Secret } from './objects.ts'
+import type { ConfigMap, ContainerContext, PodSandbox, Secret } from './objects.ts'
 
 /** A container can't be created from its specification; the message is the kubelet's. */
 export class ContainerConfigError extends Error {}
 
-/**
- * The value that a `fieldRef` of a Pod refers to. Throws ContainerConfigError for a path that the downward
- * API does not support.
- */
-export function fieldValue(path: string, { pod, podIP, hostIP }: PodSandbox): string {
-  const entry = /^metadata\.(labels|annotations)\['(.+)'\]$/.exec(path)
-  if (entry) return pod.metadata[entry[1] as 'labels' | 'annotations']?.[entry[2] ?? ''] ?? ''
-  const pairs = (map: Record<string, string> = {}) =>
-    Object.entries(map)
-      .map(([key, value]) => `${key}=${JSON.stringify(value)}`)
-      .join('\n')
+/** The value that a `fieldRef` of a container's environment refers to. Throws ContainerConfigError for an unknown path. */
+function fieldValue(path: string, { pod, podIP, hostIP }: PodSandbox): string {
+  const { metadata, spec } = pod
+  const [, map, key = ''] = /^metadata\.(labels|annotations)\['(.+)'\]$/.exec(path) ?? []
+  if (map) return metadata[map as 'labels' | 'annotations']?.[key] ?? ''
   const values: Record<string, string | undefined> = {
-    'metadata.name': pod.metadata.name,
-    'metadata.namespace': pod.metadata.namespace,
-    'metadata.uid': pod.metadata.uid,
-    'metadata.labels': pairs(pod.metadata.labels),
-    'metadata.annotations': pairs(pod.metadata.annotations),
-    'spec.nodeName': pod.spec.nodeName,
-    'spec.serviceAccountName': pod.spec.serviceAccountName,
+    'metadata.name': metadata.name,
+    'metadata.namespace': metadata.namespace,
+    'metadata.uid': metadata.uid,
+    'spec.nodeName': spec.nodeName,
+    'spec.serviceAccountName': spec.serviceAccountName,
     'status.podIP': podIP,
     'status.podIPs': podIP,
     'status.hostIP': hostIP,
@@ -59,12 +50,6 @@ export function dataOf(
   ])
 }
 
-interface KeyRef {
-  name?: string
-  key?: string
-  optional?: boolean
-}
-
 /**
  * A container's environment from `envFrom` and `env`, in that order, with references resolved.
  * @throws ContainerConfigError when a ConfigMap, a Secret or a key that is not optional is missing
@@ -73,41 +58,42 @@ export function containerEnvironment(api: Api, context: ContainerContext): Recor
   const { pod, container } = context
   const { namespace } = pod.metadata
   const result: Record<string, string> = {}
-  const need = (kind: 'configmap' | 'secret', ref: KeyRef): Map<string, Buffer> => {
-    const data = dataOf(api, namespace, kind, ref.name)
-    if (!data && !ref.optional) throw new ContainerConfigError(`${kind} "${ref.name}" not found`)
+  type Reference = { name?: string; key?: string; optional?: boolean }
+  const read = (kind: 'configmap' | 'secret', { name, optional }: Reference): Map<string, Buffer> => {
+    const data = dataOf(api, namespace, kind, name)
+    if (!data && !optional) throw new ContainerConfigError(`${kind} "${name}" not found`)
     return data ?? new Map()
   }
-  for (const { prefix = '', configMapRef, secretRef } of container.envFrom ?? []) {
-    const data = configMapRef ? need('configmap', configMapRef) : secretRef ? need('secret', secretRef) : []
-    for (const [key, value] of data) result[prefix + key] = value.toString()
-  }
-  const keyed = (kind: 'configmap' | 'secret', label: string, ref: KeyRef): string | undefined => {
-    const value = need(kind, ref).get(ref.key ?? '')
-    if (value === undefined && !ref.optional)
-      throw new ContainerConfigError(`couldn't find key ${ref.key} in ${label} ${namespace}/${ref.name}`)
+  const readKey = (kind: 'configmap' | 'secret', reference: Reference): string | undefined => {
+    const { name, key = '', optional } = reference
+    const value = read(kind, reference).get(key)
+    if (value === undefined && !optional)
+      throw new ContainerConfigError(`couldn't find key ${key} in ${kind} ${namespace}/${name}`)
     return value?.toString()
   }
-  for (const { name, value, valueFrom } of container.env ?? []) {
-    const found = valueFrom?.fieldRef
-      ? fieldValue(valueFrom.fieldRef.fieldPath, context)
-      : valueFrom?.configMapKeyRef
-        ? keyed('configmap', 'ConfigMap', valueFrom.configMapKeyRef)
-        : valueFrom?.secretKeyRef
-          ? keyed('secret', 'Secret', valueFrom.secretKeyRef)
-          : expand(value ?? '', result)
+  for (const { prefix = '', configMapRef, secretRef } of container.envFrom ?? []) {
+    const data = configMapRef ? read('configmap', configMapRef) : secretRef ? read('secret', secretRef) : []
+    for (const [key, value] of data) result[prefix + key] = value.toString()
+  }
+  for (const { name, value, valueFrom: from } of container.env ?? []) {
+    let found: string | undefined
+    if (from?.fieldRef) found = fieldValue(from.fieldRef.fieldPath, context)
+    else if (from?.configMapKeyRef) found = readKey('configmap', from.configMapKeyRef)
+    else if (from?.secretKeyRef) found = readKey('secret', from.secretKeyRef)
+    else found = expand(value ?? '', result)
     if (found !== undefined) result[name] = found
   }
   return result
 }
 
 /** The variables with the Services of a Pod's namespace (docs: "Environment variables" of Services). */
-export function serviceEnvironment(api: Api, namespace: string | undefined, links: boolean): Record<string, string> {
+export function serviceEnvironment(api: Api, namespace = ''): Record<string, string> {
   const result: Record<string, string> = {}
-  const own = links ? api.list<Service>('services', namespace === undefined ? {} : { namespace }) : []
   const kubernetes = api.get<Service>('services', 'default', 'kubernetes')
-  const all = kubernetes ? [kubernetes, ...own] : own
-  for (const { metadata, spec } of all) {
+  for (const { metadata, spec } of [
+    ...(kubernetes ? [kubernetes] : []),
+    ...api.list<Service>('services', { namespace }),
+  ]) {
     const { clusterIP, ports = [] } = spec
     const [first] = ports
     if (!clusterIP || clusterIP === 'None' || !first) continue

@@ -10,31 +10,21 @@ import type { NodePlan } from '../network/node-setup.ts'
 import { Prober } from '../network/prober.ts'
 import type { Network } from '../network/topology.ts'
 import { createBackend } from './backend.ts'
-import { podFolder, podVolumes } from './container-root.ts'
 import { registerOwnImages } from './images/own-images.ts'
 import { imageList } from './images/registry.ts'
-import type { NodeContext } from './node-context.ts'
-import type { Node, Pod } from './objects.ts'
+import type { Node, NodeContext, Pod } from './objects.ts'
 import { PodWorker } from './pod-worker.ts'
 
 const architecture = processor?.kubernetes ?? process.arch
 
-interface GuestFacts {
-  kernelVersion: string
-  osImage: string
-  memory: string
-  /** The kernel's boot ID, random at each start. */
-  bootId: string
-  ownKernel: boolean
-}
+type GuestFacts = Awaited<ReturnType<typeof guestFacts>>
 
-/** Facts about the kernel that all nodes share. */
-async function guestFacts(machine: Machine): Promise<GuestFacts> {
-  const { stdout } = await machine.run([
-    'sh',
-    '-c',
-    'read -r r </proc/sys/kernel/osrelease; echo "$r"; read -r _ m _ </proc/meminfo; echo "$m"; . /etc/os-release; echo "$PRETTY_NAME"; read -r b </proc/sys/kernel/random/boot_id; echo "$b"',
-  ])
+/** Facts about the kernel that all nodes share; its boot ID is random at each start. */
+async function guestFacts(machine: Machine) {
+  const { stdout } = await machine.script(`cat /proc/sys/kernel/osrelease
+read -r _ memory _ </proc/meminfo; echo "$memory"
+. /etc/os-release; echo "$PRETTY_NAME"
+cat /proc/sys/kernel/random/boot_id`)
   const [kernelVersion = '', kilobytes = '0', osImage = 'Linux', bootId = ''] = stdout.trim().split('\n')
   return { kernelVersion, osImage, memory: `${kilobytes}Ki`, bootId, ownKernel: machine.ownKernel }
 }
@@ -134,33 +124,6 @@ function renewLease(api: Api, { metadata: { name, uid } }: Node): void {
     })
 }
 
-/** Rewrites the files of a namespace's Pods when a ConfigMap or Secret changes. Returns a function that ends it. */
-function watchVolumes(machine: Machine, api: Api, workers: () => Iterable<PodWorker>): () => void {
-  const refresh = async ({ pod, sandbox }: PodWorker) => {
-    const own = `${podFolder(pod.metadata.uid)}/`
-    await machine.write(podVolumes(api, sandbox).files.filter(({ path }) => path.startsWith(own)))
-  }
-  const ends = ['configmaps', 'secrets'].map((resource) =>
-    api.watch(resource, (type, { metadata }) => {
-      if (type !== 'MODIFIED') return
-      // The files of a missing object are kept, as in a real volume; errors while the machine ends are ignored.
-      for (const worker of workers())
-        if (worker.pod.metadata.namespace === metadata.namespace) void refresh(worker).catch(() => {})
-    }),
-  )
-  return () => {
-    for (const end of ends) end()
-  }
-}
-
-export interface KubeletOptions {
-  machine: Machine
-  network: Network
-  api: Api
-  /** Control plane first. */
-  nodes: readonly NodePlan[]
-}
-
 export interface Kubelets {
   backend: NodeBackend
   /** Ends every container immediately and stops watching the API. */
@@ -170,13 +133,13 @@ export interface Kubelets {
 /** As in the kubelet: a quarter of the Lease's 40 s. */
 const leaseRenewalMs = 10_000
 
-/** Starts one kubelet per node: registers the Nodes, then runs the Pods that are bound to them. */
-export async function startKubelets({ machine, network, api, nodes }: KubeletOptions): Promise<Kubelets> {
+/** Starts one kubelet per node, control plane first: registers the Nodes, then runs the Pods that are bound to them. */
+export async function startKubelets(machine: Machine, network: Network, api: Api): Promise<Kubelets> {
   registerOwnImages()
   const facts = await guestFacts(machine)
   const contexts = new Map<string, NodeContext>()
   const leases: NodeJS.Timeout[] = []
-  for (const [index, node] of nodes.entries()) {
+  for (const [index, node] of network.nodes.entries()) {
     const object = registerNode(api, node, facts, index === 0)
     const events = new EventRecorder(api, 'kubelet', node.name)
     const prober = new Prober(machine, network.placement(node.name))
@@ -186,7 +149,6 @@ export async function startKubelets({ machine, network, api, nodes }: KubeletOpt
     events.event(object, 'Normal', 'NodeReady', `Node ${node.name} status is now: NodeReady`)
   }
   const pods = new Map<string, PodWorker>()
-  const stopVolumes = watchVolumes(machine, api, () => pods.values())
   const unwatch = api.watch<Pod>('pods', (type, pod) => {
     const { uid } = pod.metadata
     const worker = pods.get(uid)
@@ -208,7 +170,6 @@ export async function startKubelets({ machine, network, api, nodes }: KubeletOpt
     async stop() {
       for (const timer of leases) clearInterval(timer)
       unwatch()
-      stopVolumes()
       await Promise.all([...pods.values()].map((worker) => worker.terminate(0)))
       await Promise.all([...contexts.values()].map(({ prober }) => prober.stop()))
     },

@@ -1,5 +1,11 @@
+import type { Api } from '../apiserver/api.ts'
 import { timestamp } from '../apiserver/object-lifecycle.ts'
+import type { EventRecorder } from '../controllers/events.ts'
 import type { Pod } from '../controllers/resources.ts'
+import type { Machine } from '../machine/machine.ts'
+import type { NodePlan } from '../network/node-setup.ts'
+import type { Prober } from '../network/prober.ts'
+import type { Network, PodLink } from '../network/topology.ts'
 
 export type { ConfigMap, Node, Pod } from '../controllers/resources.ts'
 export type Container = Pod['spec']['containers'][number]
@@ -8,12 +14,36 @@ export type ContainerStatus = NonNullable<PodStatus['containerStatuses']>[number
 export type ContainerState = NonNullable<ContainerStatus['state']>
 export type Probe = NonNullable<Container['readinessProbe']>
 export type Volume = NonNullable<Pod['spec']['volumes']>[number]
-export type KeyToPath = NonNullable<NonNullable<Volume['configMap']>['items']>[number]
-export type LifecycleHandler = NonNullable<NonNullable<Container['lifecycle']>['preStop']>
 
 /** A Secret as stored: values in base64. */
 export type Secret = import('../apiserver/api.ts').KubeObject & { data?: Record<string, string> }
 
+/** What all parts of one node's kubelet share. */
+export interface NodeContext {
+  readonly machine: Machine
+  readonly network: Network
+  readonly api: Api
+  readonly node: NodePlan
+  readonly events: EventRecorder
+  readonly prober: Prober
+}
+
+/** A Pod on its node. `link` is absent for Pods with hostNetwork. */
+export interface PodSandbox {
+  pod: Pod
+  /** Name of the node. */
+  node: string
+  podIP: string
+  hostIP: string
+  link?: PodLink | undefined
+}
+
+/** A container in its Pod. */
+export interface ContainerContext extends PodSandbox {
+  container: Container
+}
+
+/** What a Pod's status is computed from. */
 export interface PodView {
   init: readonly ContainerStatus[]
   containers: readonly ContainerStatus[]
@@ -34,9 +64,9 @@ const succeeded = ({ terminated }: ContainerState = {}) => terminated?.exitCode 
 /** The phase of a Pod (getPhase of pkg/kubelet/kubelet_pods.go). */
 export function podPhase(pod: Pod, { init, containers }: PodView): 'Pending' | 'Running' | 'Succeeded' | 'Failed' {
   const policy = pod.spec.restartPolicy ?? 'Always'
-  const sidecar = (name: string) =>
+  const isSidecar = (name: string) =>
     pod.spec.initContainers?.find((one) => one.name === name)?.restartPolicy === 'Always'
-  const open = init.filter((view) => (sidecar(view.name) ? !view.started : !succeeded(view.state)))
+  const open = init.filter(({ name, started, state }) => (isSidecar(name) ? !started : !succeeded(state)))
   if (policy === 'Never' && open.some(({ state }) => state?.terminated)) return 'Failed'
   if (open.length > 0) return 'Pending'
   if (containers.some(({ state, lastState }) => state?.waiting && !lastState?.terminated)) return 'Pending'
@@ -45,63 +75,37 @@ export function podPhase(pod: Pod, { init, containers }: PodView): 'Pending' | '
   return policy === 'Never' ? 'Failed' : 'Running'
 }
 
-function verdicts(pod: Pod, view: PodView, phase: string, present: readonly Condition[]): Verdict[] {
-  const waitingInit = view.init.filter(({ state, ready }) => !ready && !succeeded(state))
+/** The conditions that the kubelet owns: each True, or False with the reason. */
+function verdicts(view: PodView, phase: string): Verdict[] {
+  const waiting = view.init.filter(({ state, ready }) => !ready && !succeeded(state))
   const unready = view.containers.filter(({ ready }) => !ready)
-  const over = phase === 'Succeeded' || phase === 'Failed'
-  const unreadyWhy = over
-    ? { reason: phase === 'Failed' ? 'PodFailed' : 'PodCompleted' }
-    : { reason: 'ContainersNotReady', message: `containers with unready status: ${names(unready)}` }
-  const containersReady: Verdict = {
-    type: 'ContainersReady',
-    ok: !over && unready.length === 0,
-    ...((over || unready.length > 0) && unreadyWhy),
-  }
-  const gates = (pod.spec.readinessGates ?? []).filter(
-    ({ conditionType }) => present.find(({ type }) => type === conditionType)?.status !== 'True',
-  )
-  const gateWhy = {
-    reason: 'ReadinessGatesNotReady',
-    message: gates
-      .map(({ conditionType }) => `corresponding condition of pod readiness gate "${conditionType}" does not exist.`)
-      .join(', '),
-  }
+  const initialized =
+    waiting.length > 0
+      ? { reason: 'ContainersNotInitialized', message: `containers with incomplete status: ${names(waiting)}` }
+      : undefined
+  let notReady: Pick<Verdict, 'reason' | 'message'> | undefined
+  if (phase === 'Succeeded') notReady = { reason: 'PodCompleted' }
+  else if (phase === 'Failed') notReady = { reason: 'PodFailed' }
+  else if (unready.length > 0)
+    notReady = { reason: 'ContainersNotReady', message: `containers with unready status: ${names(unready)}` }
   return [
     { type: 'PodReadyToStartContainers', ok: view.sandbox },
-    {
-      type: 'Initialized',
-      ok: waitingInit.length === 0 || phase === 'Succeeded',
-      ...(waitingInit.length > 0 && {
-        reason: 'ContainersNotInitialized',
-        message: `containers with incomplete status: ${names(waitingInit)}`,
-      }),
-    },
-    containersReady.ok && gates.length > 0
-      ? { type: 'Ready', ok: false, ...gateWhy }
-      : { ...containersReady, type: 'Ready' },
-    containersReady,
+    { type: 'Initialized', ok: !initialized, ...initialized },
+    { type: 'Ready', ok: !notReady, ...notReady },
+    { type: 'ContainersReady', ok: !notReady, ...notReady },
     { type: 'PodScheduled', ok: true },
   ]
 }
 
-/**
- * A Pod's status as the kubelet publishes it; conditions of other owners and the times of unchanged ones are
- * kept.
- */
+/** A Pod's status as the kubelet publishes it; conditions of other owners and the times of unchanged ones are kept. */
 export function podStatus(pod: Pod, view: PodView, now = timestamp()): PodStatus {
   const phase = podPhase(pod, view)
   const before = pod.status?.conditions ?? []
-  const own = verdicts(pod, view, phase, before).map(({ type, ok, reason, message }): Condition => {
+  const own = verdicts(view, phase).map(({ type, ok, reason, message }): Condition => {
     const status = ok ? 'True' : 'False'
     const old = before.find((condition) => condition.type === type)
     const lastTransitionTime = old?.status === status ? (old.lastTransitionTime ?? now) : now
-    return {
-      type,
-      status,
-      lastTransitionTime,
-      ...(reason !== undefined && { reason }),
-      ...(message !== undefined && { message }),
-    }
+    return { type, status, lastTransitionTime, ...(reason && { reason }), ...(message && { message }) }
   })
   const foreign = before.filter(({ type }) => !own.some((condition) => condition.type === type))
   return {

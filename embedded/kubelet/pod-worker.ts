@@ -1,9 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { timestamp } from '../apiserver/object-lifecycle.ts'
+import { runInGuest } from '../network/topology.ts'
 import { MountError, podFolder, podVolumes } from './container-root.ts'
 import { ContainerWorker } from './container-worker.ts'
-import type { NodeContext, PodSandbox } from './node-context.ts'
-import { type Pod, podStatus } from './objects.ts'
+import { type NodeContext, type Pod, type PodSandbox, podStatus } from './objects.ts'
 
 const retryMs = 2000
 
@@ -26,7 +26,7 @@ export class PodWorker {
   constructor(node: NodeContext, pod: Pod) {
     this.node = node
     const { name, address: hostIP } = node.node
-    const link = pod.spec.hostNetwork ? undefined : node.network.reserve(name, pod.metadata.uid)
+    const link = pod.spec.hostNetwork ? undefined : node.network.reserve(node.node, pod.metadata.uid)
     this.sandbox = { pod, node: name, podIP: link?.address ?? hostIP, hostIP, link }
     const worker = (field: 'initContainers' | 'containers') =>
       (pod.spec[field] ?? []).map((one) => new ContainerWorker(node, this.sandbox, one, field, () => this.sync()))
@@ -142,8 +142,7 @@ export class PodWorker {
   private async join(): Promise<boolean> {
     const { machine, network, api } = this.node
     try {
-      const { files, folders } = podVolumes(api, this.sandbox)
-      await machine.write([...files, ...folders.map((folder) => ({ path: `${folder}/`, content: '' }))])
+      await machine.write(podVolumes(api, this.pod))
       if (this.sandbox.link) await network.attach(this.sandbox.link)
       this.attached = true
       this.startEphemeral()
@@ -159,13 +158,12 @@ export class PodWorker {
   private async leave(): Promise<void> {
     if (!this.attached) return
     this.attached = false
-    const { network } = this.node
-    const unmount = this.all.flatMap((worker) => worker.roots)
+    const { machine, network } = this.node
+    const folder = podFolder(this.pod.metadata.uid)
+    // The roots of all runs of its containers. If a mount remains, its content must not be removed.
+    const remove = `umount -l ${folder}/*/root; rm -rf --one-file-system ${folder}`
     try {
-      await Promise.all([
-        this.sandbox.link && network.detach(this.sandbox.link),
-        network.worker.perform({ unmount, remove: [podFolder(this.pod.metadata.uid)] }),
-      ])
+      await Promise.all([this.sandbox.link && network.detach(this.sandbox.link), runInGuest(machine, remove)])
     } catch (error) {
       this.warn('FailedKillPod', error, 'error killing pod: ')
     }

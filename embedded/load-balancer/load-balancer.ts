@@ -1,8 +1,9 @@
 import type { Api } from '../apiserver/api.ts'
 import { isNodeReady, type Node, type Service } from '../controllers/resources.ts'
+import { SyncLoop } from '../kube-proxy/sync-loop.ts'
 import type { Machine } from '../machine/machine.ts'
 import { httpRequest, Prober, statusOf } from '../network/prober.ts'
-import type { Network } from '../network/topology.ts'
+import { ipBatch, runInGuest } from '../network/topology.ts'
 
 /** A health check of a node: whether it has a ready endpoint of this Service (Service.spec.healthCheckNodePort). */
 export interface HealthCheck {
@@ -61,71 +62,42 @@ export function balancedAddresses(
 }
 
 /** Interval of the health checks; cloud load balancers query them every few seconds. */
-const healthIntervalMs = 2000
+const healthIntervalMs = 1000
 const healthTimeoutSeconds = 1
-/** Polls more often for a while after a change, because kube-proxy needs less than a second. */
-const frequentPhaseMs = 3000
-const frequentIntervalMs = 300
 
 /**
  * The load balancer in front of the cluster: in the guest's own network, which is "outside", it maintains a route for each load
  * balancer address to the nodes that receive its traffic. kube-proxy handles the packets on the nodes.
  */
 export class LoadBalancer {
-  private readonly network: Network
+  private readonly machine: Machine
   private readonly api: Api
   private readonly prober: Prober
+  private readonly loop: SyncLoop
   private readonly endWatches: (() => void)[]
-  private present: BalancedAddress[] = []
-  private timer: NodeJS.Timeout | undefined
-  private working = false
-  private again = false
-  private stopped = false
-  private changedAt = 0
+  private present: readonly BalancedAddress[] = []
 
-  constructor({ machine, network, api }: { machine: Machine; network: Network; api: Api }) {
-    this.network = network
+  constructor(machine: Machine, api: Api) {
+    this.machine = machine
     this.api = api
     this.prober = new Prober(machine, {})
+    this.loop = new SyncLoop({
+      minIntervalMs: 0,
+      burst: 1,
+      maxIntervalMs: healthIntervalMs,
+      retryMs: healthIntervalMs,
+      sync: () => this.balance(),
+      // The guest is busy or shutting down; the next round retries.
+      onError: () => {},
+    })
     this.endWatches = ['services', 'nodes', 'endpointslices'].map((resource) =>
-      api.watch(resource, () => {
-        if (resource !== 'nodes') this.changedAt = Date.now()
-        this.request()
-      }),
+      api.watch(resource, () => this.loop.request()),
     )
   }
 
-  stop(): void {
-    this.stopped = true
-    clearTimeout(this.timer)
+  async stop(): Promise<void> {
     for (const end of this.endWatches) end()
-    void this.prober.stop()
-  }
-
-  private request(): void {
-    if (this.stopped) return
-    if (this.working) this.again = true
-    else void this.work()
-  }
-
-  private async work(): Promise<void> {
-    this.working = true
-    clearTimeout(this.timer)
-    try {
-      await this.balance()
-    } catch {
-      // The guest is busy or shutting down; the next round retries.
-    }
-    this.working = false
-    const services = this.api.list<Service>('services')
-    if (this.stopped) return
-    if (this.again) {
-      this.again = false
-      this.request()
-    } else if (services.some(({ spec }) => spec.externalTrafficPolicy === 'Local' && spec.healthCheckNodePort)) {
-      const frequent = Date.now() - this.changedAt < frequentPhaseMs
-      this.timer = setTimeout(() => this.request(), frequent ? frequentIntervalMs : healthIntervalMs)
-    }
+    await Promise.all([this.loop.stop(), this.prober.stop()])
   }
 
   private async balance(): Promise<void> {
@@ -133,7 +105,7 @@ export class LoadBalancer {
     const nodes = this.api.list<Node>('nodes')
     const wanted = balancedAddresses(services, nodes, await this.healthy(services, nodes))
     const lines = routeLines(this.present, wanted)
-    if (lines.length > 0) await this.network.worker.perform({ links: lines })
+    if (lines.length > 0) await runInGuest(this.machine, ipBatch(lines))
     this.present = wanted
   }
 

@@ -7,9 +7,9 @@ import { createServer, Socket } from 'node:net'
 import { dirname } from 'node:path'
 import type { Writable } from 'node:stream'
 import { ReadStream, WriteStream } from 'node:tty'
+import { encodeData, encodeFrame, FrameDecoder, FrameType } from './agent-line.ts'
 import { afterOutput, FifoPool } from './fifo-pool.ts'
-import { encodeData, encodeFrame, FrameDecoder, FrameType } from './frame.ts'
-import { type ScriptRequest, type SpawnRequest, spawnArguments } from './placement.ts'
+import { type ScriptRequest, type SpawnRequest, spawnArguments } from './machine.ts'
 import { ScriptPool } from './script-shell.ts'
 
 // The environment that every program expects, set here to avoid starting processes for it.
@@ -87,8 +87,10 @@ function start(stream: number, request: SpawnRequest): void {
   for (const pipe of [stdout, stderr]) closeSync(pipe.theirs)
   const kill = (signal: NodeJS.Signals) => {
     try {
-      // The command of `inNamespace` only waits for the first process of a process namespace.
-      if (child.pid !== undefined) process.kill(request.inNamespace ? firstChild(child.pid) : -child.pid, signal)
+      if (child.pid === undefined) return
+      // The command of `inNamespace` only waits for the first process of a process namespace, and `script` for the command.
+      const waiting = request.inNamespace && request.tty ? firstChild(child.pid) : child.pid
+      process.kill(request.inNamespace ? firstChild(waiting) : -child.pid, signal)
     } catch {
       // It has already ended: its exit frame follows.
     }
@@ -117,6 +119,7 @@ function sendAll(stream: number, type: number, bytes: Buffer): void {
 async function runScript(stream: number, { script, ...place }: ScriptRequest): Promise<void> {
   const { shell, result } = pool.run(place, script)
   streams.set(stream, { kill: (signal) => shell.kill(signal) })
+  send(stream, FrameType.started, JSON.stringify({ pid: shell.pid }))
   const { code, stdout, stderr } = await result
   streams.delete(stream)
   sendAll(stream, FrameType.data, stdout)

@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process'
 import { existsSync, lstatSync, readdirSync, readFileSync, realpathSync } from 'node:fs'
 import { join } from 'node:path'
-import { GUEST_CONFINE } from './placement.ts'
+import { GUEST_CONFINE } from './machine.ts'
 
 /** The program of confine.c in a tree of packages. */
 export const CONFINE = GUEST_CONFINE.slice(1)
@@ -43,22 +43,17 @@ export function remainingAccess({ files, systemCalls }: Confinement): { open: st
   return undefined
 }
 
-/** The access that a confined program on the host keeps. */
-export interface Allowance {
-  /** Files and folders that may be read, if Landlock is available. */
-  read: readonly string[]
-  /** Folders that may be written. */
-  write: readonly string[]
-}
-
 /** CAP_DAC_READ_SEARCH: root may read a checkout that belongs to a user. Landlock says what of it. */
 const READ_ANY = '4'
 
-/** A command with access to its allowance only, as far as this machine can confine it. */
+/**
+ * A command that keeps only this access to files, as far as this machine can confine it: what may be read (if Landlock is available), and
+ * the folders that may be written.
+ */
 export function confinedCommand(
   tree: string,
   { files, systemCalls }: Confinement,
-  { read, write }: Allowance,
+  { read, write }: { read: readonly string[]; write: readonly string[] },
   command: readonly string[],
 ): string[] {
   return [

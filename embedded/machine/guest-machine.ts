@@ -1,21 +1,17 @@
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { PassThrough, Writable } from 'node:stream'
+import { text } from 'node:stream/consumers'
 import { timeoutScale } from '../../host/wait.ts'
-import { bootKernel } from './boot.ts'
-import { encodeData, encodeFrame, encodePacked, type Frame, FrameDecoder, FrameType } from './frame.ts'
+import { encodeData, encodeFrame, type Frame, FrameDecoder, FrameType, SerialLine } from './agent-line.ts'
 import type { BootOptions, Kernel } from './kernel.ts'
-import { consoleTail, describeKernelEnd } from './kernel-end.ts'
+import { bootKernel, consoleTail, describeKernelEnd } from './kernel-process.ts'
 import type { GuestFile, GuestProcess, Machine, Placement, RunResult, ScriptPlace, SpawnOptions } from './machine.ts'
-import { SerialLine } from './serial-line.ts'
 
 type ExitStatus = Awaited<GuestProcess['exited']>
 
 /** Receives the frames of one stream. */
 type Listener = (frame: Frame) => void
-
-/** The kernel has ended, or did not start. */
-class MachineGone extends Error {}
 
 const bootDeadlineMs = 60_000
 
@@ -23,8 +19,8 @@ const bootDeadlineMs = 60_000
 export const startMachine = async (options: BootOptions): Promise<Machine> => machineOn(await bootKernel(options))
 
 /**
- * Waits until the agent of a kernel that boots answers. Rejects with MachineGone and the reason if it does
- * not within a minute (times LAB_TIMEOUT_SCALE).
+ * Waits until the agent of a kernel that boots answers. Rejects with the reason if it does not
+ * within a minute (times LAB_TIMEOUT_SCALE).
  */
 export async function machineOn(kernel: Kernel): Promise<Machine> {
   const machine = new GuestMachine(kernel)
@@ -36,7 +32,7 @@ export async function machineOn(kernel: Kernel): Promise<Machine> {
     return machine
   }
   await machine.stop()
-  throw new MachineGone(`The embedded kernel did not start: it ${reason}. Its console is in "${kernel.consoleFile}".`)
+  throw new Error(`The embedded kernel did not start: it ${reason}. Its console is in "${kernel.consoleFile}".`)
 }
 
 class GuestMachine implements Machine {
@@ -45,7 +41,6 @@ class GuestMachine implements Machine {
   readonly ready: Promise<undefined>
   private readonly kernel: Kernel
   private readonly line: SerialLine
-  private readonly encode: typeof encodeFrame
   private readonly listeners = new Map<number, Listener>()
   private readonly forwards = new Map<number, number>()
   private nextStream = 1
@@ -54,8 +49,7 @@ class GuestMachine implements Machine {
   constructor(kernel: Kernel) {
     this.kernel = kernel
     this.ownKernel = kernel.ownKernel
-    this.line = new SerialLine(kernel.toGuest, kernel.line.windowBytes)
-    this.encode = kernel.line.packed ? encodePacked : encodeFrame
+    this.line = new SerialLine(kernel.toGuest, kernel.windowBytes)
     this.ready = new Promise((resolve) =>
       this.listeners.set(0, ({ type }) => {
         if (type === FrameType.ready) resolve(undefined)
@@ -91,18 +85,18 @@ class GuestMachine implements Machine {
   }
 
   private send(stream: number, type: number, payload: Uint8Array | string = ''): void {
-    if (this.gone === undefined) this.line.write(this.encode(stream, type, payload))
+    if (this.gone === undefined) this.line.write(encodeFrame(stream, type, payload))
   }
 
   private sendData(stream: number, bytes: Uint8Array, sent: () => void): void {
     let room = true
-    for (const frame of encodeData(stream, FrameType.data, bytes, this.encode)) room = this.line.write(frame)
+    for (const frame of encodeData(stream, FrameType.data, bytes)) room = this.line.write(frame)
     if (room || this.gone !== undefined) sent()
     else this.line.drained(sent)
   }
 
   private open(listener: Listener): number {
-    if (this.gone !== undefined) throw new MachineGone(`the embedded kernel ${this.gone}`)
+    if (this.gone !== undefined) throw new Error(`the embedded kernel ${this.gone}`)
     const stream = this.nextStream++
     this.listeners.set(stream, listener)
     return stream
@@ -114,13 +108,18 @@ class GuestMachine implements Machine {
       const stream = this.open(({ type: answer, payload: reason }) => {
         this.listeners.delete(stream)
         if (answer === FrameType.done) resolve(stream)
-        else reject(new MachineGone(reason.toString()))
+        else reject(new Error(reason.toString()))
       })
       this.send(stream, type, payload)
     })
   }
 
   spawn(command: readonly string[], placement: Placement = {}, options: SpawnOptions = {}): Promise<GuestProcess> {
+    return this.start(FrameType.spawn, { ...placement, ...options, command })
+  }
+
+  /** Resolves when a requested process, or a script in a waiting shell, has started. */
+  private start(type: number, request: object): Promise<GuestProcess> {
     return new Promise((resolve, reject) => {
       const stdout = new PassThrough()
       const stderr = new PassThrough()
@@ -141,76 +140,55 @@ class GuestMachine implements Machine {
         stderr.end()
         settle(end)
       }
-      const stream = this.open(({ type, payload }) => {
-        if (type === FrameType.data) stdout.write(payload)
-        else if (type === FrameType.errorData) stderr.write(payload)
-        else if (type === FrameType.exit) finish(JSON.parse(payload.toString()))
-        else if (type === FrameType.started) {
+      const stream = this.open(({ type: kind, payload }) => {
+        if (kind === FrameType.data) stdout.write(payload)
+        else if (kind === FrameType.errorData) stderr.write(payload)
+        else if (kind === FrameType.exit) finish(JSON.parse(payload.toString()))
+        else if (kind === FrameType.started) {
           const { pid } = JSON.parse(payload.toString()) as { pid: number }
           const kill = (signal: string) => this.send(stream, FrameType.kill, JSON.stringify({ signal }))
           const resize = (columns: number, rows: number) =>
             this.send(stream, FrameType.resize, JSON.stringify({ columns, rows }))
           resolve({ pid, stdin, stdout, stderr, exited, kill, resize })
         } else {
-          reject(new MachineGone(payload.toString()))
+          reject(new Error(payload.toString()))
           finish({ code: null, signal: 'SIGKILL' })
         }
       })
-      this.send(stream, FrameType.spawn, JSON.stringify({ ...placement, ...options, command }))
+      this.send(stream, type, JSON.stringify(request))
     })
   }
 
-  run(
+  async run(
     command: readonly string[],
     placement: Placement = {},
-    { stdin = '', timeoutMs }: { stdin?: string | Uint8Array; timeoutMs?: number } = {},
+    { stdin, timeoutMs }: { stdin?: string | Uint8Array; timeoutMs?: number } = {},
   ): Promise<RunResult> {
-    return this.result(
-      FrameType.spawn,
-      { ...placement, command },
-      `"${command.join(' ')}"`,
-      timeoutMs,
-      Buffer.from(stdin),
-    )
+    const process = await this.spawn(command, placement, { noInput: stdin === undefined })
+    if (stdin !== undefined) process.stdin.end(stdin)
+    return this.result(process, `"${command.join(' ')}"`, timeoutMs)
   }
 
-  script(text: string, { pid, netns }: ScriptPlace = {}, options: { timeoutMs?: number } = {}): Promise<RunResult> {
-    return this.result(FrameType.script, { pid, netns, script: text }, 'a script', options.timeoutMs)
+  async script(script: string, { pid, netns }: ScriptPlace = {}, options: { timeoutMs?: number } = {}) {
+    return this.result(await this.start(FrameType.script, { pid, netns, script }), 'a script', options.timeoutMs)
   }
 
-  /** The output and exit code of a request that starts a process. Rejects if it takes too long or the machine has ended. */
-  private async result(
-    type: number,
-    request: object,
-    what: string,
-    timeoutMs?: number,
-    stdin?: Uint8Array,
-  ): Promise<RunResult> {
-    const output: Record<number, Buffer[]> = { [FrameType.data]: [], [FrameType.errorData]: [] }
-    const textOf = (part: number) => Buffer.concat(output[part] ?? []).toString()
-    let timer: NodeJS.Timeout | undefined
-    const exitCode = await new Promise<number>((resolve, reject) => {
-      let late: Error | undefined
-      const stream = this.open((frame) => {
-        output[frame.type]?.push(frame.payload)
-        if (frame.type !== FrameType.exit && frame.type !== FrameType.error) return
-        this.listeners.delete(stream)
-        if (frame.type === FrameType.error) reject(new MachineGone(frame.payload.toString()))
-        else if (late) reject(late)
-        else {
-          const { code, signal } = JSON.parse(frame.payload.toString()) as ExitStatus
-          resolve(code ?? 128 + (signal ? 9 : 0))
-        }
-      })
-      this.send(stream, type, JSON.stringify(request))
-      if (stdin) this.sendData(stream, stdin, () => this.send(stream, FrameType.end))
-      if (timeoutMs === undefined) return
-      timer = setTimeout(() => {
-        late = new MachineGone(`${what} did not end within ${timeoutMs} ms`)
-        this.send(stream, FrameType.kill, JSON.stringify({ signal: 'SIGKILL' }))
-      }, timeoutMs)
-    }).finally(() => clearTimeout(timer))
-    return { exitCode, stdout: textOf(FrameType.data), stderr: textOf(FrameType.errorData) }
+  private async result(process: GuestProcess, what: string, timeoutMs?: number): Promise<RunResult> {
+    let late = false
+    const end = () => {
+      late = true
+      process.kill('SIGKILL')
+    }
+    const timer = timeoutMs === undefined ? undefined : setTimeout(end, timeoutMs)
+    const [stdout, stderr, { code, signal }] = await Promise.all([
+      text(process.stdout),
+      text(process.stderr),
+      process.exited,
+    ])
+    clearTimeout(timer)
+    if (this.gone !== undefined) throw new Error(`the embedded kernel ${this.gone}`)
+    if (late) throw new Error(`${what} did not end within ${timeoutMs} ms`)
+    return { exitCode: code ?? 128 + (signal ? 9 : 0), stdout, stderr }
   }
 
   async write(files: readonly GuestFile[]): Promise<void> {

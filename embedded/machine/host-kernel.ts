@@ -1,14 +1,14 @@
 import { spawnSync } from 'node:child_process'
-import { existsSync, lstatSync, mkdtempSync, realpathSync, rmSync } from 'node:fs'
+import { existsSync, lstatSync, mkdtempSync, readFileSync, realpathSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { offlineRoot } from '../../host/layout.ts'
 import { shellWord } from '../../host/shell-word.ts'
 import { ownFiles, programFolders } from './confinement.ts'
-import { requireLimits } from './host-limits.ts'
+import { requireLimits } from './host-resources.ts'
 import type { BootOptions, KernelStart } from './kernel.ts'
 import { isWholeRoot } from './kernel-package.ts'
-import { GUEST_CONFINE } from './placement.ts'
-import { fstabWord } from './uml-kernel.ts'
+import { fstabWord, GUEST_CONFINE } from './machine.ts'
 
 /**
  * Root of this machine changes to this user before any program of the guest runs, because root of the machine can change files of root in
@@ -132,7 +132,7 @@ const asUser = () =>
  * @param packages the root file system of an offline archive; absent: programs are the machine's
  * @returns how it failed, in the words of the program that did; undefined where all of it works here
  */
-export function namespacesFail(packages?: string): string | undefined {
+function namespacesFail(packages?: string): string | undefined {
   const place = makePlace()
   const script = `set -e
 mount -t tmpfs tmpfs ${shellWord(place)}
@@ -188,7 +188,7 @@ export function hostKernel(options: BootOptions, agent: string): KernelStart {
     command,
     cwd: '/',
     env: { TMPDIR: guest.place },
-    line: { windowBytes: 1024 * 1024, packed: false },
+    windowBytes: 1024 * 1024,
     // An overlay does not include mounts of its lower layer, so each folder of programs gets a separate overlay.
     ownKernel: false,
     layer: (root, upper, work) => ({
@@ -203,4 +203,44 @@ export function hostKernel(options: BootOptions, agent: string): KernelStart {
     booted: () => rmSync(guest.place, { recursive: true, force: true }),
     ended: () => {},
   }
+}
+
+/** Why this machine's own kernel can't be used for the guest, and how to change that if it is possible. */
+export interface HostKernelTrouble {
+  detail: string
+  fix?: string
+}
+
+/** Settings that forbid namespaces to an ordinary user: a file of /proc/sys, the value that forbids, and the one that allows. */
+const settings = [
+  [
+    'kernel/apparmor_restrict_unprivileged_userns',
+    1,
+    0,
+    'AppArmor forbids ordinary users user namespaces (Ubuntu since 23.10)',
+  ],
+  ['kernel/unprivileged_userns_clone', 0, 1, 'this kernel forbids ordinary users user namespaces'],
+  ['user/max_user_namespaces', 0, 15_000, 'user namespaces are disabled'],
+] as const
+
+/** The setting that forbids namespaces to this user, and the command that changes it. `sysctls` is /proc/sys, or a test folder. */
+export function forbiddingSetting(sysctls = '/proc/sys'): HostKernelTrouble | undefined {
+  const found = settings.find(([name, forbids]) => {
+    const file = join(sysctls, name)
+    return existsSync(file) && Number(readFileSync(file, 'utf8')) === forbids
+  })
+  if (!found) return undefined
+  const [name, , allows, detail] = found
+  const key = name.replace('/', '.')
+  return { detail: `${detail}: ${key}`, fix: `sudo sysctl ${key}=${allows}` }
+}
+
+/** Tests all steps that set up the guest's root, in 0.1 s; undefined if they work. */
+export function hostKernelTrouble(sysctls?: string): HostKernelTrouble | undefined {
+  const reason = namespacesFail(offlineRoot)
+  if (reason === undefined) return undefined
+  const isFiltered = /^Seccomp:\s+2$/m.test(readFileSync('/proc/self/status', 'utf8'))
+  if (isFiltered && /^unshare: .*not permitted/.test(reason))
+    return { detail: 'a seccomp filter, as container engines set one, forbids user namespaces' }
+  return forbiddingSetting(sysctls) ?? { detail: `namespaces of an ordinary user can't be set up: ${reason}` }
 }

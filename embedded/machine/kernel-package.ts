@@ -3,8 +3,8 @@ import { arch } from 'node:os'
 import { basename, join } from 'node:path'
 import type { Progress } from '../../host/progress.ts'
 import { SystemTrouble } from '../../host/system-trouble.ts'
-import { aptDownload, unpackArchives } from './apt-download.ts'
 import type { Addition } from './package-tree.ts'
+import { aptDownload, unpackArchives } from './package-tree.ts'
 
 /**
  * The release whose kernel is used on every Debian: 6.12 maps the pages around a fault at once (um_tlb_sync), which makes a lab 25%
@@ -54,16 +54,8 @@ const KERNEL_FOLDER = 'usr/lib/uml/libc'
 /** The library of xstate-shim.c, which is preloaded: without it, User-Mode Linux crashes on processors with AMX. */
 export const SHIM = `${KERNEL_FOLDER}/xstate-shim.so`
 
-/** The kernel of a tree, and how to start it. */
-export interface KernelProgram {
-  /** The program, behind the environment it needs. */
-  command: string[]
-  /** The folder to start it in. */
-  directory: string
-}
-
-/** How to start the kernel of a finished tree. */
-export function kernelProgram(tree: string): KernelProgram {
+/** How to start the kernel of a finished tree: the program, behind the environment it needs, and the folder to start it in. */
+export function kernelProgram(tree: string): { command: string[]; directory: string } {
   const directory = join(tree, KERNEL_FOLDER)
   // Not for the shell and taskset that start it: they are the host's.
   const ownLibc = existsSync(join(directory, LOADER)) ? ['LD_LIBRARY_PATH=.'] : []

@@ -3,10 +3,7 @@ import type { Readable, Writable } from 'node:stream'
 import type { Confinement } from './confinement.ts'
 import type { Layer } from './machine.ts'
 
-/**
- * The kernels that a cluster can run on: User-Mode Linux, or this machine's own kernel in separate
- * namespaces.
- */
+/** The kernels that a cluster can run on: User-Mode Linux, or this machine's own kernel in separate namespaces. */
 export const KERNELS = ['uml', 'host'] as const
 export type KernelName = (typeof KERNELS)[number]
 
@@ -21,10 +18,7 @@ export interface BootOptions {
   name: string
   /** Of User-Mode Linux; the host's kernel shares the memory of the host. */
   memoryMegabytes?: number
-  /**
-   * The file for its console output; default: `console.log` in its folder, which root of the guest can
-   * change.
-   */
+  /** The file for its console output; default: `console.log` in its folder, which root of the guest can change. */
   consoleFile?: string
   /** Further files of the host that programs of the guest read. */
   readable?: readonly string[]
@@ -40,11 +34,8 @@ export interface KernelStart {
   cwd: string
   /** TMPDIR is removed when it has ended. */
   env?: NodeJS.ProcessEnv
-  /**
-   * The number of bytes that the line to the agent accepts before an acknowledgement, and whether long frames
-   * are compressed.
-   */
-  line: { windowBytes: number; packed: boolean }
+  /** The number of bytes that the line to the agent accepts before an acknowledgement. */
+  windowBytes: number
   /** These two as Machine's. */
   ownKernel: boolean
   layer(root: string, upper: string, work: string): Layer
@@ -58,11 +49,8 @@ export interface Kernel extends Omit<KernelStart, 'command' | 'cwd' | 'env' | 'e
   process: ChildProcess
   toGuest: Writable
   fromGuest: Readable
-  /** Contains its console output, and at its end the supervisor's line (kernel-end.ts). */
+  /** Contains its console output, and at its end the supervisor's line (kernel-process.ts). */
   consoleFile: string
-  /**
-   * Kills the kernel with all its helpers immediately. No data is lost, because a guest stores everything in
-   * memory.
-   */
+  /** Kills the kernel with all its helpers immediately. No data is lost, because a guest stores everything in memory. */
   end(): void
 }

@@ -17,7 +17,6 @@ import { basename, join } from 'node:path'
 import { ensureArtifact } from '../../host/artifact.ts'
 import type { Progress } from '../../host/progress.ts'
 import { runTool } from '../../host/supervised.ts'
-import { compileInto } from './compiled-programs.ts'
 import { ownFiles } from './confinement.ts'
 import {
   bringLibc,
@@ -30,7 +29,7 @@ import {
   umlTrouble,
 } from './kernel-package.ts'
 import { unpackPackages } from './package-tree.ts'
-import { always, programs, requireSupport } from './packages.ts'
+import { always, compileInto, programs, requireSupport } from './packages.ts'
 import { firstProgram } from './uml-kernel.ts'
 
 /** Packages that labs use besides the programs of nodes and Pods. Dependencies and base packages are included. */

@@ -1,18 +1,22 @@
-import { existsSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { arch, platform } from 'node:os'
 import { join } from 'node:path'
 import { which } from 'zx/core'
-import { proveArtifact } from '../../host/artifact.ts'
-import { offlineRoot } from '../../host/layout.ts'
+import { ensureArtifact, proveArtifact } from '../../host/artifact.ts'
+import { offlineRoot, projectRoot } from '../../host/layout.ts'
 import type { Progress } from '../../host/progress.ts'
+import { runTool } from '../../host/supervised.ts'
 import { SystemTrouble } from '../../host/system-trouble.ts'
-import { COMPILER, compileInto, proveCompiled } from './compiled-programs.ts'
 import type { KernelName } from './kernel.ts'
-import { KERNEL, kernelAddition, processor, umlTrouble } from './kernel-package.ts'
+import { KERNEL, kernelAddition, processor, SHIM, umlTrouble } from './kernel-package.ts'
+import { GUEST_CONFINE } from './machine.ts'
 import { unpackPackages } from './package-tree.ts'
 
 /** The embedded cluster can't run here; the message contains the reason and an alternative. */
 export class Unsupported extends Error {}
+
+/** A compiler of 290 kB without headers, which every release of Debian and Ubuntu has. */
+const COMPILER = 'tcc'
 
 /**
  * Always unpacked, because these programs are needed at a known path, before the system's programs are accessible or even if
@@ -61,6 +65,38 @@ export async function requireSupport(kernel?: KernelName): Promise<void> {
       throw new Unsupported(
         `The embedded cluster takes its kernel from Debian or Ubuntu packages, and "${tool}" is not installed: use the offline archive, which runs on any Linux (\`make bundle\` on a Debian or Ubuntu writes it), or start Docker or Podman and run \`CLUSTER=kind make up\`.`,
       )
+}
+
+const sources = join(projectRoot, 'embedded/machine')
+
+/** The sources in this folder, which use no library, and where a tree of packages has what they are compiled to. */
+const confine = { source: 'confine.c', flags: ['-static'], result: GUEST_CONFINE }
+const shim = { source: 'xstate-shim.c', flags: ['-shared', '-fPIC'], result: SHIM }
+const ownPrograms = () => (umlTrouble() ? [confine] : [confine, shim])
+
+/**
+ * Compiles what a kernel of a tree needs beside its packages, once for each state of the sources. They are passed without their folder,
+ * because tcc writes the name into a C string, which a quote in the path would end.
+ * @throws Error with the compiler's message
+ */
+export async function compileInto(tree: string): Promise<void> {
+  const compiler = join(tree, 'usr/bin', COMPILER)
+  const compile = ({ source, flags, result }: typeof confine) =>
+    ensureArtifact({
+      path: join(tree, result),
+      parts: [readFileSync(join(sources, source), 'utf8')],
+      make: (fresh) => runTool([compiler, '-nostdlib', ...flags, '-o', fresh, source], sources),
+    })
+  await Promise.all(ownPrograms().map(compile))
+}
+
+/** The damage of a compiled program of a tree; undefined if there is none. */
+function proveCompiled(tree: string): string | undefined {
+  for (const { result } of ownPrograms()) {
+    const damage = proveArtifact(join(tree, result))
+    if (damage) return damage
+  }
+  return undefined
 }
 
 /**

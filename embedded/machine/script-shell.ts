@@ -4,7 +4,7 @@ import { closeSync } from 'node:fs'
 import { shellWord } from '../../host/shell-word.ts'
 import { afterOutput, type FifoPool, type Pipe } from './fifo-pool.ts'
 import type { ScriptPlace } from './machine.ts'
-import { enterNamespaces } from './placement.ts'
+import { enterNamespaces } from './machine.ts'
 
 /** The output and exit code of one script. */
 export interface ScriptResult {
@@ -80,6 +80,10 @@ export class ScriptShell {
         output.push(bytes)
         if (this.stdout.after !== undefined && this.stderr.after !== undefined) this.finish()
       })
+  }
+
+  get pid(): number | undefined {
+    return this.child.pid
   }
 
   /** True until the shell has ended. */

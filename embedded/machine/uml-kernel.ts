@@ -2,11 +2,10 @@ import { mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'n
 import { join } from 'node:path'
 import { shellWord } from '../../host/shell-word.ts'
 import { confinedCommand, detectConfinement, programFiles, systemFiles } from './confinement.ts'
-import { memoryFolder, requireLimits } from './host-limits.ts'
+import { memoryFolder, ownCpu, requireLimits } from './host-resources.ts'
 import type { BootOptions, KernelStart } from './kernel.ts'
 import { FIRST_PROGRAM, isWholeRoot, kernelProgram } from './kernel-package.ts'
-import { allowedCpus, ownCpu, runningKernels } from './own-cpu.ts'
-import { GUEST_CONFINE } from './placement.ts'
+import { fstabWord, GUEST_CONFINE } from './machine.ts'
 
 const INIT = 'init.sh'
 
@@ -38,7 +37,7 @@ export function umlKernel(options: BootOptions, agent: string): KernelStart {
     read: [...(whole ? systemFiles() : programFiles()), realpathSync(options.packages), ...(options.readable ?? [])],
     write: [realpathSync(options.directory), memory],
   }
-  const cpu = ownCpu(allowedCpus(), runningKernels())
+  const cpu = ownCpu()
   const command = [
     ...(cpu === undefined ? [] : ['taskset', '-c', String(cpu)]),
     ...confinedCommand(options.packages, confinement, allowance, program.command),
@@ -58,7 +57,7 @@ export function umlKernel(options: BootOptions, agent: string): KernelStart {
     env: { TMPDIR: memory },
     // The guest's terminal holds 4096 bytes that were not read yet, and throttles its line shortly before. A throttled line of User-Mode
     // Linux (arch/um/drivers/line.c, 6.1) never takes input again once it has swallowed what was under way.
-    line: { windowBytes: 3584, packed: true },
+    windowBytes: 3584,
     ownKernel: true,
     layer: (root, upper, work) => ({
       folders: [],
@@ -91,10 +90,6 @@ interface InitPaths {
   node: string
   agent: string
 }
-
-/** A word of fstab(5), inside quotes of sh. */
-export const fstabWord = (path: string) =>
-  path.replace(/[\s\\'#]/g, (character) => `\\${character.charCodeAt(0).toString(8).padStart(3, '0')}`)
 
 /**
  * The guest's first program. It mounts a writable tmpfs over the host's read-only file system, so that the guest cannot write to the

@@ -2,13 +2,14 @@ import type { GuestProcess, Machine, Placement } from '../machine/machine.ts'
 import {
   bridgeLines,
   cpuinfoCommand,
+  interfaceName,
   type NodePlan,
   nodeCommand,
   nodeFiles,
   nodeMounts,
   outside,
+  podGateway,
 } from './node-setup.ts'
-import { AddressPool, attachWork, detachWork, GuestWorker, guestScript, type PodLink, podLink } from './pod-link.ts'
 
 /** The modules of a cluster in its default state. */
 export const firstModules: readonly string[] = [
@@ -16,11 +17,6 @@ export const firstModules: readonly string[] = [
   ...['xt_comment', 'xt_conntrack', 'xt_mark', 'xt_MASQUERADE', 'xt_nat', 'xt_tcpudp', 'xt_addrtype', 'xt_statistic'],
   ...['xt_nfacct', 'nfnetlink_acct', 'nf_conntrack_netlink'],
 ]
-
-/**
- * A module that iptables makes kernels up to 6.8 look for, which takes 0.1 s in each node unless it is loaded.
- */
-const soughtModule = 'bpfilter'
 
 /** Further modules for labs: IPVS with its schedulers, ipset, more matches. */
 export const laterModules: readonly string[] = [
@@ -45,6 +41,16 @@ function readiness(name: string, process: GuestProcess): Promise<void> {
   })
 }
 
+/** A command of sh that runs lines of ip(8) in one process, in the guest's own network namespace or a named one. */
+export const ipBatch = (lines: readonly string[], netns?: string) =>
+  `ip ${netns === undefined ? '' : `-n ${netns} `}-batch - <<'END'\n${lines.join('\n')}\nEND\n`
+
+/** Runs a script in the guest's own namespaces. Rejects with its error output if it fails. */
+export async function runInGuest(machine: Machine, script: string): Promise<void> {
+  const { exitCode, stderr } = await machine.script(script)
+  if (exitCode !== 0) throw new Error(stderr.trim().split('\n').slice(0, 5).join('; '))
+}
+
 /**
  * Loads the kernel modules, makes the bridge and the nodes. Each node has its own network, mount, uts and ipc namespace, a
  * writable layer over the guest's files, kind's routes and firewall.
@@ -55,14 +61,16 @@ export async function createNetwork(machine: Machine, nodes: readonly NodePlan[]
   await machine.write([
     ...nodes.flatMap((node) => nodeFiles(node, nodes)),
     ...[...shared, ...folders].map((folder) => ({ path: `${folder}/`, content: '' })),
+    { path: nodesFstab, content: `${mounts.join('\n')}\n` },
   ])
   // Mounts below a shared folder that go away here go away in all namespaces, too (they are made as slaves).
   const script = [
-    ...(machine.ownKernel ? loadFirst : []),
+    machine.ownKernel ? `modprobe -a ${firstModules.join(' ')} || exit 1` : '',
     ...shared.map((folder) => `mount --bind --make-shared ${folder} ${folder} || exit 1`),
     outside.script,
     cpuinfoCommand(nodes),
-    guestScript([{ mounts, links: bridgeLines(nodes) }]),
+    `mount -a -T ${nodesFstab} || exit 1`,
+    ipBatch(bridgeLines(nodes)),
   ].join('\n')
   const { exitCode, stderr } = await machine.run(['sh', '-c', script])
   if (exitCode !== 0) throw new Error(`The cluster's network could not be made: ${stderr.trim()}`)
@@ -79,24 +87,36 @@ export async function createNetwork(machine: Machine, nodes: readonly NodePlan[]
   return new Network(machine, nodes, processes)
 }
 
-const loadFirst = [
-  `for sought in /lib/modules/*/kernel/net/*/${soughtModule}.ko*; do [ -e "$sought" ] && sought=${soughtModule} || sought=; done`,
-  `modprobe -a ${firstModules.join(' ')} $sought || exit 1`,
-]
+const nodesFstab = '/run/nodes.fstab'
+
+/** A Pod's network namespace and its link to the node. */
+export interface PodLink {
+  /** Name of the Pod's network namespace, as a CNI runtime would name it. */
+  netns: string
+  /** The node's end of the veth pair. */
+  hostInterface: string
+  address: string
+  node: NodePlan
+}
 
 /** The nodes of a cluster as namespaces on one bridge, and the links of the Pods on them. */
 export class Network {
   readonly nodes: readonly NodePlan[]
-  /** Does further work in the guest, together with all other pending work. */
-  readonly worker: GuestWorker
+  private readonly machine: Machine
   private readonly processes: ReadonlyMap<string, number>
-  private readonly pools: ReadonlyMap<string, AddressPool>
+  /** The free addresses of each node: as in CNI's host-local plugin, a released one is reused as late as possible. */
+  private readonly free: ReadonlyMap<string, string[]>
 
   constructor(machine: Machine, nodes: readonly NodePlan[], processes: ReadonlyMap<string, number>) {
     this.nodes = nodes
-    this.worker = new GuestWorker(machine)
+    this.machine = machine
     this.processes = processes
-    this.pools = new Map(nodes.map(({ name, podCIDR }) => [name, new AddressPool(podCIDR)]))
+    this.free = new Map(
+      nodes.map(({ name, podCIDR }) => {
+        const prefix = podGateway(podCIDR).slice(0, -1)
+        return [name, Array.from({ length: 253 }, (_, index) => prefix + (index + 2))]
+      }),
+    )
   }
 
   /** The namespaces of a node. Throws for an unknown one. */
@@ -107,21 +127,43 @@ export class Network {
   }
 
   /** A link with a new address for a Pod. Throws if the node has none left. */
-  reserve(node: string, podUid: string): PodLink {
-    const plan = this.nodes.find(({ name }) => name === node)
-    const pool = this.pools.get(node)
-    if (!plan || !pool) throw new Error(`there is no node "${node}"`)
-    return podLink(podUid, pool.take(), plan)
+  reserve(node: NodePlan, podUid: string): PodLink {
+    const address = this.free.get(node.name)?.shift()
+    if (address === undefined) throw new Error(`no IP addresses available in range set: ${node.podCIDR}`)
+    return { netns: `cni-${podUid}`, hostInterface: interfaceName('veth', podUid), address, node }
   }
 
-  /** Creates the Pod's namespace and joins it to its node. */
-  attach(link: PodLink): Promise<void> {
-    return this.worker.perform(attachWork(link))
+  /**
+   * Creates the Pod's namespace and joins it to its node as kind's CNI configuration does it (the ptp plugin): no bridge, one host
+   * route per Pod, and in the Pod even addresses of the same range are routed through the node, so that every packet passes its
+   * Netfilter hooks.
+   */
+  attach({ netns, hostInterface, address, node }: PodLink): Promise<void> {
+    const gateway = podGateway(node.podCIDR)
+    const both = [
+      `netns add ${netns}`,
+      `link add ${hostInterface} netns ${node.name} type veth peer name eth0 netns ${netns}`,
+    ]
+    const ofNode = [
+      `address add ${gateway}/32 dev ${hostInterface}`,
+      `link set ${hostInterface} up`,
+      `route add ${address}/32 dev ${hostInterface} scope host`,
+    ]
+    const ofPod = [
+      'link set lo up',
+      `address add ${address}/24 broadcast + dev eth0 noprefixroute`,
+      'link set eth0 up',
+      `route add ${gateway}/32 dev eth0 scope link src ${address}`,
+      `route add ${node.podCIDR} via ${gateway} dev eth0 src ${address}`,
+      `route add default via ${gateway} dev eth0`,
+    ]
+    const script = `set -e\n${ipBatch(both)}${ipBatch(ofNode, node.name)}${ipBatch(ofPod, netns)}`
+    return runInGuest(this.machine, script)
   }
 
-  /** Removes the link and frees its address. */
-  async detach(link: PodLink): Promise<void> {
-    await this.worker.perform(detachWork(link))
-    this.pools.get(link.node.name)?.release(link.address)
+  /** Removes the link immediately and frees its address; the namespace ends with its last process. */
+  async detach({ netns, hostInterface, address, node }: PodLink): Promise<void> {
+    await runInGuest(this.machine, `ip -n ${node.name} link delete ${hostInterface}; ip netns delete ${netns}\n`)
+    this.free.get(node.name)?.push(address)
   }
 }

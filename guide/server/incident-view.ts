@@ -1,7 +1,7 @@
 // The push about the open incident: the report, the choices, the hints taken, and the debrief after the repair.
 
 import { loadIncidents } from '../../course/incident/incident.ts'
-import { CLOSED_KEY, INCIDENT_KEY, isClosedNote, isIncidentNote, unseal } from '../../course/incident/incident-note.ts'
+import { CLOSED_KEY, closedNote, INCIDENT_KEY, incidentNote, unseal } from '../../course/incident/incident-note.ts'
 import { INCIDENT_LAB } from '../../course/incident/shop.ts'
 import { type Change, changesBetween } from '../../dataplane/view/changes.ts'
 import type { NodeHoldings } from '../../dataplane/view/holdings.ts'
@@ -32,11 +32,11 @@ export class IncidentView {
   /** Adds the current state of the nodes and returns the push. */
   async see(snapshot: Snapshot, nodes: Nodes): Promise<IncidentPush> {
     const notes = new LabNotes(INCIDENT_LAB, snapshot)
-    const note = notes.read(INCIDENT_KEY, isIncidentNote)
+    const note = notes.read(INCIDENT_KEY, incidentNote)
     if (!note) return { type: 'incident' }
     const incidents = await loadIncidents()
     const incident = incidents.find(({ id }) => id === unseal(note.sealed)?.id)
-    const isClosed = notes.read(CLOSED_KEY, isClosedNote) !== undefined
+    const isClosed = notes.read(CLOSED_KEY, closedNote) !== undefined
     if (this.#stages.openedAt !== note.openedAt) {
       this.#stages = { openedAt: note.openedAt, healthy: this.#healthy }
       this.#healthy = undefined

@@ -5,7 +5,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import type { Cluster } from '../../cluster/driver.ts'
 import { reportsPrograms, watchObjects, watchPrograms } from './signs.ts'
 
-/** The pause between two reads during activity. */
+/** The shortest pause between two reads during activity; where a read takes longer, so does the pause: half of the time is for other work. */
 const BUSY_PAUSE_MS = 350
 /** The duration of activity after its last sign. */
 const BUSY_MS = 1500
@@ -65,11 +65,12 @@ export class Watch {
         await this.#until(2 ** 31 - 1)
         continue
       }
+      const began = Date.now()
       const observed = await this.#look()
-      if (observed === 'changed') this.#signAt = Date.now()
       const now = Date.now()
+      if (observed === 'changed') this.#signAt = now
       const isBusy = now - this.#signAt < BUSY_MS || now - this.#programAt < PROGRAM_MS
-      if (isBusy) await pause(BUSY_PAUSE_MS)
+      if (isBusy) await pause(Math.max(BUSY_PAUSE_MS, now - began))
       else if (observed === 'unread') await this.#until(UNREAD_PAUSE_MS)
       else await this.#untilProgram(quietPauseMs(now - this.#signAt, reportsPrograms(this.#cluster)))
     }

@@ -25,14 +25,11 @@ export function classResult(
     'refused' in entry ? [{ file: entry.file, reason: entry.refused }] : [],
   )
   const copies = copyFlags(
-    read.map(({ graded, prints, seed, reuse }) => ({ learner: graded.learner, lab: graded.lab, seed, prints, reuse })),
+    read.map(({ graded, prints, seed }) => ({ learner: graded.learner, seed, prints })),
     options,
   )
   const graded = markAttempts(
-    read.map(({ graded, wordFlags = [] }, index) => ({
-      ...graded,
-      flags: [...(copies[index] ?? []), ...wordFlags, ...graded.flags],
-    })),
+    read.map(({ graded }, index) => ({ ...graded, flags: [...(copies[index] ?? []), ...graded.flags] })),
   ).sort(byLabAndLearner)
   return {
     schema: 'kube-service-labs/class/v1',

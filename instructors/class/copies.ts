@@ -1,78 +1,71 @@
-import { hash } from 'node:crypto'
 import { birthMarks, clusterIdentity } from '../../grading/api-object.ts'
 import { seedOf } from '../../grading/class-key.ts'
 import { learnerIn } from '../../grading/variant.ts'
-import type { Submission } from '../submission/read-submission.ts'
-import { type DrawnKind, DrawnValueReader, type DrawnValues, LEAST_SHARED } from './drawn-values.ts'
-import { listShared, publishedName, type Reuse } from './published.ts'
+import type { SubmittedCapture } from '../submission/read-submission.ts'
+import { DRAWN_KINDS, type DrawnValues, drawnValues } from './drawn-values.ts'
+import { readPublishedValues } from './published.ts'
 import type { Flag } from './result.ts'
 
 /** Values that two submissions share only when one was made from the other's cluster. Of bounded size. */
 export interface Prints {
   /** Identities of the clusters in its captures, derived from the objects. */
   clusters: string[]
-  /** Digests of UIDs of Pods and Services. */
-  objects: string[]
-  /** Digests of whole files with counters or resource versions, which never repeat by chance. */
+  /** Digests of whole files with counters, which never repeat by chance. */
   files: string[]
   /** The learners whose variants are in its captures. */
   learners: string[]
-  /** Digests of its cluster's random values, by kind; absent for a running cluster. */
-  drawn?: Partial<Record<DrawnKind, string[]>>
+  /** Its cluster's random values. */
+  drawn: string[]
+  /** What it shares with a file that this repository publishes. */
+  reuse?: Shared | undefined
+}
+
+/** The values that a submission shares with a source. */
+interface Shared {
+  source: string
+  values: string[]
 }
 
 /**
- * How many digests of each kind are kept: the smallest, so that two submissions keep the same ones of their shared values.
+ * How many values of each kind are kept: the smallest, so that two submissions keep the same ones of their shared values.
  */
 const KEPT = 32
-const UNREPEATABLE = /^objects\.json$|\/(?:iptables-save|conntrack)$/
-/** A file of an idle node may be short enough to repeat. */
+/** Node files with counters. That of an idle node may be short enough to repeat. */
+const UNREPEATABLE = ['iptables-save', 'conntrack']
 const LEAST_BYTES = 500
 
-/** The random values of a submission's cluster, from the captures that were read. */
-export function valuesOfSubmission({ captures }: Pick<Submission, 'captures'>): DrawnValues {
-  const reader = new DrawnValueReader()
-  for (const submitted of captures.values())
-    if (submitted.wasRead) reader.addCapture(submitted.capture, (path) => `${path} ${submitted.digests.get(path)}`)
-  return reader.values
-}
-
-export function printsOf({ captures }: Submission, drawn: DrawnValues): Prints {
+/** What the captures of a submission, or of a running cluster, are compared by. */
+export function printsOf(submitted: Iterable<Pick<SubmittedCapture, 'capture' | 'digests'>>): Prints {
   const clusters = new Set<string>()
-  const objects = new Set<string>()
   const files = new Set<string>()
   const learners = new Set<string>()
-  for (const submitted of captures.values()) {
-    for (const [path, digest] of submitted.digests)
-      if (UNREPEATABLE.test(path) && submitted.sizeOf(path) >= LEAST_BYTES) files.add(digest.slice(0, 16))
-    if (!submitted.wasRead) continue
-    const learner = learnerIn(submitted.capture.objects.items)
-    if (learner) learners.add(learner)
-    const marks = birthMarks(submitted.capture.objects.items)
-    const identity = clusterIdentity(marks)
-    if (identity) clusters.add(identity)
-    for (const { kind, uid } of marks) if (uid && (kind === 'Pod' || kind === 'Service')) objects.add(uid)
+  for (const { capture, digests } of submitted) {
+    const { items } = capture.objects
+    clusters.add(clusterIdentity(birthMarks(items)))
+    learners.add(learnerIn(items) ?? '')
+    for (const node of capture.nodes)
+      for (const file of UNREPEATABLE)
+        if ((node.files.get(file) ?? '').length >= LEAST_BYTES)
+          files.add(digests.get(`nodes/${node.name}/${file}`)?.slice(0, 16) ?? '')
   }
-  const uids = new Set([...objects].map(digestOf))
+  const drawn = drawnValues([...submitted].map(({ capture }) => capture))
   return {
-    clusters: [...clusters].sort().slice(0, 8),
-    objects: smallest(uids),
+    clusters: smallest(clusters, 8),
     files: smallest(files),
-    learners: [...learners].sort().slice(0, 8),
-    drawn: Object.fromEntries([...drawn].map(([kind, digests]) => [kind, smallest(digests)])),
+    learners: smallest(learners, 8),
+    drawn: Object.keys(DRAWN_KINDS).flatMap((kind) =>
+      smallest([...drawn].filter((value) => value.startsWith(`${kind} `))),
+    ),
+    reuse: reuseOfPublished(drawn),
   }
 }
 
-const smallest = (digests: ReadonlySet<string>) => [...digests].sort().slice(0, KEPT)
-const digestOf = (text: string) => hash('sha256', text).slice(0, 16)
+const smallest = (values: Iterable<string>, most = KEPT) => [...values].filter(Boolean).sort().slice(0, most)
 
 interface Compared {
   learner: string
-  lab: number
   seed: string
   prints: Prints
-  /** Values shared with a file that this repository publishes. */
-  reuse?: Reuse | undefined
 }
 
 export interface CopyOptions {
@@ -80,8 +73,10 @@ export interface CopyOptions {
   variants?: boolean | undefined
 }
 
-/** This many Pods or Services with the same UID prove a common cluster. */
-const SHARED_OBJECTS = 2
+/**
+ * Among 1,000 learners two may share one 32-bit value by chance, but not two: this many shared values, of any kind, count.
+ */
+export const LEAST_SHARED = 2
 /** This many identical node files prove a common source. */
 const SHARED_FILES = 2
 const NAMES_SHOWN = 3
@@ -91,35 +86,34 @@ const NAMES_SHOWN = 3
  * Returns the flags in the order given. Linear in the number of submissions.
  */
 export function copyFlags(submissions: readonly Compared[], { variants = false }: CopyOptions = {}): Flag[][] {
-  const clusters = holders(submissions, ({ clusters }) => clusters)
-  const objects = holders(submissions, ({ objects }) => objects)
-  const files = holders(submissions, ({ files }) => files)
-  const drawn = holders(submissions, drawnOf)
+  const comparison = (select: (prints: Prints) => readonly string[], least: number) => {
+    const index = new SourceIndex()
+    for (const { learner, prints } of submissions) index.add(learner, select(prints))
+    return (learner: string, prints: Prints) =>
+      index.sharing(select(prints), least).filter(({ source }) => source !== learner)
+  }
+  const withSameCluster = comparison(({ clusters }) => clusters, 1)
+  const withSameFiles = comparison(({ files }) => files, SHARED_FILES)
+  const withSameValues = comparison(({ drawn }) => drawn, LEAST_SHARED)
   const dealt = new Map(submissions.map(({ learner, prints }) => [learner, hasOwnVariant(learner, prints)]))
   const withVariant = [...dealt.values()].filter((has) => has).length
   const learners = new Map(submissions.map(({ learner }) => [seedOf(learner), learner]))
-  return submissions.map(({ learner, seed, prints, reuse }) => {
+  return submissions.map(({ learner, seed, prints }) => {
     const flags: Flag[] = []
     const flag = (kind: Flag['kind'], text: string) => flags.push({ kind, text })
-    const same = ({ shared }: Reuse) => `${listShared(shared)} are the same.`
-    if (reuse) flag('reused', `It looks reused from ${publishedName(reuse.source)}: ${same(reuse)}`)
-    const sameCluster = others(prints.clusters, clusters, learner, 1)
-    if (sameCluster.length > 0)
-      flag('same cluster', `It was made on the same cluster as that of ${listed(sameCluster)}.`)
-    const sameObjects = others(prints.objects, objects, learner, SHARED_OBJECTS).filter(
-      (name) => !sameCluster.includes(name),
-    )
-    if (sameObjects.length > 0)
-      flag('same objects', `Its Pods and Services have the same UIDs as those of ${listed(sameObjects)}.`)
-    const sameFiles = others(prints.files, files, learner, SHARED_FILES)
-    if (sameFiles.length > 0)
-      flag(
-        'same captures',
-        `Some of its captures are identical to those of ${listed(sameFiles)}, including all counters.`,
-      )
-    const copied = mostShared(drawnOf(prints), drawn, learner, [...sameCluster, ...sameObjects])
+    const { reuse } = prints
+    if (reuse) flag('reused', `It looks reused from ${publishedName(reuse.source)}: ${sameValues(reuse)}`)
+    const cluster = withSameCluster(learner, prints).map(({ source }) => source)
+    if (cluster.length > 0) flag('same cluster', `It was made on the same cluster as that of ${listed(cluster)}.`)
+    const files = withSameFiles(learner, prints).map(({ source }) => source)
+    if (files.length > 0)
+      flag('same captures', `Some of its captures are identical to those of ${listed(files)}, including all counters.`)
+    const copied = withSameValues(learner, prints).find(({ source }) => !cluster.includes(source))
     if (copied)
-      flag('reused', `It looks reused from the submission of ${copied.source}, or that one from it: ${same(copied)}`)
+      flag(
+        'reused',
+        `It looks reused from the submission of ${copied.source}, or that one from it: ${sameValues(copied)}`,
+      )
     const owner = learners.get(seed)
     if (seed !== seedOf(learner))
       flag('seed', owner ? `Its seed is that of ${owner}.` : `Its seed is not that of ${learner}.`)
@@ -135,53 +129,64 @@ export function copyFlags(submissions: readonly Compared[], { variants = false }
 const isMostly = (count: number, all: number) => count > 0 && 2 * count >= all
 const hasOwnVariant = (learner: string, { learners }: Prints) =>
   learners.some((name) => seedOf(name) === seedOf(learner))
-const drawnOf = ({ drawn = {} }: Prints): string[] =>
-  Object.entries(drawn).flatMap(([kind, digests]) => digests.map((digest) => `${kind} ${digest}`))
 
-/** The learner with the most shared random values, if that can't be chance. */
-function mostShared(
-  values: readonly string[],
-  found: ReadonlyMap<string, Set<string>>,
-  self: string,
-  reported: readonly string[],
-): Reuse | undefined {
-  const [most] = others(values, found, self, LEAST_SHARED).filter((name) => !reported.includes(name))
-  if (most === undefined) return undefined
-  const shared: Reuse['shared'] = {}
-  for (const value of values)
-    if (found.get(value)?.has(most)) {
-      const kind = value.split(' ')[0] as DrawnKind
-      shared[kind] = (shared[kind] ?? 0) + 1
+/** Finds the sources of values. */
+class SourceIndex {
+  readonly #sources = new Map<string, Set<string>>()
+
+  add(source: string, values: Iterable<string>): void {
+    for (const value of values) {
+      const known = this.#sources.get(value)
+      if (known) known.add(source)
+      else this.#sources.set(value, new Set([source]))
     }
-  return { source: most, shared }
+  }
+
+  /** The sources of at least this many of the values, the one with most first. */
+  sharing(values: Iterable<string>, least: number): Shared[] {
+    const found = new Map<string, string[]>()
+    for (const value of values)
+      for (const source of this.#sources.get(value) ?? []) {
+        const shared = found.get(source)
+        if (shared) shared.push(value)
+        else found.set(source, [value])
+      }
+    return [...found]
+      .map(([source, values]) => ({ source, values }))
+      .filter(({ values }) => values.length >= least)
+      .sort((a, b) => b.values.length - a.values.length)
+  }
 }
 
-/** Print → the learners who have it. */
-function holders(submissions: readonly Compared[], select: (prints: Prints) => string[]): Map<string, Set<string>> {
-  const found = new Map<string, Set<string>>()
-  for (const { learner, prints } of submissions)
-    for (const print of select(prints)) {
-      const names = found.get(print)
-      if (names) names.add(learner)
-      else found.set(print, new Set([learner]))
-    }
-  return found
+let published: SourceIndex | undefined
+
+/** The published source with the most shared values, if there are enough. */
+export function reuseOfPublished(values: DrawnValues): Shared | undefined {
+  if (!published) {
+    published = new SourceIndex()
+    for (const [source, kinds] of Object.entries(readPublishedValues()))
+      for (const [kind, digests] of Object.entries(kinds))
+        published.add(
+          source,
+          digests.split(' ').map((digest) => `${kind} ${digest}`),
+        )
+  }
+  return published.sharing(values, LEAST_SHARED)[0]
 }
 
-/** Learners who share at least this many fingerprints. */
-function others(
-  prints: readonly string[],
-  found: ReadonlyMap<string, Set<string>>,
-  self: string,
-  least: number,
-): string[] {
-  const shared = new Map<string, number>()
-  for (const print of prints)
-    for (const name of found.get(print) ?? []) if (name !== self) shared.set(name, (shared.get(name) ?? 0) + 1)
-  return [...shared]
-    .filter(([, count]) => count >= least)
-    .sort(([, a], [, b]) => b - a)
-    .map(([name]) => name)
+/** The name of a source in reports. */
+function publishedName(source: string): string {
+  const lab = /\/lab-(\d+)-[^/]*\.labgrade$/.exec(source)?.[1]
+  return lab === undefined ? `the repository's recording "${source}"` : `the repository's solved example of lab ${lab}`
+}
+
+/** "14 MAC addresses, 6 veth names are the same.": what is shared, in the order of the kinds. */
+function sameValues({ values }: Shared): string {
+  const counts = Object.entries(DRAWN_KINDS).flatMap(([kind, words]) => {
+    const count = values.filter((value) => value.startsWith(`${kind} `)).length
+    return count > 0 ? [`${count} ${words}`] : []
+  })
+  return `${counts.join(', ')} are the same.`
 }
 
 function listed(names: readonly string[]): string {

@@ -2,7 +2,7 @@
 // source.
 
 import { hash } from 'node:crypto'
-import type { Capture, NodeFiles } from '../../cluster/capture-folder.ts'
+import type { Capture } from '../../cluster/capture-folder.ts'
 import { parseNodeBoot } from '../../dataplane/capture.ts'
 import { birthMarks } from '../../grading/api-object.ts'
 
@@ -21,13 +21,8 @@ export const DRAWN_KINDS = {
 } as const
 export type DrawnKind = keyof typeof DRAWN_KINDS
 
-/** Digests of the values of each kind. */
-export type DrawnValues = ReadonlyMap<DrawnKind, ReadonlySet<string>>
-
-/**
- * Among 1,000 learners two may share one 32-bit value by chance, but not two: this many shared values, of any kind, count.
- */
-export const LEAST_SHARED = 2
+/** Values, each as `KIND DIGEST`. */
+export type DrawnValues = ReadonlySet<string>
 
 const DIGEST_LENGTH = 12
 /** A list of fewer objects, or of objects created in fewer different seconds, may repeat by chance. */
@@ -37,109 +32,94 @@ const AGED_SECONDS = 4
 const LOG_LINES = 10
 const LOG_FRACTIONS = 4
 
-/** Collects the values of captures; a file that several captures share is read once. */
-export class DrawnValueReader {
-  readonly #values = new Map<DrawnKind, Set<string>>()
-  readonly #seen = new Set<string>()
-  readonly #objects = new WeakSet<object>()
-
-  get values(): DrawnValues {
-    return this.#values
-  }
-
-  /** `key` identifies the content of a node's file, for example by its digest; without a key, each file is read. */
-  addCapture({ objects, nodes }: Capture, key: (path: string) => string | undefined = () => undefined): void {
-    const embedded = isEmbedded(objects.items)
-    if (this.#isNew(key('objects.json'))) this.#addObjects(objects.items)
-    for (const node of nodes) this.#addNode(node, embedded, (file) => key(`nodes/${node.name}/${file}`))
-  }
-
-  /**
-   * The files of one node. A boot ID counts only for the embedded cluster, which has its own kernel: kind's nodes share that
-   * of their machine.
-   */
-  #addNode({ files }: NodeFiles, embedded: boolean, key: (file: string) => string | undefined): void {
-    for (const [file, text] of files) {
-      if (file !== 'boot' && !this.#isNew(key(file))) continue
-      if (file === 'ip-addr.json') this.#addLinks(text)
-      else if (file === 'ipset-save') for (const [, value = ''] of text.matchAll(INITVAL)) this.#add('initval', value)
-      else if (file === 'conntrack') this.#addFlows(text)
-      else if (file === 'kube-proxy.log') this.#addLog(text)
-      else if (file === 'boot' && embedded) this.#add('boot', parseNodeBoot(text)?.bootId ?? '')
-    }
-  }
-
-  #addLinks(text: string): void {
-    const macs = [...text.matchAll(LOCAL_MAC)].map(([, mac = '']) => mac)
-    // An address of several interfaces was set, not generated.
-    for (const mac of macs) if (macs.filter((other) => other === mac).length === 1) this.#add('mac', mac)
-    for (const [, name = ''] of text.matchAll(VETH)) this.#add('veth', name)
-  }
-
-  /** Only connections whose source port was rewritten: both ports are random. */
-  #addFlows(text: string): void {
-    for (const line of text.split('\n')) {
-      const words = [...line.matchAll(FLOW_WORD)].map(([, word = '']) => word)
-      if (words.length === 8 && words[2] !== words[7]) this.#add('flow', words.join(' '))
-    }
-  }
-
-  /** The fractions of a second of the first lines: they remain when all dates are shifted by whole seconds. */
-  #addLog(text: string): void {
-    const fractions = text
-      .slice(0, 8000)
-      .split('\n')
-      .slice(0, LOG_LINES)
-      .flatMap((line) => KLOG_FRACTION.exec(line)?.[1] ?? [])
-    if (fractions.length === LOG_LINES && new Set(fractions).size >= LOG_FRACTIONS)
-      this.#add('log', fractions.join(' '))
-  }
-
-  #addObjects(items: readonly unknown[]): void {
-    const marks = birthMarks(items)
-    const oldest = Math.min(...marks.map(({ createdAt }) => createdAt).filter((createdAt) => createdAt > 0))
-    const seconds = marks.map(({ createdAt }) => Math.round((createdAt - oldest) / 1000))
-    if (marks.length >= AGED_OBJECTS && new Set(seconds).size >= AGED_SECONDS)
-      this.#add(
-        'ages',
-        marks
-          .map(({ resourceVersion }, index) => `${seconds[index]}:${resourceVersion}`)
-          .sort()
-          .join(' '),
-      )
-    for (const item of items) {
-      if (!isRecord(item) || this.#objects.has(item)) continue
-      this.#objects.add(item)
-      const name = textAt(item.metadata, 'name')
-      this.#add('uid', textAt(item.metadata, 'uid'))
-      if (name && textAt(item.metadata, 'generateName')) this.#add('name', `${textAt(item, 'kind')} ${name}`)
-      const containers = isRecord(item.status) ? item.status.containerStatuses : undefined
-      for (const container of Array.isArray(containers) ? containers : [])
-        this.#add('container', textAt(container, 'containerID'))
-    }
-  }
-
-  #add(kind: DrawnKind, value: string): void {
-    if (value === '') return
-    const known = this.#values.get(kind) ?? new Set()
-    known.add(hash('sha256', `${kind} ${value}`).slice(0, DIGEST_LENGTH))
-    this.#values.set(kind, known)
-  }
-
-  #isNew(key: string | undefined): boolean {
-    if (key === undefined) return true
-    if (this.#seen.has(key)) return false
-    this.#seen.add(key)
-    return true
-  }
-}
-
-const INITVAL = /\binitval (0x[0-9a-f]{1,8})\b/g
 /** Locally administered addresses, without Docker's 02:42:…, which it makes of the IP address (before Docker 28). */
 const LOCAL_MAC = /"address":\s?"((?!02:42:)[0-9a-f][26ae](?::[0-9a-f]{2}){5})"/g
 const VETH = /"ifname":\s?"(veth[0-9a-f]{8})"/g
+const INITVAL = /\binitval (0x[0-9a-f]{1,8})\b/g
 const FLOW_WORD = /\b(?:src|dst|sport|dport)=(\S+)/g
 const KLOG_FRACTION = /^[IWEF]\d{4} \d\d:\d\d:\d\d\.(\d{3,6}) /
+
+type Find<Part> = (part: Part) => readonly string[]
+
+/** Where each kind is found: in one object, or in a file of a node. */
+const IN_OBJECTS: readonly [DrawnKind, Find<Record<string, unknown>>][] = [
+  ['uid', ({ metadata }) => [textAt(metadata, 'uid')]],
+  ['name', generatedName],
+  ['container', containerIds],
+]
+const IN_FILES: readonly [DrawnKind, file: string, Find<string>][] = [
+  ['mac', 'ip-addr.json', macAddresses],
+  ['veth', 'ip-addr.json', (text) => matches(text, VETH)],
+  ['initval', 'ipset-save', (text) => matches(text, INITVAL)],
+  ['flow', 'conntrack', rewrittenFlows],
+  ['log', 'kube-proxy.log', logTimings],
+  ['boot', 'boot', (text) => [parseNodeBoot(text)?.bootId ?? '']],
+]
+
+/** The values of captures; a text or an object that several of them share is read once. */
+export function drawnValues(captures: Iterable<Capture>): DrawnValues {
+  const values = new Set<string>()
+  const seen = new Set<unknown>()
+  const isNew = (part: unknown) => !seen.has(part) && seen.add(part)
+  const add = (kind: DrawnKind, found: readonly string[]) => {
+    for (const value of found)
+      if (value !== '') values.add(`${kind} ${hash('sha256', `${kind} ${value}`).slice(0, DIGEST_LENGTH)}`)
+  }
+  for (const { objects, nodes } of captures) {
+    const items = objects.items.filter(isRecord)
+    add('ages', agesOfObjects(items))
+    for (const item of items.filter(isNew)) for (const [kind, find] of IN_OBJECTS) add(kind, find(item))
+    // A boot ID counts only for the embedded cluster, which has its own kernel: kind's nodes share that of their machine.
+    const kinds = IN_FILES.filter(([kind]) => kind !== 'boot' || isEmbedded(items))
+    for (const { files } of nodes)
+      for (const [file, text] of files)
+        if (isNew(text)) for (const [kind, own, find] of kinds) if (own === file) add(kind, find(text))
+  }
+  return values
+}
+
+const matches = (text: string, pattern: RegExp) => [...text.matchAll(pattern)].map(([, value = '']) => value)
+
+/** An address of several interfaces was set, not generated. */
+function macAddresses(text: string): string[] {
+  const macs = matches(text, LOCAL_MAC)
+  return macs.filter((mac) => macs.indexOf(mac) === macs.lastIndexOf(mac))
+}
+
+/** Only connections whose source port was rewritten: both ports are random. */
+function rewrittenFlows(text: string): string[] {
+  const flows = text.split('\n').map((line) => matches(line, FLOW_WORD))
+  return flows.filter((words) => words.length === 8 && words[2] !== words[7]).map((words) => words.join(' '))
+}
+
+/** The fractions of a second of the first lines: they remain when all dates are shifted by whole seconds. */
+function logTimings(text: string): string[] {
+  const lines = text.slice(0, 8000).split('\n').slice(0, LOG_LINES)
+  const fractions = lines.flatMap((line) => KLOG_FRACTION.exec(line)?.[1] ?? [])
+  return fractions.length === LOG_LINES && new Set(fractions).size >= LOG_FRACTIONS ? [fractions.join(' ')] : []
+}
+
+function agesOfObjects(items: readonly unknown[]): string[] {
+  const marks = birthMarks(items)
+  const oldest = Math.min(...marks.map(({ createdAt }) => createdAt).filter((createdAt) => createdAt > 0))
+  const seconds = marks.map(({ createdAt }) => Math.round((createdAt - oldest) / 1000))
+  if (marks.length < AGED_OBJECTS || new Set(seconds).size < AGED_SECONDS) return []
+  return [
+    marks
+      .map(({ resourceVersion }, index) => `${seconds[index]}:${resourceVersion}`)
+      .sort()
+      .join(' '),
+  ]
+}
+
+function generatedName({ kind, metadata }: Record<string, unknown>): string[] {
+  return textAt(metadata, 'generateName') ? [`${kind} ${textAt(metadata, 'name')}`] : []
+}
+
+function containerIds({ status }: Record<string, unknown>): string[] {
+  const containers = isRecord(status) ? status.containerStatuses : undefined
+  return Array.isArray(containers) ? containers.map((container) => textAt(container, 'containerID')) : []
+}
 
 /** Whether the captured cluster is an embedded one, whose kernel boots with it. */
 export const isEmbedded = (items: readonly unknown[]): boolean =>

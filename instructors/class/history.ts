@@ -1,10 +1,10 @@
-// Contradictions between captures of one cluster, whose time only goes forward.
+// Dates and values of one submission that can't all be true: a cluster's time only goes forward.
 
 import type { NodeFiles } from '../../cluster/capture-folder.ts'
 import { type NodeBoot, parseNodeBoot } from '../../dataplane/capture.ts'
 import { interfaceName } from '../../embedded/index.ts'
 import { type BirthMark, birthMarks, clusterIdentity } from '../../grading/api-object.ts'
-import type { Submission } from '../submission/read-submission.ts'
+import type { Submission, SubmittedCapture } from '../submission/read-submission.ts'
 import { isEmbedded } from './drawn-values.ts'
 import type { Flag } from './result.ts'
 
@@ -17,10 +17,11 @@ const APART_MS = 30 * SECOND
 const SKEW_MS = 120 * SECOND
 /** Local times are read as UTC: more than the offset of any time zone, with some hours for a wrong clock. */
 const ZONE_MS = 26 * 3600 * SECOND
+/** Allowed difference between the clocks of one machine and its cluster, and of different machines. */
+const OWN_SKEW_MS = 10 * SECOND
+const FUTURE_MS = 15 * 60 * SECOND
 /** How long a kernel of the embedded cluster may run before its API server creates the first object. */
 const START_MS = 3600 * SECOND
-/** The kernel rounds its boot time. */
-const BOOT_DATE_SECONDS = 3
 
 interface CaptureView {
   id: string
@@ -30,83 +31,83 @@ interface CaptureView {
   nodes: readonly NodeFiles[]
   boots: ReadonlyMap<string, NodeBoot>
   embedded: boolean
-  /** The digest of a node's file, to recognise identical ones. */
-  digest(node: string, file: string): string | undefined
 }
 
-/** The first contradiction of each kind among the captures that were read, one sentence each. */
-export function historyFlags({ captures }: Submission): Flag[] {
-  const views = [...captures]
-    .filter(([, submitted]) => submitted.wasRead)
-    .map(([id, { takenAt, capture, digests }]): CaptureView => {
-      const { items } = capture.objects
-      const boots = capture.nodes.flatMap(({ name, files }): [string, NodeBoot][] => {
-        const boot = parseNodeBoot(files.get('boot'))
-        return boot ? [[name, boot]] : []
-      })
-      return {
-        ...{ id, takenAt, items, marks: birthMarks(items), nodes: capture.nodes, boots: new Map(boots) },
-        embedded: isEmbedded(items),
-        digest: (node, file) => digests.get(`nodes/${node}/${file}`),
-      }
-    })
-    .sort((a, b) => a.takenAt - b.takenAt)
+/** The first contradiction of each kind, one sentence each; `now` is in milliseconds since the epoch. */
+export function historyFlags({ manifest, captures }: Submission, now: number): Flag[] {
+  const views = [...captures].map(viewOf).sort((a, b) => a.takenAt - b.takenAt)
+  const submittedAt = Date.parse(manifest.submittedAt)
   const clusters = new Map<string, CaptureView[]>()
   for (const view of views) {
     const identity = clusterIdentity(view.marks)
     clusters.set(identity, [...(clusters.get(identity) ?? []), view])
   }
   const found = [...clusters].flatMap(([identity, own]) => [
-    ...(identity ? [objectsGrow(own), laterIsNewer(own), bootsAgree(own), linksStay(own)] : []),
-    ...[datesOfPods(own), datesOfNodes(own), startOfCluster(own), namesOfLinks(own), countersMakeSense(own)],
+    ...(identity ? [objectsGrow(own), bootsAgree(own), linksStay(own)] : []),
+    ...[datesOfNodes(own), startOfCluster(own), namesOfLinks(own), countersMakeSense(own)],
   ])
-  const texts = new Set(found.flatMap((contradictions) => contradictions.next().value ?? []))
-  return [...texts].map((text) => ({ kind: 'history', text }))
+  const flagsOf = (kind: Flag['kind'], contradictions: readonly Contradictions[]) => {
+    const texts = new Set(contradictions.flatMap((each) => each.next().value ?? []))
+    return [...texts].map((text) => ({ kind, text }))
+  }
+  return [
+    ...flagsOf('clock', [
+      dateOfSubmission(submittedAt, now),
+      datesOfCaptures(views, submittedAt),
+      datesOfObjects(views),
+    ]),
+    ...flagsOf('history', found),
+  ]
+}
+
+function viewOf([id, { takenAt, capture }]: [string, SubmittedCapture]): CaptureView {
+  const { items } = capture.objects
+  const boots = capture.nodes.flatMap(({ name, files }): [string, NodeBoot][] => {
+    const boot = parseNodeBoot(files.get('boot'))
+    return boot ? [[name, boot]] : []
+  })
+  const embedded = isEmbedded(items)
+  return { id, takenAt, items, marks: birthMarks(items), nodes: capture.nodes, boots: new Map(boots), embedded }
 }
 
 /** Contradictions, a sentence each; only the first of each kind is used, so the others are never sought. */
 type Contradictions = Generator<string, undefined>
 
-/** An object keeps its creation date, and its resourceVersion grows with each change. */
-function* objectsGrow(views: readonly CaptureView[]): Contradictions {
-  const known = new Map<string, { view: CaptureView; mark: BirthMark; item: unknown }>()
-  for (const view of views)
-    for (const [index, mark] of view.marks.entries()) {
-      if (!mark.uid) continue
-      const before = known.get(mark.uid)
-      const item = view.items[index]
-      if (!before || before.item === item) {
-        known.set(mark.uid, { view, mark, item })
-        continue
-      }
-      const what = `${mark.kind} "${mark.name}"`
-      if (before.mark.createdAt !== mark.createdAt)
-        yield `${what} has two different creation dates in its captures "${before.view.id}" and "${view.id}".`
-      if (view.takenAt - before.view.takenAt < APART_MS) continue
-      if (mark.resourceVersion < before.mark.resourceVersion)
-        yield `The resourceVersion of ${what} is smaller in the capture "${view.id}" than in the earlier "${before.view.id}".`
-      known.set(mark.uid, { view, mark, item })
-    }
+function* dateOfSubmission(submittedAt: number, now: number): Contradictions {
+  if (submittedAt > now + FUTURE_MS) yield `It is dated ${new Date(submittedAt).toISOString()}, which is in the future.`
 }
 
-/** An object created after a capture has a larger resourceVersion than anything in that capture. */
-function* laterIsNewer(views: readonly CaptureView[]): Contradictions {
-  for (const [index, view] of views.entries()) {
-    const highest = Math.max(0, ...view.marks.map(({ resourceVersion }) => resourceVersion))
-    for (const later of views.slice(index + 1))
-      for (const { kind, name, createdAt, resourceVersion } of later.marks)
-        if (createdAt > view.takenAt + SKEW_MS && resourceVersion > 0 && resourceVersion < highest)
-          yield `${kind} "${name}" is dated after the capture "${view.id}", but its resourceVersion is older than that.`
-  }
+function* datesOfCaptures(views: readonly CaptureView[], submittedAt: number): Contradictions {
+  for (const { id, takenAt } of views)
+    if (takenAt > submittedAt + OWN_SKEW_MS) yield `The capture "${id}" is dated after the submission itself.`
+}
+
+function* datesOfObjects(views: readonly CaptureView[]): Contradictions {
+  for (const { id, takenAt, marks } of views)
+    if (marks.some(({ createdAt }) => createdAt > takenAt + OWN_SKEW_MS))
+      yield `The capture "${id}" is dated before objects in it were made.`
+}
+
+/** An object keeps its creation date, and its resourceVersion grows with each change. */
+function* objectsGrow(views: readonly CaptureView[]): Contradictions {
+  const known = new Map<string, { view: CaptureView; mark: BirthMark }>()
+  for (const view of views)
+    for (const mark of view.marks.filter(({ uid }) => uid !== '')) {
+      const before = known.get(mark.uid)
+      const what = `${mark.kind} "${mark.name}"`
+      if (before && before.mark.createdAt !== mark.createdAt)
+        yield `${what} has two different creation dates in its captures "${before.view.id}" and "${view.id}".`
+      if (before && view.takenAt - before.view.takenAt < APART_MS) continue
+      if (before && mark.resourceVersion < before.mark.resourceVersion)
+        yield `The resourceVersion of ${what} is smaller in the capture "${view.id}" than in the earlier "${before.view.id}".`
+      known.set(mark.uid, { view, mark })
+    }
 }
 
 /** A kernel's uptime grows with the clock; the kernel of the embedded cluster lives as long as the cluster. */
 function* bootsAgree(views: readonly CaptureView[]): Contradictions {
   const known = new Map<string, { view: CaptureView; boot: NodeBoot }>()
-  for (const view of views) {
-    const ids = new Set([...view.boots.values()].map(({ bootId }) => bootId))
-    if (view.embedded && ids.size > 1)
-      yield `The nodes of the capture "${view.id}" name ${ids.size} boot IDs, but an embedded cluster has one kernel.`
+  for (const view of views)
     for (const [node, boot] of view.boots) {
       const before = known.get(node)
       const elapsedMs = view.takenAt - (before?.view.takenAt ?? 0)
@@ -121,29 +122,26 @@ function* bootsAgree(views: readonly CaptureView[]): Contradictions {
       if (elapsedMs > APART_MS && grownMs < 0) yield `The uptime of ${node} went back ${between}.`
       if (view.embedded && grownMs > elapsedMs + SKEW_MS)
         yield `The uptime of ${node} grew by ${seconds(grownMs)} in ${seconds(elapsedMs)} ${between}.`
-      const moved = Math.abs((boot.bootedAtSeconds ?? 0) - (before.boot.bootedAtSeconds ?? 0))
-      if (view.embedded && moved > BOOT_DATE_SECONDS) yield `The date of ${node}'s start changed ${between}.`
     }
-  }
 }
 
 const seconds = (milliseconds: number) => `${Math.round(milliseconds / SECOND)} s`
 
-/** A file of every node; content that several captures share, once. */
-function* contentsOf(views: readonly CaptureView[], file: string) {
+/** A file of every node; a text that several captures share, once. */
+function* textsOf(views: readonly CaptureView[], file: string) {
   const read = new Set<string>()
   for (const view of views)
     for (const { name, files } of view.nodes) {
-      const content = `${name} ${view.digest(name, file)}`
-      if (!read.has(content)) yield { view, name, text: files.get(file) ?? '' }
-      read.add(content)
+      const text = files.get(file) ?? ''
+      if (!read.has(text)) yield { view, name, text }
+      read.add(text)
     }
 }
 
 /** The name and the address of a veth are generated together, so another address under the same name is another interface. */
 function* linksStay(views: readonly CaptureView[]): Contradictions {
   const known = new Map<string, { view: CaptureView; address: string }>()
-  for (const { view, name, text } of contentsOf(views, 'ip-addr.json'))
+  for (const { view, name, text } of textsOf(views, 'ip-addr.json'))
     for (const piece of text.split('"ifindex":')) {
       const [link, address] = [VETH.exec(piece)?.[1], MAC.exec(piece)?.[1]]
       if (!link || !address) continue
@@ -167,27 +165,12 @@ interface PodTimes {
     labels?: Record<string, unknown>
   }
   spec?: { nodeName?: unknown; hostNetwork?: unknown }
-  status?: { phase?: unknown; podIP?: unknown; startTime?: unknown; containerStatuses?: unknown }
+  status?: { phase?: unknown; podIP?: unknown }
 }
 
 const podsOf = ({ items }: CaptureView): PodTimes[] =>
   (items as readonly (PodTimes | null)[]).flatMap((item) => (item?.kind === 'Pod' ? [item] : []))
 const dateOf = (value: unknown) => (typeof value === 'string' ? Date.parse(value) : Number.NaN)
-
-/** A Pod and its containers start after its creation and before the capture. */
-function* datesOfPods(views: readonly CaptureView[]): Contradictions {
-  for (const view of views)
-    for (const { metadata, status } of podsOf(view)) {
-      const createdAt = dateOf(metadata?.creationTimestamp)
-      const containers = Array.isArray(status?.containerStatuses) ? status.containerStatuses : []
-      const starts = [status?.startTime, ...containers.map((container) => container?.state?.running?.startedAt)]
-      const dates = starts.map(dateOf)
-      if (dates.some((date) => date < createdAt - SKEW_MS))
-        yield `Pod "${metadata?.name}" started before its creation according to its capture "${view.id}".`
-      if (dates.some((date) => date > view.takenAt + SKEW_MS))
-        yield `Pod "${metadata?.name}" started after its capture "${view.id}" was taken.`
-    }
-}
 
 /**
  * Dates in files of nodes match the days of the capture and its objects. The clock of an embedded kernel stops while its
@@ -256,7 +239,7 @@ function* namesOfLinks(views: readonly CaptureView[]): Contradictions {
 
 /** A counted packet has at least the 20 bytes of an IPv4 header. */
 function* countersMakeSense(views: readonly CaptureView[]): Contradictions {
-  for (const { view, name, text } of contentsOf(views, 'iptables-save'))
+  for (const { view, name, text } of textsOf(views, 'iptables-save'))
     for (const [counter, packets, bytes] of text.matchAll(COUNTER)) {
       const [least, most] = [20 * Number(packets), 2 ** 20 * Number(packets)]
       if (Number(bytes) < least || Number(bytes) > most)

@@ -7,13 +7,13 @@ import type { Task } from './judge-pool.ts'
 // Failures are values here; stack traces are not used.
 Error.stackTraceLimit = 0
 const { key, word, live }: { key: ClassKey | undefined; word: string | undefined; live: boolean } = workerData
-const judging = () => import('./judge-live.ts')
-const own = key && { ...key, secret: Buffer.from(key.secret) }
+const options = { key: key && { ...key, secret: Buffer.from(key.secret) }, word }
+const loadLive = () => import('./judge-live.ts')
 parentPort?.on('message', async (task: Task) => {
-  if ('file' in task) return parentPort?.postMessage(await judgeFile(task.file, { key: own, word }))
-  const { judgeLive } = await judging()
-  parentPort?.postMessage(await judgeLive(task, undefined, { key: own, word }))
+  const judged =
+    'file' in task ? await judgeFile(task.file, options) : await (await loadLive()).judgeLive(task, options)
+  parentPort?.postMessage(judged)
 })
-// Loaded first, so that the time is not counted for a cluster.
-if (live) await (await judging()).loadClient()
+// The API client is loaded first, which can take longer than grading a cluster.
+if (live) await loadLive()
 parentPort?.postMessage('ready')

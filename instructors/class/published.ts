@@ -1,13 +1,9 @@
-import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { type Dirent, readdirSync, readFileSync } from 'node:fs'
+import { basename, join, relative } from 'node:path'
+import { type Capture, readCaptureFolder } from '../../cluster/capture-folder.ts'
 import { projectRoot } from '../../host/layout.ts'
-import { DRAWN_KINDS, type DrawnKind, type DrawnValues, LEAST_SHARED } from './drawn-values.ts'
-
-/** A published file or folder of this repository with values that a submission shares, and how many of each kind. */
-export interface Reuse {
-  source: string
-  shared: Partial<Record<DrawnKind, number>>
-}
+import { readSubmission } from '../submission/read-submission.ts'
+import { type DrawnKind, type DrawnValues, drawnValues } from './drawn-values.ts'
 
 /** Path in the repository → kind → digests, separated by a space. */
 export type PublishedValues = Record<string, Partial<Record<DrawnKind, string>>>
@@ -18,52 +14,52 @@ export function readPublishedValues(): PublishedValues {
   return JSON.parse(readFileSync(PUBLISHED_FILE, 'utf8'))
 }
 
-let index: Map<string, string[]> | undefined
+/** Folders of a checkout that are not published with it. */
+const PRIVATE = ['node_modules', '.git', '.cache', '.evidence', 'dist', 'submissions', 'captures']
+/** Files that identify a folder with one node's recorded state. */
+const OF_A_NODE = ['ip-addr.json', 'ipset-save', 'conntrack', 'kube-proxy.log']
 
-/** The published source with the most shared values, if there are enough. */
-export function reuseOfPublished(values: DrawnValues): Reuse | undefined {
-  index ??= indexOf(readPublishedValues())
-  const found = new Map<string, Reuse['shared']>()
-  for (const [kind, digests] of values)
-    for (const digest of digests)
-      for (const source of index.get(`${kind} ${digest}`) ?? []) {
-        const shared = found.get(source) ?? {}
-        shared[kind] = (shared[kind] ?? 0) + 1
-        found.set(source, shared)
-      }
-  const [most] = [...found]
-    .map(([source, shared]): Reuse => ({ source, shared }))
-    .filter(({ shared }) => countOf(shared) >= LEAST_SHARED)
-    .sort((a, b) => countOf(b.shared) - countOf(a.shared) || (a.source < b.source ? -1 : 1))
-  return most
+/** The values of every submission, capture and recorded node in the repository. */
+export async function gatherPublished(folder = projectRoot): Promise<PublishedValues> {
+  const found: PublishedValues = {}
+  const entries = readdirSync(folder, { withFileTypes: true }).filter(({ name }) => !PRIVATE.includes(name))
+  const path = relative(projectRoot, folder)
+  const has = (name: string) => entries.some((entry) => entry.name === name)
+  const note = (source: string, values: DrawnValues) => {
+    if (values.size > 0) found[source] = byKind(values)
+  }
+  for (const { name } of entries.filter((entry) => entry.isFile() && entry.name.endsWith('.labgrade'))) {
+    const { captures } = await readSubmission(join(folder, name))
+    note(join(path, name), drawnValues([...captures.values()].map(({ capture }) => capture)))
+  }
+  if (has('objects.json') && has('nodes')) {
+    note(path, drawnValues([readCaptureFolder(folder)]))
+    return found
+  }
+  if (OF_A_NODE.some(has)) note(path, drawnValues([nodeAlone(folder, entries)]))
+  for (const entry of entries)
+    if (entry.isDirectory()) Object.assign(found, await gatherPublished(join(folder, entry.name)))
+  return found
 }
 
-function indexOf(published: PublishedValues): Map<string, string[]> {
-  const sources = new Map<string, string[]>()
-  for (const [source, kinds] of Object.entries(published))
-    for (const [kind, digests] of Object.entries(kinds))
-      for (const digest of digests.split(' ')) {
-        const key = `${kind} ${digest}`
-        const known = sources.get(key)
-        if (known) known.push(source)
-        else sources.set(key, [source])
-      }
-  return sources
+function nodeAlone(folder: string, entries: readonly Dirent[]): Capture {
+  const files = entries.filter((entry) => entry.isFile()).map(({ name }) => name)
+  return {
+    objects: { apiVersion: 'v1', kind: 'List', items: [] },
+    nodes: [
+      {
+        name: basename(folder),
+        files: new Map(files.map((name) => [name, readFileSync(join(folder, name), 'utf8')])),
+      },
+    ],
+  }
 }
 
-/** The name of a source in reports. */
-export function publishedName(source: string): string {
-  const lab = /\/lab-(\d+)-[^/]*\.labgrade$/.exec(source)?.[1]
-  return lab === undefined ? `the repository's recording "${source}"` : `the repository's solved example of lab ${lab}`
+function byKind(values: DrawnValues): PublishedValues[string] {
+  const kinds: PublishedValues[string] = {}
+  for (const value of [...values].sort()) {
+    const [kind, digest] = value.split(' ') as [DrawnKind, string]
+    kinds[kind] = kinds[kind] ? `${kinds[kind]} ${digest}` : digest
+  }
+  return kinds
 }
-
-const countOf = (shared: Reuse['shared']): number => Object.values(shared).reduce((sum, count) => sum + count, 0)
-
-/** "14 MAC addresses, 6 veth names": what is shared, in the order of the kinds. */
-export const listShared = (shared: Reuse['shared']): string =>
-  Object.entries(DRAWN_KINDS)
-    .flatMap(([kind, words]) => {
-      const count = shared[kind as DrawnKind] ?? 0
-      return count > 0 ? [`${count} ${words}`] : []
-    })
-    .join(', ')

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Capture } from '../../cluster/capture-folder.ts'
 import { foreignRules } from '../../course/incident/baseline.ts'
-import { INCIDENT_KEY, isIncidentNote, seal, unseal } from '../../course/incident/incident-note.ts'
+import { INCIDENT_KEY, incidentNote, seal, unseal } from '../../course/incident/incident-note.ts'
 import { INCIDENT_LAB } from '../../course/incident/shop.ts'
 import type { ApiObject } from '../../grading/api-object.ts'
 import { notesOf } from '../../grading/lab-notes.ts'
@@ -208,9 +208,9 @@ function asBeforeIncident(capture: Capture): Capture {
 }
 
 function resealed(notes: ApiObject, capture: Capture): ApiObject {
-  const note: unknown = JSON.parse(notes.data?.[INCIDENT_KEY] ?? 'null')
-  const secret = isIncidentNote(note) ? unseal(note.sealed) : undefined
-  if (!isIncidentNote(note) || !secret) return notes
+  const note = incidentNote.safeParse(JSON.parse(notes.data?.[INCIDENT_KEY] ?? 'null')).data
+  const secret = note && unseal(note.sealed)
+  if (!secret) return notes
   const foreign = Object.fromEntries(new Snapshot(capture).nodes.map((node) => [node.name, foreignRules(node)]))
   const sealed = seal({ ...secret, baseline: { ...secret.baseline, foreign } })
   return { ...notes, data: { ...notes.data, [INCIDENT_KEY]: JSON.stringify({ ...note, sealed }) } }

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import type { Capture } from '../../cluster/capture-folder.ts'
-import { isMeasurement, MEASUREMENT, type Measurement, type Point } from '../../course/scale/measurement.ts'
+import { MEASUREMENT, type Measurement, measurement, type Point } from '../../course/scale/measurement.ts'
 import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import { notesName } from '../../grading/lab-notes.ts'
 import type { Mutation } from './mutation.ts'
@@ -37,8 +37,7 @@ function* runChanges(run: Measurement): Generator<RunChange> {
 /** The run in a note; undefined if there is none. */
 function readRun(text: string): Measurement | undefined {
   try {
-    const run: unknown = JSON.parse(text)
-    return isMeasurement(run) ? run : undefined
+    return measurement.safeParse(JSON.parse(text)).data
   } catch {
     return undefined
   }

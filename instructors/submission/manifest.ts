@@ -1,8 +1,9 @@
-// The content of `submission.json`, version 1. `instructors/schema/submission.v1.json` is generated from this file.
+// The content of `submission.json`, version 1 (`instructors/schema/submission.v1.json` is generated from it), and of objects.json.
 
 import { z } from 'zod'
 import { LEARNER_NAME } from '../../grading/class-key.ts'
 import { verdictSchema } from '../../grading/report-schema.ts'
+import { parseUntrustedJson, refuse } from './untrusted-text.ts'
 
 /** Names of steps, captures: they are parts of paths and keys of reports. */
 const name = z.string().regex(/^[a-z0-9][a-z0-9-]{0,62}$/)
@@ -77,3 +78,32 @@ export type ManifestCapture = Manifest['captures'][number]
 
 /** JSON Schema (draft 2020-12) of a submission's description. */
 export const manifestJsonSchema = () => z.toJSONSchema(manifestSchema)
+
+// Lists of objects are written with one object per line, which is fast to split and to compare.
+const HEAD = '{"apiVersion":"v1","kind":"List","items":[\n'
+const TAIL = '\n]}\n'
+const BETWEEN = ',\n'
+
+/** Prints a list of objects in the form of a submission; no item's JSON contains a line end. */
+export const printItems = (items: readonly unknown[]): string =>
+  `${HEAD}${items.map((item) => JSON.stringify(item)).join(BETWEEN)}${TAIL}`
+
+const listSchema = z.object({ items: z.array(z.unknown()) })
+
+/**
+ * Reads a list of objects in any form. A line of printItems that is in `known` is not parsed again: captures of one cluster
+ * differ in few objects.
+ * @throws Refusal that names `what`
+ */
+export function readItems(text: string, what: string, known: Map<string, unknown>): unknown[] {
+  if (!text.startsWith(HEAD) || !text.endsWith(TAIL)) {
+    const read = listSchema.safeParse(parseUntrustedJson(text, what))
+    return read.success ? read.data.items : refuse(`Its ${what} is not a list of objects.`)
+  }
+  const lines = text.slice(HEAD.length, -TAIL.length).split(BETWEEN)
+  return lines.filter(Boolean).map((line) => {
+    const item = known.get(line) ?? parseUntrustedJson(line, what)
+    known.set(line, item)
+    return item
+  })
+}

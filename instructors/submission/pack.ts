@@ -8,11 +8,10 @@ import { type ClassKey, seedOf, signatureOf } from '../../grading/class-key.ts'
 import type { LabDefinition } from '../../grading/lab-definition.ts'
 import { notesOf } from '../../grading/lab-notes.ts'
 import type { Moment } from '../../grading/moments.ts'
-import { isAnswerNote } from '../../grading/question.ts'
+import { answerNote } from '../../grading/question.ts'
 import type { Report } from '../../grading/report-schema.ts'
 import { projectRoot } from '../../host/layout.ts'
-import { printItems } from './item-texts.ts'
-import { type Manifest, type ManifestCapture, manifestSchema } from './manifest.ts'
+import { type Manifest, type ManifestCapture, manifestSchema, printItems } from './manifest.ts'
 import { type TarEntry, writeTarGz } from './tar.ts'
 
 const ANSWER = /^answer\.(.+)$/
@@ -31,8 +30,7 @@ export function readAnswers(items: readonly unknown[], lab: number): Manifest['a
 /** The text of an answer's note; a note of another shape is returned unchanged. */
 function textOf(note: string): string {
   try {
-    const value: unknown = JSON.parse(note.slice(0, 4000))
-    return isAnswerNote(value) ? value.text : note
+    return answerNote.safeParse(JSON.parse(note.slice(0, 4000))).data?.text ?? note
   } catch {
     return note
   }

@@ -1,67 +1,25 @@
 import { hash } from 'node:crypto'
-import { lstatSync, readFileSync } from 'node:fs'
-import { gunzipSync } from 'node:zlib'
+import type { Capture, NodeFiles } from '../../cluster/capture-folder.ts'
 import { type ClassKey, isSignature } from '../../grading/class-key.ts'
-import { type Manifest, manifestSchema } from './manifest.ts'
-import { Contents, SubmittedCapture } from './submitted-capture.ts'
-import { readTar } from './tar.ts'
+import { type Manifest, type ManifestCapture, manifestSchema, readItems } from './manifest.ts'
+import { gunzipFile, readTar } from './tar.ts'
 import {
   type ArchiveLimits,
   parseUntrustedJson,
   plainUtf8,
   quoted,
-  Refusal,
   refuse,
   SUBMISSION_LIMITS,
 } from './untrusted-text.ts'
 
-/** The ratio is checked only after this many unpacked bytes: the first bytes of a stream are not representative. */
-const RATIO_FROM = 2 ** 20
-const CHUNK = 2 ** 21
-
-/**
- * The unpacked bytes of a gzip file. Unpacking stops at the limits, regardless of the size that the file claims.
- * @throws Refusal when it is not a regular file, not gzip, truncated, or larger than the limits
- */
-function gunzipFile(file: string, limits: ArchiveLimits): Buffer {
-  requirePlainFile(file, limits)
-  let byRatio = RATIO_FROM
-  try {
-    const packed = readFileSync(file)
-    byRatio = Math.max(RATIO_FROM, packed.length * limits.ratio)
-    // Most submissions unpack into one chunk, without a copy.
-    return gunzipSync(packed, { maxOutputLength: Math.min(byRatio, limits.unpackedBytes), chunkSize: CHUNK })
-  } catch (error) {
-    if (codeOf(error) === 'ERR_BUFFER_TOO_LARGE')
-      refuse(
-        byRatio < limits.unpackedBytes
-          ? `It unpacks to more than ${limits.ratio} times its size: no capture is that uniform.`
-          : `It unpacks to more than ${limits.unpackedBytes} bytes.`,
-      )
-    throw asRefusal(error)
-  }
-}
-
-function requirePlainFile(file: string, limits: ArchiveLimits): void {
-  const stats = lstatSync(file, { throwIfNoEntry: false }) ?? refuse('There is no such file.')
-  if (!stats.isFile()) refuse('It is not a regular file.')
-  if (stats.size === 0) refuse('It is empty.')
-  if (stats.size > limits.packedBytes) refuse(`It has ${stats.size} bytes; ${limits.packedBytes} is the most.`)
-}
-
-function asRefusal(error: unknown): unknown {
-  if (error instanceof Refusal) return error
-  const code = codeOf(error)
-  if (code === 'Z_BUF_ERROR') return new Refusal('It is truncated: its gzip stream has no end.')
-  if (code.startsWith('Z_')) return new Refusal('It is damaged, or not a gzip file.')
-  if (code === 'EACCES' || code === 'EPERM') return new Refusal("It can't be read: check its permissions.")
-  return error
-}
-
-const codeOf = (error: unknown): string =>
-  error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : ''
-
 export type SignatureState = 'valid' | 'not checked' | 'none'
+
+export interface SubmittedCapture {
+  takenAt: number
+  capture: Capture
+  /** Path in the capture → digest of its content. */
+  digests: ReadonlyMap<string, string>
+}
 
 /** A submission whose integrity was checked. Its verdicts are only claims. */
 export interface Submission {
@@ -84,19 +42,21 @@ export async function readSubmission(
   file: string,
   { key, limits = SUBMISSION_LIMITS }: ReadOptions = {},
 ): Promise<Submission> {
-  const contents = new Contents(limits)
+  const contents = new Map<string, Buffer>()
   let manifestBytes: Buffer | undefined
   let signature: string | undefined
   for (const { path, content } of readTar(gunzipFile(file, limits), limits)) {
     if (path === 'submission.json') manifestBytes = content
     else if (path === 'signature') signature = content.toString('latin1', 0, 200).trim()
-    else if (path.startsWith('captures/')) contents.add(hash('sha256', content), content)
+    else if (path.startsWith('captures/')) contents.set(hash('sha256', content), content)
     else refuse(`It contains ${quoted(path)}, which is not part of a submission.`)
   }
   if (!manifestBytes) refuse('It has no submission.json: it was not made by `make submit`.')
   const manifest = readManifest(manifestBytes, limits)
   const state = signatureState(manifest, manifestBytes, signature, key)
-  return { manifest, signature: state, captures: capturesOf(manifest, contents) }
+  const captures = readCaptures(manifest, contents, limits)
+  requireNamed(manifest, captures)
+  return { manifest, signature: state, captures }
 }
 
 function readManifest(bytes: Buffer, limits: ArchiveLimits): Manifest {
@@ -129,24 +89,62 @@ function signatureState(
   )
 }
 
-function capturesOf({ captures, steps, final }: Manifest, contents: Contents): Map<string, SubmittedCapture> {
-  const used = new Set<string>()
-  const found = new Map<string, SubmittedCapture>()
-  for (const described of captures) {
-    if (found.has(described.id)) refuse(`It describes the capture ${quoted(described.id)} twice.`)
-    for (const { sha256 } of described.files) used.add(sha256)
-    found.set(described.id, new SubmittedCapture(described, contents))
+/** Reads every capture; a content or an object that several of them share is read once. */
+function readCaptures(manifest: Manifest, contents: ReadonlyMap<string, Buffer>, limits: ArchiveLimits) {
+  const texts = new Map<string, string>()
+  const items = new Map<string, unknown>()
+  const textOf = (digest: string, path: string) => {
+    const content = contents.get(digest) ?? Buffer.alloc(0)
+    const text = texts.get(digest) ?? plainUtf8(content, path, limits)
+    texts.set(digest, text)
+    return text
   }
-  for (const digest of contents.digests())
-    if (!used.has(digest)) refuse('It contains a file that its submission.json does not name, or that was altered.')
+  const captures = new Map<string, SubmittedCapture>()
+  for (const described of manifest.captures) {
+    const { id, takenAt } = described
+    if (captures.has(id)) refuse(`It describes the capture ${quoted(id)} twice.`)
+    const digests = digestsOf(described, contents)
+    const nodes = new Map<string, NodeFiles & { files: Map<string, string> }>()
+    for (const [path, digest] of digests) {
+      const [, name, file] = path.split('/')
+      if (name === undefined || file === undefined) continue
+      const node = nodes.get(name) ?? { name, files: new Map() }
+      nodes.set(name, node)
+      node.files.set(file, textOf(digest, path))
+    }
+    const list = textOf(digests.get('objects.json') ?? '', 'objects.json')
+    const capture: Capture = {
+      objects: { apiVersion: 'v1', kind: 'List', items: readItems(list, `objects.json of capture ${id}`, items) },
+      nodes: [...nodes.values()].sort((a, b) => (a.name < b.name ? -1 : 1)),
+    }
+    captures.set(id, { takenAt: Date.parse(takenAt), capture, digests })
+  }
+  if ([...contents.keys()].some((digest) => !texts.has(digest)))
+    refuse('It contains a file that its submission.json does not name, or that was altered.')
+  return captures
+}
+
+function digestsOf({ id, files }: ManifestCapture, contents: ReadonlyMap<string, Buffer>): Map<string, string> {
+  const digests = new Map<string, string>()
+  for (const { path, sha256 } of files) {
+    if (!contents.has(sha256))
+      refuse(`The file ${quoted(path)} of its capture ${quoted(id)} is missing or was altered.`)
+    if (digests.has(path)) refuse(`Its capture ${quoted(id)} names ${quoted(path)} twice.`)
+    digests.set(path, sha256)
+  }
+  if (!digests.has('objects.json')) refuse(`Its capture ${quoted(id)} has no objects.json.`)
+  if (digests.size < 2) refuse(`Its capture ${quoted(id)} has no node.`)
+  return digests
+}
+
+function requireNamed({ steps, final }: Manifest, captures: ReadonlyMap<string, unknown>): void {
   const ids = new Set<string>()
   for (const { id, capture } of steps) {
     if (ids.has(id)) refuse(`It names the step ${quoted(id)} twice.`)
     ids.add(id)
-    if (capture !== undefined && !found.has(capture))
+    if (capture !== undefined && !captures.has(capture))
       refuse(`It claims that step ${quoted(id)} passed on the capture ${quoted(capture)}, which is not in it.`)
   }
-  if (final !== undefined && !found.has(final))
+  if (final !== undefined && !captures.has(final))
     refuse(`It names ${quoted(final)} as its last capture, which is not in it.`)
-  return found
 }

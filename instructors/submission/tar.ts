@@ -1,4 +1,5 @@
-import { gzipSync } from 'node:zlib'
+import { lstatSync, readFileSync } from 'node:fs'
+import { gunzipSync, gzipSync } from 'node:zlib'
 import { type ArchiveLimits, quoted, refuse } from './untrusted-text.ts'
 
 const KINDS: Record<string, string> = {
@@ -11,7 +12,7 @@ const KINDS: Record<string, string> = {
 
 /** Refuses every kind of entry but files, folders and extended headers. */
 function requireHarmlessType(type: string, path: string): void {
-  if (type === '0' || type === '5' || type === 'x' || type === 'g') return
+  if ('05xg'.includes(type)) return
   refuse(
     `It contains ${KINDS[type] ?? `an entry of unknown type ${quoted(type)}`}, ${quoted(path)}: only regular files are allowed.`,
   )
@@ -36,7 +37,8 @@ function plainPath(path: string, limits: ArchiveLimits): string {
   return parts.join('/')
 }
 
-// The 512-byte headers of POSIX.1-1988 "ustar" archives, and the extended headers of POSIX.1-2001 (pax).
+// The 512-byte headers of POSIX.1-1988 "ustar" archives. The extended headers of POSIX.1-2001 (pax) are skipped: contents are
+// found by their digests, and no size in a submission is too large for the field in the ustar header.
 //
 // The library tar-stream 3.2 is not strict enough: it accepts an archive without its end, entries after the end, and a size
 // such as "1z", which parseInt reads as 1. A truncated or altered submission must be refused.
@@ -95,27 +97,6 @@ export function tarHeader(path: string, size: number, modified: Date): Buffer {
   return block
 }
 
-/** The records `LENGTH KEY=VALUE\n` of an extended header that describe the next entry. */
-function readPaxRecords(content: Buffer): { path?: string; size?: number } {
-  const found: { path?: string; size?: number } = {}
-  for (let at = 0; at < content.length; ) {
-    const space = content.indexOf(0x20, at)
-    const length = space === -1 || space - at > 8 ? Number.NaN : Number(content.toString('latin1', at, space))
-    const end = at + length
-    if (!Number.isInteger(length) || end > content.length || end <= space + 1 || content[end - 1] !== 0x0a)
-      refuse("It is damaged: an extended header of its tar archive can't be read.")
-    const record = content.toString('utf8', space + 1, end - 1)
-    const equals = record.indexOf('=')
-    const key = record.slice(0, equals)
-    const value = record.slice(equals + 1)
-    if (key === 'path') found.path = value
-    if (key === 'size')
-      found.size = /^\d{1,15}$/.test(value) ? Number(value) : refuse('It is damaged: a size in it is not a number.')
-    at = end
-  }
-  return found
-}
-
 function readText(block: Buffer, at: number, length: number): string {
   const field = block.subarray(at, at + length)
   const end = field.indexOf(0)
@@ -146,15 +127,12 @@ export interface TarEntry {
   content: Buffer
 }
 
-const PAX_BYTES = 64 * 1024
-
 /**
  * Yields the files of a tar archive; folders are skipped. Contents are views of the archive's bytes.
  * @throws Refusal for anything but regular files with plain paths, if a limit is exceeded, and for a damaged archive
  */
 export function* readTar(archive: Buffer, limits: ArchiveLimits): Generator<TarEntry> {
   const seen = new Set<string>()
-  let extended: ReturnType<typeof readPaxRecords> = {}
   let at = 0
   const take = (count: number): Buffer | undefined => {
     if (at + count > archive.length) return undefined
@@ -170,23 +148,46 @@ export function* readTar(archive: Buffer, limits: ArchiveLimits): Generator<TarE
       return
     }
     if (entries > limits.entries) refuse(`It contains more than ${limits.entries} entries.`)
-    const size = extended.size ?? header.size
-    requireHarmlessType(header.type, header.path)
-    const meta = header.type === 'x' || header.type === 'g'
-    const most = meta ? PAX_BYTES : limits.fileBytes
-    if (size > most) refuse(`It contains a file of ${size} bytes, ${quoted(header.path)}; ${most} is the most.`)
+    const { size, type } = header
+    requireHarmlessType(type, header.path)
+    if (size > limits.fileBytes)
+      refuse(`It contains a file of ${size} bytes, ${quoted(header.path)}; ${limits.fileBytes} is the most.`)
     const content = take(size) ?? refuse('It is truncated in the middle of a file.')
     if (take((BLOCK - (size % BLOCK)) % BLOCK) === undefined) refuse('It is truncated after a file.')
-    if (meta) {
-      extended = header.type === 'x' ? readPaxRecords(content) : extended
-      continue
-    }
-    const path = plainPath(extended.path ?? header.path, limits)
-    extended = {}
-    if (header.type === '5') continue
+    const path = plainPath(header.path, limits)
+    if (type !== '0') continue
     if (seen.has(path)) refuse(`It contains ${quoted(path)} twice.`)
     seen.add(path)
     yield { path, content }
+  }
+}
+
+/** The ratio is checked only after this many unpacked bytes: the first bytes of a stream are not representative. */
+const RATIO_FROM = 2 ** 20
+const CHUNK = 2 ** 21
+
+/**
+ * The unpacked bytes of a gzip file. Unpacking stops at the limits, regardless of the size that the file claims.
+ * @throws Refusal when it is not a regular file, not gzip, truncated, or larger than the limits
+ */
+export function gunzipFile(file: string, { packedBytes, unpackedBytes, ratio }: ArchiveLimits): Buffer {
+  const stats = lstatSync(file, { throwIfNoEntry: false }) ?? refuse('There is no such file.')
+  if (!stats.isFile()) refuse('It is not a regular file.')
+  if (stats.size === 0) refuse('It is empty.')
+  if (stats.size > packedBytes) refuse(`It has ${stats.size} bytes; ${packedBytes} is the most.`)
+  const byRatio = Math.max(RATIO_FROM, stats.size * ratio)
+  try {
+    // Most submissions unpack into one chunk, without a copy.
+    return gunzipSync(readFileSync(file), { maxOutputLength: Math.min(byRatio, unpackedBytes), chunkSize: CHUNK })
+  } catch (error) {
+    const code = String((error as NodeJS.ErrnoException).code)
+    if (code === 'ERR_BUFFER_TOO_LARGE' && byRatio < unpackedBytes)
+      refuse(`It unpacks to more than ${ratio} times its size: no capture is that uniform.`)
+    if (code === 'ERR_BUFFER_TOO_LARGE') refuse(`It unpacks to more than ${unpackedBytes} bytes.`)
+    if (code === 'Z_BUF_ERROR') refuse('It is truncated: its gzip stream has no end.')
+    if (code.startsWith('Z_')) refuse('It is damaged, or not a gzip file.')
+    if (code === 'EACCES' || code === 'EPERM') refuse("It can't be read: check its permissions.")
+    throw error
   }
 }
 

@@ -52,26 +52,17 @@ const decoder = new TextDecoder('utf-8', { fatal: true })
 const JSON_DEPTH = 100
 
 /** A file of a submission as text. Refuses invalid UTF-8, NUL bytes and overlong lines. */
-export function plainUtf8(content: Buffer, path: string, limits: ArchiveLimits): string {
-  requirePlainLines(content, path, limits)
-  return decodedUtf8(content, path)
-}
-
-/** Refuses NUL bytes, and overlong lines. */
-export function requirePlainLines(content: Buffer, path: string, limits: ArchiveLimits): void {
+export function plainUtf8(content: Buffer, path: string, { lineLength }: ArchiveLimits): string {
   if (content.includes(0)) refuse(`Its file ${quoted(path)} contains a NUL byte.`)
   // No line of a file can be longer than the file.
-  for (let at = 0; content.length - at > limits.lineLength; ) {
+  for (let at = 0; content.length - at > lineLength; ) {
     const end = content.indexOf(0x0a, at)
     const length = (end === -1 ? content.length : end) - at
-    if (length > limits.lineLength)
-      refuse(`Its file ${quoted(path)} contains a line of ${length} bytes; ${limits.lineLength} is the most.`)
+    if (length > lineLength)
+      refuse(`Its file ${quoted(path)} contains a line of ${length} bytes; ${lineLength} is the most.`)
     at += length + 1
   }
-}
-
-/** Decodes bytes; refuses invalid UTF-8. Nearly every file is ASCII, which needs no decoder. */
-export function decodedUtf8(content: Buffer, path: string): string {
+  // Nearly every file is ASCII, which needs no decoder.
   if (isAscii(content)) return content.toString('latin1')
   try {
     return decoder.decode(content)

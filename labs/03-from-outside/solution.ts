@@ -5,32 +5,30 @@ import { join } from 'node:path'
 import { parse } from 'yaml'
 import type { LabBench } from '../../course/lab-bench.ts'
 import type { LabSolution } from '../../course/lab-solution.ts'
+import {
+  answers,
+  expose,
+  independent,
+  patchLoadBalancer,
+  readsOnly,
+  rolledOut,
+  typing,
+  web,
+  withVariables,
+} from '../../course/typed-commands.ts'
 import { projectRoot } from '../../host/layout.ts'
 import { OUTSIDE, printOutsideAddresses, readOutsideAddresses } from '../../host/outside.ts'
 import { waitFor } from '../../host/wait.ts'
 
-const LAB = 3
 /** For two replicas; a variant with more of them grows to six. */
 const REPLICAS = 4
 const ANTI_AFFINITY = 'labs/03-from-outside/manifests/anti-affinity.yaml'
-const rollout = 'kubectl rollout status deployment/web --timeout=90s'
-const readsOnly = { commands: [] }
-
-/** `kubectl patch service web-lb -p '{"spec":…}'` */
-const patchLoadBalancer = (bench: LabBench, spec: object) =>
-  bench.patch('Service', `${bench.variant.name}-lb`, { spec })
+const rollout = rolledOut('Deployment', 'web')
+const answer = answers(3, 'make answer')
 
 /** `kubectl cordon` and `kubectl uncordon` */
 const cordon = (bench: LabBench, node: string, unschedulable: boolean) =>
   bench.patch('Node', node, { spec: { unschedulable } })
-
-/** The target of the rule for the node port, as iptables prints it on a node. */
-async function nodePortChain(bench: LabBench): Promise<string> {
-  const [node = ''] = (await bench.cluster.nodes()).slice(-1)
-  const rules = (await bench.onNode(node, 'iptables -t nat -S KUBE-NODEPORTS')).split('\n')
-  const comment = new RegExp(`/${bench.variant.name}-np[" ]`)
-  return /-j (\S+)$/.exec(rules.findLast((line) => comment.test(line)) ?? '')?.[1] ?? ''
-}
 
 /** Sends a request to the control plane from outside and reads the client address in the Pods' logs. */
 async function loggedClient(bench: LabBench): Promise<string> {
@@ -53,44 +51,35 @@ async function shareOnFullestNode(bench: LabBench): Promise<string> {
   return `1/${counts.size * Math.max(...counts.values())}`
 }
 
+const { printed } = withVariables(async () => ({}))
+
 export const solution: LabSolution = {
   steps: {
-    web: { commands: ['make web'], play: (bench) => bench.web() },
-    'node-port': {
-      independent: true,
-      commands: ['kubectl expose deployment web --name web-np --type NodePort --port 80'],
-      play: (bench) => bench.expose('np', 'NodePort'),
-    },
-    'node-port-chain': {
-      commands: [
-        `make answer Q=node-port-chain A="$(make -s exec CMD='iptables -t nat -S KUBE-NODEPORTS' | grep web-np | tail -n 1 | sed 's/.*-j //')"`,
-      ],
-      play: async (bench) => bench.answer(LAB, 'node-port-chain', await nodePortChain(bench)),
-    },
+    web,
+    'node-port': independent(expose('np', 'NodePort')),
+    'node-port-chain': printed(
+      answer,
+      'node-port-chain',
+      '',
+      `'iptables -t nat -S KUBE-NODEPORTS | grep web-np | tail -n 1 | sed "s/.*-j //"'`,
+    ),
     'cluster-policy': readsOnly,
-    'logged-client': {
-      commands: [
-        'make exec NODE=outside CMD="curl -s -o /dev/null http://$CP:$NP/?who"',
-        `make answer Q=logged-client A="$(kubectl logs -l app=web --tail=20 | grep who | tail -n 1 | cut -d ' ' -f 1)"`,
-      ],
-      play: async (bench) => bench.answer(LAB, 'logged-client', await loggedClient(bench)),
-    },
-    'load-balancer': {
-      independent: true,
-      commands: ['kubectl expose deployment web --name web-lb --type LoadBalancer --port 80'],
-      play: (bench) => bench.expose('lb', 'LoadBalancer'),
-    },
-    'local-policy': {
-      independent: true,
-      commands: [`kubectl patch service web-lb -p '{"spec":{"externalTrafficPolicy":"Local"}}'`],
-      play: (bench) => patchLoadBalancer(bench, { externalTrafficPolicy: 'Local' }),
-    },
+    'logged-client': typing(
+      { commands: ['make exec NODE=outside CMD="curl -s -o /dev/null http://$CP:$NP/?who"'] },
+      answer(
+        'logged-client',
+        `"$(kubectl logs -l app=web --tail=20 | grep who | tail -n 1 | cut -d ' ' -f 1)"`,
+        loggedClient,
+      ),
+    ),
+    'load-balancer': independent(expose('lb', 'LoadBalancer')),
+    'local-policy': independent(patchLoadBalancer({ externalTrafficPolicy: 'Local' })),
     'health-check': readsOnly,
     uneven: {
       commands: [
         'kubectl cordon $WORKER',
         `kubectl scale deployment web --replicas ${REPLICAS}`,
-        rollout,
+        ...rollout.commands,
         'kubectl uncordon $WORKER',
       ],
       play: async (bench) => {
@@ -100,26 +89,25 @@ export const solution: LabSolution = {
         await cordon(bench, worker, false)
       },
     },
-    'crowded-share': {
-      commands: [
-        `make answer Q=crowded-share A="$(kubectl get pods -l app=web -o go-template='{{range .items}}{{if not .metadata.deletionTimestamp}}{{println .spec.nodeName}}{{end}}{{end}}' | sort | uniq -c | awk '{n++; if ($1 > most) most = $1} END {print "1/" n * most}')"`,
-      ],
-      play: async (bench) => bench.answer(LAB, 'crowded-share', await shareOnFullestNode(bench)),
-    },
-    'anti-affinity': {
-      commands: [`kubectl patch deployment web --patch-file ${ANTI_AFFINITY}`, rollout],
-      play: async (bench) => {
-        const { name } = bench.variant
-        await bench.patch('Deployment', name, parse(readFileSync(join(projectRoot, ANTI_AFFINITY), 'utf8')))
-        await bench.rolledOut('Deployment', name)
+    'crowded-share': answer(
+      'crowded-share',
+      `"$(kubectl get pods -l app=web -o go-template='{{range .items}}{{if not .metadata.deletionTimestamp}}{{println .spec.nodeName}}{{end}}{{end}}' | sort | uniq -c | awk '{n++; if ($1 > most) most = $1} END {print "1/" n * most}')"`,
+      shareOnFullestNode,
+    ),
+    'anti-affinity': typing(
+      {
+        commands: [`kubectl patch deployment web --patch-file ${ANTI_AFFINITY}`],
+        play: (bench) =>
+          bench.patch('Deployment', bench.variant.name, parse(readFileSync(join(projectRoot, ANTI_AFFINITY), 'utf8'))),
       },
-    },
+      rollout,
+    ),
     'source-ranges': {
       independent: true,
       commands: [`kubectl patch service web-lb -p "{\\"spec\\":{\\"loadBalancerSourceRanges\\":[\\"$ME/32\\"]}}"`],
       play: async (bench) => {
         const { own } = readOutsideAddresses(await bench.onNode(OUTSIDE, printOutsideAddresses))
-        await patchLoadBalancer(bench, { loadBalancerSourceRanges: [`${own}/32`] })
+        await patchLoadBalancer({ loadBalancerSourceRanges: [`${own}/32`] }).play?.(bench)
       },
     },
     whole: readsOnly,
@@ -129,10 +117,5 @@ export const solution: LabSolution = {
     const { items } = await bench.client.core.listNode()
     const cordoned = items.filter(({ spec }) => spec?.unschedulable)
     await Promise.all(cordoned.map(({ metadata }) => cordon(bench, metadata?.name ?? '', false)))
-  },
-
-  async reset(bench) {
-    await Promise.all([solution.leave?.(bench), bench.deleteLabelled('app=web'), bench.delete('ConfigMap', 'lab-3')])
-    await bench.startIn('iptables')
   },
 }

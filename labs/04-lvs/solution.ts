@@ -1,26 +1,51 @@
 // The reference solution of lab 4, played by `make solve-4` and, without a terminal, by `make lab-4`.
 
+import { KubeProxyError } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
+import { runOnNode } from '../../cluster/node-script.ts'
 import type { LabBench } from '../../course/lab-bench.ts'
-import type { LabSolution, SolutionStep } from '../../course/lab-solution.ts'
-import { OUTSIDE } from '../../host/outside.ts'
-import { waitFor } from '../../host/wait.ts'
+import type { LabSolution } from '../../course/lab-solution.ts'
 import {
-  clearMachines,
-  excludeRanges,
+  answers,
+  apply,
+  atOnce,
   independent,
-  onDirector,
-  onWorkers,
-  outside,
+  mode,
+  type OnMachine,
+  readsOnly,
+  rolledOut,
+  tools,
   typing,
-  type Variables,
-  variables,
-} from './machines.ts'
+  withVariables,
+} from '../../course/typed-commands.ts'
+import { hasOutside, OUTSIDE } from '../../host/outside.ts'
+import { waitFor } from '../../host/wait.ts'
 
 const LAB = 4
 const REAL_SERVER = 'labs/04-lvs/manifests/real-server.yaml'
 const VIP = '192.0.2.10'
 const SHARED = '192.0.2.11'
-const readsOnly = { commands: [] }
+
+/** The variables that README.md sets: names of nodes, and addresses. */
+export type Variables = Record<'DIRECTOR' | 'D' | 'N1' | 'N2' | 'W1' | 'W2' | 'OUT', string>
+
+/** The values of the variables on this cluster. Throws Error unless it has a control-plane node and two workers. */
+export async function variables(bench: LabBench): Promise<Variables> {
+  const [director, ...workers] = await bench.nodes()
+  const [first, second] = workers.toSorted((one, other) => one.name.localeCompare(other.name))
+  if (!director || !first || !second) throw new Error('This lab needs a control-plane node and two workers.')
+  const route = await bench.onNode(OUTSIDE, `ip -4 route get ${director.address}`)
+  const OUT = /\bsrc (\S+)/.exec(route)?.[1] ?? ''
+  return {
+    ...{ DIRECTOR: director.name, D: director.address, OUT },
+    ...{ N1: first.name, N2: second.name, W1: first.address, W2: second.address },
+  }
+}
+
+const answer = answers(LAB)
+const { exec, printed } = withVariables(variables)
+const onDirector = (text: string): OnMachine => ['$DIRECTOR', `"${text}"`]
+const outside = (text: string): OnMachine => [OUTSIDE, `"${text}"`]
+const onWorkers = (text: string): OnMachine[] => ['$N1', '$N2'].map((node) => [node, `"${text}"`])
 
 /** `PORT:SCHEDULER` … as virtual servers with both workers and these weights. */
 const weighted = (pairs: string, first: number, second: number) =>
@@ -30,22 +55,6 @@ const weighted = (pairs: string, first: number, second: number) =>
 /** A virtual server with both workers, with this forwarding method. */
 const onBoth = (virtual: string, port: number, method: string) =>
   `ipvsadm -A -t ${virtual}:${port} -s rr; for W in $W1 $W2; do ipvsadm -a -t ${virtual}:${port} -r \\$W:${port} ${method}; done`
-
-/** The chain whose counter stayed at zero, and the hardware address of the first worker. */
-const HOOK = String.raw`"$(make -s exec NODE=$DIRECTOR CMD="iptables-save -c -t mangle" | sed -n 's/^\[0:0\] -A \([A-Z]*\) .*lab-4$/\1/p')"`
-const MAC = '"$(make -s exec NODE=$N1 CMD="cat /sys/class/net/eth0/address")"'
-
-/** An answer that a learner reads on a machine. */
-function answering(
-  id: string,
-  answer: string,
-  read: (bench: LabBench, known: Variables) => Promise<string>,
-): SolutionStep {
-  return {
-    commands: [`make answer LAB=${LAB} Q=${id} A=${answer}`],
-    play: async (bench) => bench.answer(LAB, id, await read(bench, await variables(bench))),
-  }
-}
 
 /** Sends a request to each real server, and reads the client address in the log of one. */
 async function loggedClient(bench: LabBench): Promise<string> {
@@ -59,20 +68,9 @@ async function loggedClient(bench: LabBench): Promise<string> {
 
 export const solution: LabSolution = {
   steps: {
-    stage: {
-      commands: [
-        `kubectl apply -f ${REAL_SERVER}`,
-        'kubectl rollout status daemonset/real-server --timeout=90s',
-        'make tools',
-      ],
-      play: async (bench) => {
-        await bench.apply(REAL_SERVER)
-        await bench.tools()
-        await bench.rolledOut('DaemonSet', 'real-server')
-      },
-    },
+    stage: typing(apply(REAL_SERVER), atOnce(rolledOut('DaemonSet', 'real-server'), tools)),
     'virtual-server': independent(
-      typing(
+      exec(
         onDirector(`ip addr add ${VIP}/32 dev lo`),
         onDirector(onBoth(VIP, 8090, '-m')),
         outside('ip route add 192.0.2.0/24 via $D'),
@@ -80,42 +78,36 @@ export const solution: LabSolution = {
       ),
     ),
     hooks: independent(
-      typing(
+      exec(
         onDirector(
           'for HOOK in PREROUTING INPUT FORWARD OUTPUT POSTROUTING; do iptables -t mangle -A \\$HOOK -p tcp --syn --dport 8090 -m comment --comment lab-4; done',
         ),
+        outside(`curl -sS --max-time 2 ${VIP}:8090`),
       ),
     ),
-    'unseen-hook': answering('unseen-hook', HOOK, async (bench, { DIRECTOR }) => {
-      await bench.onNode(OUTSIDE, `curl -s --max-time 2 ${VIP}:8090`)
-      const rules = await bench.onNode(DIRECTOR, 'iptables-save -c -t mangle')
-      return /^\[0:0\] -A (\S+) .*--comment lab-4$/m.exec(rules)?.[1] ?? 'none'
-    }),
+    'unseen-hook': printed(
+      answer,
+      'unseen-hook',
+      ...onDirector(String.raw`iptables-save -c -t mangle | sed -n 's/^\[0:0\] -A \([A-Z]*\) .*lab-4$/\1/p'`),
+    ),
     nat: readsOnly,
-    'seen-client': answering('seen-client', `"$(kubectl logs $RS -c nginx --tail=1 | cut -d' ' -f1)"`, loggedClient),
-    'direct-routing': typing(
+    'seen-client': answer('seen-client', `"$(kubectl logs $RS -c nginx --tail=1 | cut -d' ' -f1)"`, loggedClient),
+    'direct-routing': exec(
       ...[onDirector(`ip addr add ${SHARED}/32 dev lo`), ...onWorkers(`ip addr add ${SHARED}/32 dev lo`)],
       onDirector(onBoth(SHARED, 8091, '-g')),
     ),
-    frame: answering('frame', MAC, async (bench, { N1 }) => {
-      const link = await bench.onNode(N1, 'ip link show eth0')
-      return /link\/ether (\S+)/.exec(link)?.[1] ?? ''
-    }),
+    frame: printed(answer, 'frame', '$N1', '"cat /sys/class/net/eth0/address"'),
     tunnel: independent(
-      typing(
+      exec(
         ...onWorkers('modprobe ipip; ip link set tunl0 up; sysctl -w net.ipv4.conf.tunl0.rp_filter=0'),
         onDirector(onBoth(SHARED, 8092, '-i')),
       ),
     ),
-    turns: typing(onDirector(weighted('8101:rr 8102:wrr', 3, 1))),
-    share: answering('share', '3/4', async (bench, { DIRECTOR }) => {
-      const lines = await bench.onNode(DIRECTOR, `ipvsadm -Sn | grep -- '-a -t ${VIP}:8102'`)
-      const weights = [...lines.matchAll(/-w (\d+)/g)].map(([, weight]) => Number(weight))
-      return `${Math.max(...weights)}/${weights.reduce((sum, weight) => sum + weight, 0)}`
-    }),
-    counting: independent(typing(onDirector(weighted('8103:lc 8104:wlc 8105:sed 8106:nq', 4, 1)))),
+    turns: exec(onDirector(weighted('8101:rr 8102:wrr', 3, 1))),
+    share: answer('share', '3/4', '3/4'),
+    counting: independent(exec(onDirector(weighted('8103:lc 8104:wlc 8105:sed 8106:nq', 4, 1)))),
     sources: independent(
-      typing(
+      exec(
         outside('ip route add local 198.18.0.0/16 dev lo'),
         onDirector('ip route add 198.18.0.0/16 via $OUT'),
         onDirector(
@@ -125,7 +117,7 @@ export const solution: LabSolution = {
       ),
     ),
     destinations: independent(
-      typing(
+      exec(
         outside('ip route add 198.19.0.0/16 via $D'),
         onDirector('ip route add local 198.19.0.0/16 dev lo'),
         onDirector(
@@ -137,16 +129,15 @@ export const solution: LabSolution = {
         ),
       ),
     ),
-    excluded: {
-      commands: [
-        `kubectl -n kube-system get configmap kube-proxy -o yaml | sed 's|excludeCIDRs:.*|excludeCIDRs: ["192.0.2.0/24"]|' | kubectl apply -f -`,
-        'make ipvs',
-      ],
-      play: async (bench) => {
-        await excludeRanges(bench, ['192.0.2.0/24'])
-        await bench.mode('ipvs')
+    excluded: typing(
+      {
+        commands: [
+          `kubectl -n kube-system get configmap kube-proxy -o yaml | sed 's|excludeCIDRs:.*|excludeCIDRs: ["192.0.2.0/24"]|' | kubectl apply -f -`,
+        ],
+        play: (bench) => excludeRanges(bench, ['192.0.2.0/24']),
       },
-    },
+      mode('ipvs'),
+    ),
   },
 
   comments: [`lab-${LAB}`],
@@ -159,4 +150,50 @@ export const solution: LabSolution = {
     await Promise.all([solution.leave?.(bench), bench.delete('ConfigMap', 'lab-4')])
     await bench.startIn('iptables')
   },
+}
+
+// Cleanup: removes the lab's changes from every machine.
+
+/** Virtual servers of this lab's addresses and marks, the addresses, routes, tunl0, and the IPVS settings. */
+const clearNode = `
+servers=$(ipvsadm -Sn 2>/dev/null)
+case $servers in *'-A -f '* | *' 192.0.2.'*)
+  printf '%s\\n' "$servers" | awk '$1 == "-A" && ($2 == "-f" || $3 ~ /^192[.]0[.]2[.]/) { print "-D", $2, $3 }' | ipvsadm -R 2>/dev/null ;;
+esac
+ip -force -batch - 2>/dev/null <<'END'
+address flush to 192.0.2.0/24
+route del 198.18.0.0/16
+route del local 198.19.0.0/16 dev lo
+link set tunl0 down
+END
+[ ! -e /proc/sys/net/ipv4/vs/conntrack ] || echo 0 >/proc/sys/net/ipv4/vs/conntrack
+true`
+
+const clearOutside = `
+ip -force -batch - 2>/dev/null <<'END'
+route del 192.0.2.0/24
+route del 198.19.0.0/16
+route del local 198.18.0.0/16 dev lo
+END
+true`
+
+/** Clears every node and the machine outside; missing parts are ignored. */
+async function clearMachines({ cluster }: LabBench): Promise<void> {
+  const nodes = (await cluster.nodes()).map((node) => runOnNode(cluster, node, clearNode))
+  const others = hasOutside(cluster) ? [runOnNode(cluster, OUTSIDE, clearOutside)] : []
+  await Promise.all([...nodes, ...others])
+}
+
+/** Writes ipvs.excludeCIDRs into kube-proxy's configuration; kube-proxy reads it when it starts. */
+export async function excludeRanges(bench: LabBench, ranges: readonly string[]): Promise<void> {
+  try {
+    await bench.editKubeProxyConfig((text) =>
+      ranges.length === 0 && !/^ *excludeCIDRs: *(?:\[[^\]]|\n *-)/m.test(text)
+        ? text
+        : text.replace(/^( *excludeCIDRs:).*(?:\n *- .*)*/m, `$1 ${JSON.stringify(ranges)}`),
+    )
+  } catch (error) {
+    // Without that ConfigMap there is nothing to exclude from.
+    if (!(error instanceof KubeProxyError)) throw error
+  }
 }

@@ -3,8 +3,9 @@
 import type { LabBench } from '../../course/lab-bench.ts'
 import type { LabSolution } from '../../course/lab-solution.ts'
 import { measureHere } from '../../course/scale/measure.ts'
-import { isMeasurement, MEASUREMENT, type Measurement } from '../../course/scale/measurement.ts'
-import { lastServiceSlowdown } from '../../course/scale/table.ts'
+import { MEASUREMENT, type Measurement, measurement } from '../../course/scale/measurement.ts'
+import { lastServiceSlowdown } from '../../course/scale/results.ts'
+import { readsOnly } from '../../course/typed-commands.ts'
 import { Unsupported } from '../../embedded/index.ts'
 import { NOTES_NAMESPACE, notesName } from '../../grading/lab-notes.ts'
 
@@ -14,8 +15,7 @@ const LAB = 6
 async function lastRun({ client }: LabBench): Promise<Measurement | undefined> {
   const fieldSelector = `metadata.name=${notesName(LAB)}`
   const { items } = await client.core.listNamespacedConfigMap({ namespace: NOTES_NAMESPACE, fieldSelector })
-  const run: unknown = JSON.parse(items[0]?.data?.[MEASUREMENT] ?? 'null')
-  return isMeasurement(run) ? run : undefined
+  return measurement.safeParse(JSON.parse(items[0]?.data?.[MEASUREMENT] ?? 'null')).data
 }
 
 /** If the measuring kernel can't run, no step of this lab is applicable, and the checks give the reason. */
@@ -28,14 +28,9 @@ async function measure({ cluster, client, progress }: LabBench): Promise<void> {
   }
 }
 
-const readsOnly = { commands: [] }
-
 export const solution: LabSolution = {
   steps: {
-    measured: {
-      commands: ['make measure'],
-      play: measure,
-    },
+    measured: { commands: ['make measure'], play: measure },
     entries: readsOnly,
     'rules-each': {
       commands: [

@@ -6,6 +6,7 @@ import { closeShop, leaveIncident, revertIncident } from '../../course/incident/
 import { INCIDENT_LAB } from '../../course/incident/shop.ts'
 import type { LabBench } from '../../course/lab-bench.ts'
 import type { LabSolution } from '../../course/lab-solution.ts'
+import { readsOnly } from '../../course/typed-commands.ts'
 import { incidents } from './incidents/all.ts'
 
 /** The incident in the lab's text, the default. */
@@ -23,7 +24,6 @@ async function opened(bench: LabBench) {
 }
 
 const printCommand = (command: string) => console.log(`  $ ${command}`)
-const readsOnly = { commands: [] }
 
 export const solution: LabSolution = {
   steps: {
@@ -40,8 +40,9 @@ export const solution: LabSolution = {
       commands: [],
       play: async (bench) => {
         const { incident, environment } = await opened(bench)
-        for (const command of incident.fix.commands(environment)) printCommand(command)
-        await incident.fix.play(bench, environment)
+        const { commands, play } = incident.fix(environment)
+        for (const command of commands) printCommand(command)
+        await play?.(bench)
       },
     },
     cause: readsOnly,

@@ -1,5 +1,5 @@
 import { COST } from '../../course/incident/incident-note.ts'
-import { published } from '../../course/scale/table.ts'
+import { published } from '../../course/scale/results.ts'
 import { parsePacket } from '../../dataplane/trace.ts'
 import { packetPath } from '../../dataplane/view/packet-path.ts'
 import { nodePlans } from '../../host/layout.ts'

@@ -1,9 +1,10 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { mkdir, readdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import type { Browser } from 'playwright-core'
 import { projectRoot } from '../../host/layout.ts'
 import { createProgress, type Progress } from '../../host/progress.ts'
-import { ensureChromium, MEASURING_SCRIPT, measurePage, printPage } from './chromium.ts'
+import { measureSlides, printSlides, startChromium } from './chromium.ts'
 import { type BuiltDeck, fillDeck } from './content.ts'
 import { DeckError, readDeck } from './deck.ts'
 import { CONTENT, GEOMETRY } from './geometry.ts'
@@ -91,26 +92,28 @@ async function printDecks(
   progress: Progress,
 ): Promise<{ pdf: Map<string, Buffer>; without?: string }> {
   const pdf = new Map<string, Buffer>()
-  let chromium = 'Chromium'
+  let browser: Browser | undefined
   try {
-    chromium = await ensureChromium(progress)
-    await measureDecks(chromium, decks, theme)
-    for (const deck of decks) pdf.set(deck.name, await printPage(chromium, deckPage(deck, { ...theme, script: '' })))
+    browser = await startChromium(progress)
+    await measureDecks(browser, decks, theme)
+    for (const deck of decks) pdf.set(deck.name, await printSlides(browser, deckPage(deck, { ...theme, script: '' })))
     return { pdf }
   } catch (error) {
     if (error instanceof DeckError) throw error
     const reason = error instanceof Error ? error.message.split('\n', 1)[0] : error
-    return { pdf: new Map(), without: `"${chromium}" does not work here (${reason})` }
+    return { pdf: new Map(), without: `Chromium does not work here (${reason})` }
+  } finally {
+    await browser?.close()
   }
 }
 
 /** Throws DeckError with file and line of each slide that would be cut off. */
-export async function measureDecks(chromium: string, decks: readonly BuiltDeck[], theme: Theme): Promise<void> {
+export async function measureDecks(browser: Browser, decks: readonly BuiltDeck[], theme: Theme): Promise<void> {
   const faults: string[] = []
   for (const deck of decks) {
-    const html = deckPage(deck, { ...theme, script: MEASURING_SCRIPT })
+    const html = deckPage(deck, { ...theme, script: '' })
     for (const width of [GEOMETRY.width, NARROW_WIDTH]) {
-      for (const { slide, needs, overflowRight } of await measurePage(chromium, html, width)) {
+      for (const { slide, needs, overflowRight } of await measureSlides(browser, html, width)) {
         const where = `slides/${deck.name}.md:${deck.slides[slide - 1]?.line}: slide ${slide}`
         if (overflowRight > 1)
           faults.push(`${where} overflows by ${Math.ceil(overflowRight)} px to the right at a width of ${width}.`)

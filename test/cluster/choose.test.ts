@@ -26,7 +26,7 @@ const engineFacts: EngineFacts = {
 }
 const facts: Facts = {
   host: {
-    ...{ system: 'Linux on x64', nodeVersion: 'v20.20.2', platform: 'linux', arch: 'x64', wsl: false },
+    ...{ system: 'Linux on x64', nodeVersion: 'v20.20.2', platform: 'linux', wsl: false },
     ...{ freeMemory: 8 * gigabyte, freeDisk: 50 * gigabyte, kubectl: undefined },
   },
   kind: {

@@ -1,9 +1,8 @@
 import { spawnSync } from 'node:child_process'
 import { describe, expect, test } from 'vitest'
 import type { EngineFacts, Facts, KernelFacts, KindFacts, LabNeeds } from '../../cluster/doctor/facts.ts'
-import { ipvsTrouble } from '../../cluster/doctor/host-kernel.ts'
 import { type DoctorResult, diagnose, placesFor } from '../../cluster/doctor/judge.ts'
-import { kernelProbeCommand, readKernelProbe, schedulers } from '../../cluster/doctor/kernel-probe.ts'
+import { ipvsTrouble, kernelProbeCommand, readKernelProbe, schedulers } from '../../cluster/doctor/kernel-probe.ts'
 import { doctorRows, layoutRows, type Wishes } from '../../cluster/doctor/table.ts'
 import { readEngineInfo } from '../../cluster/kind/engine.ts'
 import type { Confinement } from '../../embedded/index.ts'
@@ -47,7 +46,6 @@ const facts: Facts = {
     system: 'Debian GNU/Linux 12 (bookworm) on x64',
     nodeVersion: 'v20.20.2',
     platform: 'linux',
-    arch: 'x64',
     wsl: false,
     freeMemory: 8 * gigabyte,
     freeDisk: 50 * gigabyte,

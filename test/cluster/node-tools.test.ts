@@ -14,8 +14,13 @@ import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import type { Cluster } from '../../cluster/driver.ts'
-import { fetchForNode, HostPackagesError, withOwnKeys } from '../../cluster/node-tools/host-packages.ts'
-import { installNodeTools, NodeToolsError } from '../../cluster/node-tools/install.ts'
+import {
+  fetchForNode,
+  HostPackagesError,
+  installNodeTools,
+  NodeToolsError,
+  withOwnKeys,
+} from '../../cluster/node-tools.ts'
 import { processStartTime } from '../../host/live-process.ts'
 
 let folder: string
@@ -67,6 +72,10 @@ const program = (folderName: string, name: string, body: string) => {
   writeFileSync(at(folderName, name), `#!/bin/sh\n${body}\n`)
   chmodSync(at(folderName, name), 0o755)
 }
+const install = () => {
+  const cluster = nodeCluster()
+  return installNodeTools(cluster, 'n', (node, names) => fetchForNode(cluster, node, names, at('cache')))
+}
 const offline = "echo 'E: Unable to locate package ipset' >&2; exit 100"
 const bringsTools = () => `cp ${at('template')} ${at('tools', 'ipset')}; cp ${at('template')} ${at('tools', 'ipvsadm')}`
 
@@ -91,15 +100,15 @@ test('a node that has the tools is not changed', async () => {
   program('tools', 'ipset', '')
   program('tools', 'ipvsadm', '')
   program('bin', 'apt-get', `touch ${at('apt-was-run')}`)
-  const report = await installNodeTools(nodeCluster(), 'n', at('cache'))
-  expect(report).toEqual({ node: 'n', installed: [], from: undefined, paths: [at('tools/ipset'), at('tools/ipvsadm')] })
+  const report = await install()
+  expect(report).toEqual({ installed: [], from: undefined, paths: [at('tools/ipset'), at('tools/ipvsadm')] })
   expect(existsSync(at('apt-was-run'))).toBe(false)
 })
 
 test('a node with a network gets the missing tools from its own apt, and nothing else', async () => {
   program('tools', 'ipset', '')
   program('bin', 'apt-get', `case $* in *install*) echo "$@" >${at('asked')}; ${bringsTools()} ;; esac`)
-  const report = await installNodeTools(nodeCluster(), 'n', at('cache'))
+  const report = await install()
   expect(report).toMatchObject({ installed: ['ipvsadm'], from: "the node's apt" })
   expect(readFileSync(at('asked'), 'utf8')).toMatch(/ ipvsadm\n$/)
   expect(readFileSync(at('asked'), 'utf8')).not.toMatch(/ ipset/)
@@ -152,7 +161,7 @@ test('packages that the node has are not fetched', async () => {
 test('where both fail, one sentence names both and the image as the alternative', async () => {
   program('bin', 'apt-get', offline)
   program('bin', 'dpkg', 'exit 127')
-  const failed = installNodeTools(nodeCluster(), 'n', at('cache'))
+  const failed = install()
   await expect(failed).rejects.toThrow(NodeToolsError)
   await expect(failed).rejects.toThrow(
     /^ipset and ipvsadm can't be installed on n: Unable to locate package ipset; n has no dpkg.*make node-image/,
@@ -170,7 +179,7 @@ test('keys are read below the copied root, wherever the sources name them', () =
 
 test('packages are copied in and installed by dpkg, which leaves no file behind', async () => {
   program('bin', 'apt-get', `case "$*" in *Dir::State*) exec /usr/bin/apt-get "$@" ;; *) ${offline} ;; esac`)
-  const report = await installNodeTools(nodeCluster(), 'n', at('cache'))
+  const report = await install()
   expect(report).toMatchObject({ installed: ['ipset', 'ipvsadm'], from: "this machine's apt" })
   const names = readFileSync(at('installed'), 'utf8').match(/[^/ ]+\.deb/g)
   expect(names).toHaveLength(3)

@@ -35,7 +35,7 @@ describe.each(incidents.map((incident) => [incident.id, incident] as const))('%s
 
   test('has hints, a command to repair it and a story', () => {
     expect(incident.hints.length).toBeGreaterThanOrEqual(3)
-    for (const command of incident.fix.commands(environment)) expect(command).toMatch(/^(make|kubectl) /)
+    for (const command of incident.fix(environment).commands) expect(command).toMatch(/^(make|kubectl) /)
     expect(incident.debrief.split('\n').every((line) => line.length <= 132)).toBe(true)
   })
 })

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { readCaptureFolder } from '../../cluster/capture-folder.ts'
 import { diffSnapshots } from '../../course/guide/node-diff.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
-import { recordingPath } from '../dataplane/kube-proxy/recordings.ts'
+import { recordingPath } from '../dataplane/recordings.ts'
 
 const snapshot = (stage: string) => new Snapshot(readCaptureFolder(recordingPath('kind-v1.20.2', stage)))
 const diff = (before: string, after: string) => diffSnapshots(snapshot(before), snapshot(after)).map(({ text }) => text)

@@ -36,11 +36,11 @@ function chain(actual: NodeState, table: string, name: string): Chain {
 }
 
 describe('compareNodeState', () => {
-  it.each(folders)('finds nothing between %s and itself', (folder) => {
+  it.each(folders)('finds no difference between %s and itself', (folder) => {
     expect(compareNodeState(state(folder), state(folder), { mode: 'ipvs' })).toEqual([])
   })
 
-  it('finds nothing where only what is not kube-proxy’s differs', () => {
+  it('ignores chains, rules, sets and links of other programs', () => {
     const findings = compareWith(iptables, 'iptables', (actual) => {
       const foreign = parseIptablesSave(
         [
@@ -71,7 +71,7 @@ describe('compareNodeState', () => {
     expect(findings).toEqual([])
   })
 
-  it('ignores counters, hash sizes, the order of Services and of virtual servers', () => {
+  it('ignores counters, hash sizes, and the order of Services and virtual servers', () => {
     const shuffle = (actual: NodeState) => {
       for (const set of actual.ipsets.values()) set.options.hashsize = '64'
       for (const { chain } of chainsOf(actual.iptables)) for (const rule of chain.rules) rule.packets = 7
@@ -90,7 +90,7 @@ describe('compareNodeState', () => {
     expect(services).toEqual([])
   })
 
-  describe('a virtual server that nothing expects', () => {
+  describe('an unexpected virtual server', () => {
     const added = (address: string, port: number, protocol: IpvsProtocol = 'TCP', local = '192.0.2.9') =>
       compareWith(ipvs, 'ipvs', (actual) => {
         actual.links.push({
@@ -103,14 +103,14 @@ describe('compareNodeState', () => {
       }).map(({ kind, where }) => ({ kind, where }))
     const stale = (virtualServer: string) => [{ kind: 'stale', where: { virtualServer } }]
 
-    it('is foreign on an address of the node, where no Service packet meets it', () =>
+    it('is foreign on an address of the node that no packet for a Service reaches', () =>
       expect(added('192.0.2.9', 8080)).toEqual([]))
-    it('is found at a node port, at an address of Services, and with a firewall mark', () => {
+    it('is stale at a node port, at a Service address and for a firewall mark', () => {
       expect(added('192.0.2.9', 30_999)).toEqual(stale('TCP 192.0.2.9:30999'))
       expect(added('10.96.200.200', 8080)).toEqual(stale('TCP 10.96.200.200:8080'))
       expect(added('7', 0, 'FWM')).toEqual(stale('FWM 7'))
     })
-    it('is found where an endpoint of a Service listens on the node itself', () => {
+    it('is stale at the address and port of an endpoint on the node itself', () => {
       const real = state(ipvs).virtualServers.find(({ protocol, realServers }) => protocol === 'TCP' && realServers[0])
       const { address = '', port = 0 } = real?.realServers[0] ?? {}
       expect(added(address, port, 'TCP', address)).toEqual(stale(`TCP ${address}:${port}`))
@@ -118,7 +118,7 @@ describe('compareNodeState', () => {
     })
   })
 
-  it('sees the rule that must be last in another place', () => {
+  it('finds the rule that must be last in another place', () => {
     const findings = compareWith(iptables, 'iptables', (actual) => {
       const { rules } = chain(actual, 'nat', 'KUBE-SERVICES')
       rules.unshift(...rules.splice(-1))
@@ -130,7 +130,7 @@ describe('compareNodeState', () => {
   it.each([
     ['iptables', iptables],
     ['ipvs', ipvs],
-  ] as const)('finds each rule deleted, doubled, altered or moved in %s mode, and nothing else', (mode, folder) => {
+  ] as const)('finds each deleted, duplicate or altered rule in %s mode, and nothing else', (mode, folder) => {
     const owned = chainsOf(state(folder).iptables).filter(
       ({ chain }) => /^KUBE-/.test(chain.name) && chain.rules.length > 0,
     )
@@ -159,7 +159,7 @@ describe('compareNodeState', () => {
     )
   })
 
-  it('finds two rules of one Service exchanged', () => {
+  it('finds two swapped rules of one Service', () => {
     const ordered = chainsOf(state(iptables).iptables).filter(({ chain }) => {
       return /^KUBE-(SVC|EXT|SEP)-/.test(chain.name) && new Set(chain.rules.map(({ spec }) => spec)).size > 1
     })
@@ -219,7 +219,7 @@ describe('compareNodeState', () => {
     expect(kinds(compareWith(ipvs, 'ipvs', change))).toEqual([kind])
   })
 
-  it('takes a surplus real server of weight 0 for one that is being terminated', () => {
+  it('ignores an additional real server of weight 0, which is being terminated', () => {
     const add = (weight: number) => (actual: NodeState) => {
       actual.virtualServers[0]?.realServers.push({ address: '10.9.9.9', port: 80, forward: 'masq', weight })
     }
@@ -227,7 +227,7 @@ describe('compareNodeState', () => {
     expect(kinds(compareWith(ipvs, 'ipvs', add(1)))).toEqual(['stale'])
   })
 
-  it('finds only leftovers after a genuine switch from ipvs to iptables', () => {
+  it('finds only leftovers after a recorded switch from ipvs to iptables', () => {
     const findings = compareNodeState(
       state('v1.30.3/iptables/web-nodeport'),
       state('transitions/v1.30.3/3-ipvs-then-iptables'),
@@ -243,7 +243,7 @@ describe('compareNodeState', () => {
     )
   })
 
-  it('leaves out what the caller calls foreign', () => {
+  it('ignores objects that the caller declares foreign', () => {
     const actual = state(ipvs)
     actual.iptables.get('nat')?.set('KUBE-ROUTER', { name: 'KUBE-ROUTER', policy: '-', rules: [] })
     const foreign = (where: object) => 'chain' in where && where.chain === 'KUBE-ROUTER'

@@ -7,7 +7,7 @@ import { recordedFiles } from './recordings.ts'
 const recordings = recordedFiles('ipset-save')
 
 describe('ipset save', () => {
-  it.each(recordings)('prints $path again as it was', ({ text }) => {
+  it.each(recordings)('prints $path unchanged', ({ text }) => {
     expect(printIpsetSave(parseIpsetSave(text))).toBe(text)
   })
 
@@ -40,14 +40,14 @@ describe('ipset save', () => {
     ['a set twice', 'create A bitmap:port range 0-1\ncreate A bitmap:port range 0-1\n'],
     ['a set without type', 'create A\n'],
     ['an option without value', 'create A hash:ip family\n'],
-    ['a member that is none', 'create A hash:ip\nadd A\n'],
-    ['extensions nobody knows', 'create A hash:ip\nadd A 10.0.0.1 sparkle\n'],
+    ['a line without a member', 'create A hash:ip\nadd A\n'],
+    ['unknown extensions', 'create A hash:ip\nadd A 10.0.0.1 sparkle\n'],
     ['an error message', 'ipset v7.17: Kernel error received: Operation not permitted\n'],
   ])('refuses %s', (_, text) => {
     expect(() => parseIpsetSave(text)).toThrow(ParseError)
   })
 
-  it('reads back any members it prints', () => {
+  it('reads all members that it prints', () => {
     const member = fc.tuple(fc.ipV4(), fc.constantFrom('tcp', 'udp', 'sctp'), fc.nat(65535))
     fc.assert(
       fc.property(fc.array(member), (members) => {

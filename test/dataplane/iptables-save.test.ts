@@ -46,18 +46,18 @@ function millisecondsSince(start: NodeJS.CpuUsage): number {
 }
 
 describe('iptables-save', () => {
-  it('finds recordings to read', () => {
+  it('has recordings to read', () => {
     expect(recordings.length).toBeGreaterThan(100)
   })
 
-  it.each(recordings)('prints $path again as it was', ({ text }) => {
+  it.each(recordings)('prints $path unchanged', ({ text }) => {
     // Rules of KUBE-IPVS-OUT-FILTER that were taken from what kube-proxy gave to iptables-restore are at the end of a table.
     const order = (printed: string) =>
       text.includes('-A KUBE-IPVS-OUT-FILTER') ? printed.split('\n').sort().join('\n') : printed
     expect(order(printIptablesSave(parseIptablesSave(text)))).toBe(order(withoutComments(text)))
   })
 
-  it('reads back whatever it prints, counters included', () => {
+  it('reads what it prints, with and without counters', () => {
     fc.assert(
       fc.property(ruleset, (rules) => {
         expect(parseIptablesSave(printIptablesSave(rules, { counters: true }))).toEqual(rules)
@@ -65,7 +65,7 @@ describe('iptables-save', () => {
     )
   })
 
-  it('takes the later of two readings of one table, as a restore would', () => {
+  it('keeps the later of two listings of one table, as iptables-restore does', () => {
     const text = '*nat\n:A - [0:0]\n-A A -j ACCEPT\nCOMMIT\n*filter\nCOMMIT\n*nat\n:B - [0:0]\nCOMMIT\n'
     const rules = parseIptablesSave(text)
     expect([...rules.keys()]).toEqual(['nat', 'filter'])
@@ -105,14 +105,14 @@ describe('iptables-save', () => {
     expect(fault(text).line).toBe(line)
   })
 
-  it('quotes the line it cannot read, cut and without control characters', () => {
+  it('quotes a line that it cannot read, truncated and without control characters', () => {
     const error = fault(`*nat\n\x1b[2Jhello ${'x'.repeat(100_000)}\nCOMMIT\n`)
     expect(error.message).toContain('line 2')
     expect(error.message).toContain('\\x1b[2Jhello')
     expect(error.message.length).toBeLessThan(400)
   })
 
-  it('throws nothing but ParseError, whatever it is given', () => {
+  it('throws no error except ParseError for any text', () => {
     const piece = fc.constantFrom(
       '*nat',
       'COMMIT',
@@ -157,7 +157,7 @@ describe('iptables-save', () => {
     expect(best).toBeLessThan(1000)
   })
 
-  it('reads one endless line in linear time', () => {
+  it('reads one very long line in linear time', () => {
     const line = `-A A ${'-m comment --comment "'.repeat(200_000)}`
     const started = process.cpuUsage()
     expect(parseIptablesSave(`*nat\n:A - [0:0]\n${line}\nCOMMIT\n`).get('nat')?.get('A')?.rules).toHaveLength(1)

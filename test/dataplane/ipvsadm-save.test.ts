@@ -33,11 +33,11 @@ const byMark = fc.record({
 })
 
 describe('ipvsadm -Sn', () => {
-  it.each(recordedFiles('ipvsadm-save'))('prints $path again as it was', ({ text }) => {
+  it.each(recordedFiles('ipvsadm-save'))('prints $path unchanged', ({ text }) => {
     expect(printIpvsadmSave(parseIpvsadmSave(text))).toBe(text)
   })
 
-  it('reads back any virtual server it prints', () => {
+  it('reads every virtual server that it prints', () => {
     fc.assert(
       fc.property(fc.oneof(byAddress, byMark), (server: VirtualServer) => {
         expect(parseIpvsadmSave(printIpvsadmSave([server]))).toEqual([server])
@@ -45,7 +45,7 @@ describe('ipvsadm -Sn', () => {
     )
   })
 
-  it('reads IPv6, marks, flags and the long options', () => {
+  it('reads IPv6 addresses, firewall marks, flags and long options', () => {
     const text = [
       '-A -f 5 -6 -s rr -p -o',
       '--add-service --tcp-service [fd00::1]:80 --scheduler mh --persistent 600 -b mh-fallback,mh-port',
@@ -77,9 +77,9 @@ describe('ipvsadm -Sn', () => {
     ['names instead of numbers', '-A -t web:http -s rr'],
     ['a port out of range', '-A -t 10.0.0.1:65536 -s rr'],
     ['no scheduler', '-A -t 10.0.0.1:80'],
-    ['an orphan', '-a -t 10.0.0.1:80 -r 10.0.0.2:80 -m -w 1'],
-    ['a double', '-A -t 10.0.0.1:80 -s rr\n-A -t 10.0.0.1:80 -s rr'],
-    ['a weight that is none', '-A -t 10.0.0.1:80 -s rr\n-a -t 10.0.0.1:80 -r 10.0.0.2:80 -m -w -1'],
+    ['a real server without its virtual server', '-a -t 10.0.0.1:80 -r 10.0.0.2:80 -m -w 1'],
+    ['a virtual server twice', '-A -t 10.0.0.1:80 -s rr\n-A -t 10.0.0.1:80 -s rr'],
+    ['a negative weight', '-A -t 10.0.0.1:80 -s rr\n-a -t 10.0.0.1:80 -r 10.0.0.2:80 -m -w -1'],
     ['an unbracketed IPv6 address', '-A -t fd00::1:80 -s rr'],
     ['the table of ipvsadm -Ln', 'TCP  10.0.0.1:80 rr'],
   ])('refuses %s', (_, text) => {

@@ -41,17 +41,20 @@ describe('the order of jumps in built-in chains', () => {
     [iptables, ['filter', 'FORWARD'], 'KUBE-SERVICES'],
     [iptables, ['filter', 'OUTPUT'], 'KUBE-PROXY-FIREWALL'],
     [ipvs, ['filter', 'INPUT'], 'KUBE-IPVS-FILTER'],
-  ] as [string, [string, string], string][])('%s %s: %s at the bottom is out of order', (folder, place, target) => {
-    const [finding, ...more] = changed(folder, place, toBottom(target))
-    expect(more).toEqual([])
-    expect(finding).toMatchObject({ kind: 'order', where: { table: place[0], chain: place[1] } })
-    expect(finding?.text).toMatch(new RegExp(`a jump is out of order: -A ${place[1]} .*-j KUBE-`))
-  })
+  ] as [string, [string, string], string][])(
+    '%s %s: a jump to %s at the bottom is out of order',
+    (folder, place, target) => {
+      const [finding, ...more] = changed(folder, place, toBottom(target))
+      expect(more).toEqual([])
+      expect(finding).toMatchObject({ kind: 'order', where: { table: place[0], chain: place[1] } })
+      expect(finding?.text).toMatch(new RegExp(`a jump is out of order: -A ${place[1]} .*-j KUBE-`))
+    },
+  )
 
-  it('says nothing of it where a changed mode or a fixed jump may have moved them', () =>
+  it('is not compared on a node whose mode was switched or whose jumps were restored', () =>
     expect(changed(iptables, ['filter', 'INPUT'], toBottom('KUBE-PROXY-FIREWALL'), false)).toEqual([]))
 
-  it('lets a jump that the kubelet or the other mode made before stand below the rest, and only there', () => {
+  it('may have a jump that the kubelet or the other mode also creates below the others, but not above', () => {
     for (const [chain, target] of [
       ['FORWARD', 'KUBE-FORWARD'],
       ['INPUT', 'KUBE-FIREWALL'],
@@ -61,7 +64,7 @@ describe('the order of jumps in built-in chains', () => {
     expect(above).toMatchObject({ kind: 'order' })
   })
 
-  it('wants KUBE-POSTROUTING above the chain of the masquerade agent, which appends its jump', () => {
+  it('has KUBE-POSTROUTING above the masquerade agent, which appends its jump', () => {
     for (const untouched of [true, false]) {
       const append = (rules: Rule[]) => rules.push({ spec: agent })
       expect(changed(iptables, ['nat', 'POSTROUTING'], append, untouched)).toEqual([])
@@ -70,7 +73,7 @@ describe('the order of jumps in built-in chains', () => {
     }
   })
 
-  it('is not disturbed by rules of others, wherever they stand', () => {
+  it('does not depend on rules of other programs between the jumps', () => {
     const foreign = fc.constantFrom(
       '-d 172.18.0.1/32 -j DOCKER_OUTPUT',
       '-m comment --comment "CNI portfwd requiring masquerade" -j CNI-HOSTPORT-MASQ',
@@ -99,7 +102,7 @@ describe('the order of jumps in built-in chains', () => {
     )
   })
 
-  it('is as predicted on every genuine node', () => {
+  it('is as predicted on every recorded kind node', () => {
     const folders = recordedFiles('ip-addr.json').map(({ path }) => path.replace(/\/ip-addr\.json$/, ''))
     const nodes = folders.filter((folder) => folder.startsWith('kind-'))
     expect(nodes.length).toBeGreaterThan(10)
@@ -113,8 +116,8 @@ describe('the order of jumps in built-in chains', () => {
   })
 })
 
-describe('the tail of KUBE-SERVICES', () => {
-  it('leads to node ports once per address of nodePortAddresses, in any order', () => {
+describe('the last rules of KUBE-SERVICES', () => {
+  it('jump to KUBE-NODEPORTS for each address of nodePortAddresses, in any order', () => {
     const tail = (address: string) => ({ spec: `-d ${address}/32 -m comment --comment "nodeports" -j KUBE-NODEPORTS` })
     const state = (...addresses: string[]) => {
       const { state } = recordedNode(iptables)

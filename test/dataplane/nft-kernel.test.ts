@@ -4,8 +4,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { printNftTable } from '../../dataplane/nft-table.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
 import { parsePacket, type Trace, tracePacket } from '../../dataplane/trace.ts'
-import { predictedTables } from './kube-proxy/recordings.ts'
 import { NftNode, type Observed, whyNot } from './nft-kernel.ts'
+import { predictedTables } from './recordings.ts'
 
 const SENDERS = {
   client: { net: 'client', from: 'pod:10.244.1.99' },
@@ -149,7 +149,7 @@ describe.skipIf(reason !== undefined)(
     })
     afterAll(() => kernel?.stop())
 
-    it.each(LAYOUTS)('%s: the rules that match and the ends of real packets', async (version) => {
+    it.each(LAYOUTS)('%s: a trace has the matching rules and the destinations of real packets', async (version) => {
       const sent: Sent[] = []
       for (const scenario of Object.keys(FLOWS)) sent.push(...(await sendAll(kernel, scenario, version)))
       expect(sent.map(faultsOf).filter((faults) => faults !== undefined)).toEqual([])

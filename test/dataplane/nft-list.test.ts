@@ -20,7 +20,7 @@ const rule = (...expr: unknown[]) =>
 const textOf = (...expr: unknown[]) => parseNftList(rule(...expr))[0]?.chains.get('c')?.rules[0]?.text
 
 describe('nft -j list', () => {
-  it('reads chains at hooks, rules in nft’s words, sets and verdict maps', () => {
+  it('reads base chains, rules in nft syntax, sets and verdict maps', () => {
     const [ip, ip6] = parseNftList(listing)
     expect([ip?.family, ip6?.family]).toEqual(['ip', 'ip6'])
     expect(ip?.chains.get('nat-postrouting')).toEqual({
@@ -57,7 +57,7 @@ describe('nft -j list', () => {
     [[{ constructor: { x: 1 } }], '{"constructor":{"x":1}}'],
   ])('%j is %s', (expr, text) => expect(textOf(...expr)).toBe(text))
 
-  it('reads elements that carry a comment, or the seconds that they still have', () => {
+  it('reads elements with a comment or an expiry time', () => {
     const key = { elem: { val: { concat: ['10.96.0.9', 'tcp', 80] }, comment: 'default/web' } }
     const map = { family: 'ip', table: 'kube-proxy', name: 'no-endpoint-services', type: ['ipv4_addr', 'inet_proto'] }
     const verdict = { goto: { target: 'reject-chain' } }
@@ -88,7 +88,7 @@ describe('nft -j list', () => {
     })
   })
 
-  it('passes over other families, other things, and rules of chains that it does not know', () => {
+  it('ignores other families and objects, and rules of unknown chains', () => {
     expect(parseNftList(item({ table: { family: 'bridge', name: 'firewalld' } }))).toEqual([])
     expect(parseNftList(item({ flowtable: { family: 'ip', name: 'f', table: 't' } }))).toEqual([])
     expect(parseNftList(item({ rule: { family: 'ip', table: 't', chain: 'gone', expr: [] } }))[0]?.chains.size).toBe(0)
@@ -102,7 +102,7 @@ describe('nft -j list', () => {
     [item({ chain: { family: 'ip', table: 'kube-proxy' } }), /nftables\.1\.chain\.name/],
     [item({ table: { family: 'ip', name: 'x'.repeat(300) } }), /nftables\.1\.table\.name/],
     [rule(JSON.parse(`${'{"&":['.repeat(60)}1${']}'.repeat(60)}`)), /nested too deeply|\{/],
-  ])('refuses %.40s with its place, or shows it as it is', (text, message) => {
+  ])('refuses %.40s with the place of the fault, or shows it as JSON', (text, message) => {
     let said = ''
     try {
       said = JSON.stringify(parseNftList(text)[0]?.chains.get('c'))
@@ -114,13 +114,13 @@ describe('nft -j list', () => {
   })
 })
 
-test('an expression that nests without end is refused, not followed', () => {
+test('an expression that is nested too deeply is refused', () => {
   const deep = (levels: number): unknown => (levels === 0 ? 1 : { concat: [deep(levels - 1)] })
   const nested = { match: { op: '==', left: { meta: { key: 'l4proto' } }, right: deep(200) } }
   expect(() => parseNftList(rule(nested))).toThrow(/nested too deeply/)
 })
 
-test('any JSON is read or refused by a ParseError, whatever stands where', () => {
+test('any JSON is read or refused with a ParseError', () => {
   const parsed = JSON.parse(listing)
   const anything = fc.oneof(fc.jsonValue(), fc.constantFrom({ set: [] }, { elem: {} }, [], null, 'goto x'))
   const spoiled = fc.tuple(fc.nat(parsed.nftables.length - 1), fc.string(), anything).map(([at, key, value]) => {
@@ -143,7 +143,7 @@ test('any JSON is read or refused by a ParseError, whatever stands where', () =>
   fc.assert(fc.property(fc.jsonValue({ maxDepth: 8 }), (value) => typeof textOf(value) === 'string'))
 })
 
-test('a large change is written in several transactions, of which each refers only to what exists', () => {
+test('a large change is split into transactions that refer only to existing objects', () => {
   const [small] = parseNftList(listing) as [NftTable]
   expect(printNftTransactions(undefined, small)).toHaveLength(1)
   expect(printNftTransactions(small, small)).toEqual([])

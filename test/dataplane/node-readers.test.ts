@@ -1,5 +1,5 @@
-import { describe, expect, it } from 'vitest'
-import { readCapturedNode } from '../../dataplane/capture.ts'
+import { describe, expect, it, test } from 'vitest'
+import { parseNodeBoot, readCapturedNode } from '../../dataplane/capture.ts'
 import { parseConntrack } from '../../dataplane/conntrack.ts'
 import { parseIpAddr, printIpAddr } from '../../dataplane/ip-addr.ts'
 import { parseIpRoute } from '../../dataplane/ip-route.ts'
@@ -7,7 +7,7 @@ import { ParseError } from '../../dataplane/program-output.ts'
 import { recordedFiles } from './recordings.ts'
 
 describe('ip -j addr', () => {
-  it.each(recordedFiles('ip-addr.json'))('reads $path and its own print of it', ({ text }) => {
+  it.each(recordedFiles('ip-addr.json'))('reads $path, and what it prints of it', ({ text }) => {
     const links = parseIpAddr(text)
     expect(links.find(({ name }) => name === 'lo')?.addresses).toContainEqual({
       family: 'inet',
@@ -17,14 +17,13 @@ describe('ip -j addr', () => {
     expect(parseIpAddr(printIpAddr(links))).toEqual(links)
   })
 
-  it('reads kind and master, and skips the empty objects of a filtered list', () => {
+  it('reads the kind, and skips the empty objects of a filtered list', () => {
     const text = JSON.stringify([
       {},
       {
         ifname: 'veth1@if2',
         flags: ['UP'],
         operstate: 'UP',
-        master: 'cni0',
         linkinfo: { info_kind: 'veth' },
         addr_info: [{}, { family: 'inet6', local: 'FE80:0::1', prefixlen: 64 }].slice(1),
       },
@@ -35,7 +34,6 @@ describe('ip -j addr', () => {
         kind: 'veth',
         flags: ['UP'],
         operstate: 'UP',
-        master: 'cni0',
         addresses: [{ family: 'inet6', address: 'fe80::1', prefixLength: 64 }],
       },
     ])
@@ -60,21 +58,16 @@ describe('conntrack -L', () => {
     expect(connections).toHaveLength(text.split('\n').filter((line) => line !== '').length)
   })
 
-  it('reads both directions, so that a translation shows', () => {
+  it('reads both directions', () => {
     const line =
       'udp      17 29 src=10.244.1.2 dst=10.96.0.10 sport=40000 dport=53 [UNREPLIED] src=10.244.0.3 dst=172.18.0.3 sport=53 dport=1234 mark=16384 use=1'
     expect(parseConntrack(`${line}\nconntrack v1.4.6 (conntrack-tools): 1 flow entries have been shown.\n`)).toEqual([
       {
-        protocol: 'udp',
-        protocolNumber: 17,
-        timeout: 29,
         original: { source: '10.244.1.2', destination: '10.96.0.10', sourcePort: 40000, destinationPort: 53 },
         reply: { source: '10.244.0.3', destination: '172.18.0.3', sourcePort: 53, destinationPort: 1234 },
-        mark: 16384,
-        flags: ['UNREPLIED'],
       },
     ])
-    expect(parseConntrack(`ipv4     2 ${line}`)[0]?.protocol).toBe('udp')
+    expect(parseConntrack(`ipv4     2 ${line}`)).toEqual(parseConntrack(line))
   })
 
   it.each(['tcp 6 98 TIME_WAIT src=1.2.3.4', 'hello', 'tcp tcp src=a dst=b src=b dst=a'])('refuses %s', (text) => {
@@ -104,13 +97,13 @@ describe('ip route', () => {
     ])
   })
 
-  it('refuses what is no route', () => {
+  it('refuses text that is not a route', () => {
     expect(() => parseIpRoute('Command "rout" is unknown')).toThrow(ParseError)
   })
 })
 
 describe('readCapturedNode', () => {
-  it('collects every fault and reads the rest', () => {
+  it('reports every fault and reads the other files', () => {
     const { state, faults } = readCapturedNode(
       new Map([
         ['iptables-save', '*nat\nrubbish\n'],
@@ -126,3 +119,25 @@ describe('readCapturedNode', () => {
     expect(state.virtualServers).toHaveLength(1)
   })
 })
+
+const bootId = '8a217065-9a4f-477e-885e-2d50d89d2902'
+const mark = 'd9'.repeat(32)
+
+test('reads the boot ID, the uptime, the boot time and the mark of a class', () => {
+  expect(parseNodeBoot(`boot_id ${bootId}\nuptime 50.49\nbtime 1795355199\nclass ${mark}\n`)).toEqual({
+    bootId,
+    uptimeSeconds: 50.49,
+    bootedAtSeconds: 1795355199,
+    classMark: mark,
+  })
+  expect(parseNodeBoot(`boot_id ${bootId}\nuptime 7\n`)).toEqual({ bootId, uptimeSeconds: 7 })
+})
+
+test.each([
+  undefined,
+  '',
+  'uptime 5.0\n',
+  `boot_id ${bootId}\n`,
+  `boot_id ${bootId}x\nuptime 5.0\n`,
+  `boot_id ${bootId}\nuptime -5\n`,
+])('%j is not a boot file', (text) => expect(parseNodeBoot(text)).toBeUndefined())

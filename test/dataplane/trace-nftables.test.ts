@@ -1,12 +1,12 @@
-// Traces through nftables rules; nft-kernel.test.ts holds them to what a kernel does.
+// Traces through nftables rules; nft-kernel.test.ts compares them with a kernel.
 
 import { describe, expect, it } from 'vitest'
 import type { NftTable } from '../../dataplane/nft-table.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
 import { stoppingPlace } from '../../dataplane/trace/stopping-place.ts'
 import { parsePacket, tracePacket } from '../../dataplane/trace.ts'
-import { predictedTables } from './kube-proxy/recordings.ts'
 import { node as madeNode, pod, trace } from './made-node.ts'
+import { predictedTables } from './recordings.ts'
 
 /** A node with one table: rules by base chain (`prerouting nat -100`) or other chain, and the elements of sets and maps. */
 function nodeWith(
@@ -31,7 +31,7 @@ function nodeWith(
   return { ...madeNode({}), nftables: [table] }
 }
 
-/** Where a Pod's packet to a Service ends that meets only this rule before it is forwarded. */
+/** The result for a Pod's packet to a Service if this is the only rule before FORWARD. */
 const endAt = (rule: string, options: Parameters<typeof nodeWith>[1] = {}, to = '10.96.0.7:80') => {
   const state = nodeWith(
     { 'prerouting nat -100': [rule, 'drop'], marked: ['meta mark & 0x00004000 == 0x00004000 accept', 'drop'] },
@@ -86,7 +86,7 @@ describe('one rule', () => {
     ['{"xt":null}', 'drop'],
   ])('%s → %s', (rule, end) => expect(endAt(rule)).toBe(end))
 
-  it('looks into named sets and maps', () => {
+  it('looks up values in named sets and maps', () => {
     const options = {
       sets: { local: ['10.244.1.0/24'], seen: ['10.244.1.9'] },
       maps: { ips: { '10.96.0.7 . tcp . 80': 'goto marked' } },
@@ -99,7 +99,7 @@ describe('one rule', () => {
 })
 
 describe('base chains', () => {
-  it('run in the order of priorities, between the tables of iptables, and what accepts ends only its own chain', () => {
+  it('are evaluated in the order of their priorities, together with the tables of iptables; accept ends only its own base chain', () => {
     const state = nodeWith({
       'forward filter 10': ['drop'],
       'forward filter -10': ['accept'],
@@ -115,19 +115,19 @@ describe('base chains', () => {
     expect(verdict).toBe('drop')
   })
 
-  it('have a policy', () => {
+  it('apply their policy to packets that no rule decides', () => {
     expect(trace(nodeWith({ 'forward filter 0': [] }, { policy: 'drop' }), pod, '10.96.0.7:80').lost[0]?.rule).toBe(
       'policy drop',
     )
     expect(trace(nodeWith({ 'forward filter 0': [] }), pod, '10.96.0.7:80').hops).toEqual([])
   })
 
-  it('cannot lead in a cycle', () =>
+  it('are refused if their rules jump in a cycle', () =>
     expect(() => trace(nodeWith({ 'input filter 0': ['jump a'], a: ['goto a'] }), pod, '172.18.0.3:80')).toThrow(
       /cycle: .* a → a/,
     ))
 
-  it('say where a packet got to that they do not translate', () => {
+  it('name the last chain that an untranslated packet reached', () => {
     const place = (state: NodeState, to: string) => {
       const packet = parsePacket(pod, to)
       return stoppingPlace(tracePacket(state, packet), packet, state)

@@ -1,17 +1,19 @@
+import { readFileSync } from 'node:fs'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { z } from 'zod'
 import { parsePacket, tracePacket } from '../../dataplane/trace.ts'
 import { trace } from './made-node.ts'
-import { recordedFiles, recordedNode } from './recordings.ts'
+import { recordedFiles, recordedNode, recordingPath } from './recordings.ts'
 
-describe('every recorded node', () => {
+describe('a trace through every recorded node', () => {
   const folders = recordedFiles('ip-addr.json').map(({ path }) => path.replace(/\/ip-addr\.json$/, ''))
   const nodes = folders.map((folder) => ({ folder, state: recordedNode(folder).state }))
   const address = fc
     .tuple(fc.constantFrom('10.96', '172.18', '10.244', '8.8'), fc.nat(255), fc.nat(255))
     .map((parts) => parts.join('.'))
 
-  it('takes any packet to an end whose probabilities add up to 1', () => {
+  it('has outcomes whose probabilities add up to 1 for any packet', () => {
     const port = fc.oneof(fc.integer({ min: 1, max: 65535 }), fc.constantFrom(80, 443, 53))
     const from = fc.oneof(
       fc.constant('host'),
@@ -32,10 +34,10 @@ describe('every recorded node', () => {
     )
   })
 
-  it.each(nodes)('takes each virtual server of $folder to exactly its real servers', ({ state }) => {
+  it.each(nodes)('has exactly the real servers of each virtual server of $folder as outcomes', ({ state }) => {
     for (const server of state.virtualServers) {
       const to = `${server.address}:${server.port}/${server.protocol.toLowerCase()}`
-      // What stands on a node after it went back to iptables mode is not where packets go.
+      // The virtual servers of a node that was switched back to iptables mode receive no packets.
       if (
         state.iptables
           .get('nat')
@@ -64,6 +66,38 @@ describe('every recorded node', () => {
           .map(({ address, port }) => `${address}:${port}`)
           .sort(),
       )
+    }
+  })
+})
+
+const flows = z
+  .array(
+    z.object({
+      mode: z.string(),
+      version: z.string(),
+      scenario: z.string(),
+      from: z.string(),
+      to: z.string(),
+      verdict: z.string(),
+      outcomes: z.array(z.string()),
+      masquerade: z.boolean().nullish(),
+    }),
+  )
+  .parse(JSON.parse(readFileSync(recordingPath('flows.json'), 'utf8')))
+
+describe('a trace has the destinations of real packets', () => {
+  it.each(flows)('$mode $scenario: $from → $to', (flow) => {
+    const { state, faults } = recordedNode(`${flow.version}/${flow.mode}/${flow.scenario}`)
+    expect(faults).toEqual([])
+    const trace = tracePacket(state, parsePacket(flow.from, flow.to))
+    expect(trace.verdict).toBe(flow.verdict)
+    expect(trace.outcomes.map(({ to }) => to).sort()).toEqual([...flow.outcomes].sort())
+    expect(trace.lost.length > 0).toBe(flow.outcomes.length === 0)
+    if (flow.outcomes.length > 0) {
+      expect(trace.outcomes.reduce((sum, { probability }) => sum + probability, 0)).toBeCloseTo(1, 9)
+    }
+    if (typeof flow.masquerade === 'boolean') {
+      for (const outcome of trace.outcomes) expect(outcome.masquerade).toBe(flow.masquerade)
     }
   })
 })

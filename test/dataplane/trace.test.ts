@@ -4,7 +4,7 @@ import { CircleError, PacketError, parsePacket, traceToJson } from '../../datapl
 import { external, node, pod, trace } from './made-node.ts'
 
 describe('tracePacket', () => {
-  it('lets through what nothing stops, untranslated', () => {
+  it('accepts a packet without translation if no rule matches', () => {
     const { verdict, outcomes, hops } = trace(node({}), pod, '8.8.8.8:53/udp')
     expect({ verdict, outcomes, hops }).toEqual({
       verdict: 'accept',
@@ -38,7 +38,7 @@ describe('tracePacket', () => {
     expect(trace(node({ filter }), pod, '8.8.8.8:53/udp').verdict).toBe('drop')
   })
 
-  it('names a policy that drops, and no rule after it', () => {
+  it('reports a policy that drops the packet, and no later rule', () => {
     const { verdict, lost } = trace(node({ filter: [':FORWARD DROP [0:0]'] }), pod, '8.8.8.8:53')
     expect(verdict).toBe('drop')
     expect(lost).toEqual([
@@ -46,7 +46,7 @@ describe('tracePacket', () => {
     ])
   })
 
-  it('splits by chance and keeps the sum, even where a part is lost', () => {
+  it('follows random rules with probabilities that add up to 1, including connections that are stopped', () => {
     const nat = [
       '-A PREROUTING -m statistic --mode random --probability 0.25000000000 -j DNAT --to-destination 10.244.1.5:8080',
       '-A PREROUTING -m statistic --mode random --probability 0.50000000000 -j DNAT --to-destination 10.244.2.5:8080',
@@ -62,7 +62,7 @@ describe('tracePacket', () => {
     expect(traceToJson(result)).toHaveProperty('lost')
   })
 
-  it('asks nat once for each side of a connection', () => {
+  it('applies nat once to the source and once to the destination of a connection', () => {
     const nat = [
       '-A PREROUTING -d 172.18.0.3/32 -j DNAT --to-destination 127.0.0.1:9',
       '-A OUTPUT -j DNAT --to-destination 172.18.0.3:8',
@@ -76,7 +76,7 @@ describe('tracePacket', () => {
     expect(remote.outcomes).toEqual([{ to: '127.0.0.1:9', probability: 1, masquerade: true }])
   })
 
-  it('walks the hooks of each way in the kernel’s order', () => {
+  it('passes the hooks in the order of the kernel, for each origin and destination', () => {
     const log = (table: string) =>
       ['PREROUTING', 'INPUT', 'FORWARD', 'OUTPUT', 'POSTROUTING'].map(
         (hook) => `-A ${hook} -j LOG --log-prefix ${table}`,
@@ -120,7 +120,7 @@ describe('tracePacket', () => {
     ['rr', { '10.244.1.5:80': 0.5, '10.244.2.5:80': 0.5 }],
     ['wrr', { '10.244.1.5:80': 0.25, '10.244.2.5:80': 0.75 }],
     ['fo', { '10.244.2.5:80': 1 }],
-  ])('shares by scheduler %s and leaves out weight 0', (scheduler, shares) => {
+  ])('distributes connections as scheduler %s does, without real servers of weight 0', (scheduler, shares) => {
     const ipvs = [
       `-A -t 10.96.0.1:80 -s ${scheduler} -p 600`,
       '-a -t 10.96.0.1:80 -r 10.244.1.5:80 -m -w 1',
@@ -133,7 +133,7 @@ describe('tracePacket', () => {
   })
 
   it.each(['', '-a -t 10.96.0.1:80 -r 10.244.1.5:80 -m -w 0'])(
-    'rejects where no real server is usable (%s)',
+    'rejects a packet to a virtual server without usable real servers (%s)',
     (real) => {
       const { verdict, outcomes, lost } = trace(node({}, `-A -t 10.96.0.1:80 -s rr\n${real}`), pod, '10.96.0.1:80')
       expect({ verdict, outcomes }).toEqual({ verdict: 'reject', outcomes: [] })
@@ -141,13 +141,13 @@ describe('tracePacket', () => {
     },
   )
 
-  it('finds a virtual server by firewall mark before any by address', () => {
+  it('prefers a virtual server for the firewall mark to one for the address', () => {
     const ipvs = '-A -f 5 -s rr\n-a -f 5 -r 10.244.1.5:0 -m -w 1\n-A -t 10.96.0.1:80 -s rr'
     const state = node({ mangle: ['-A PREROUTING -p tcp -m tcp --dport 80 -j MARK --set-xmark 0x5/0xff'] }, ipvs)
     expect(trace(state, pod, '10.96.0.1:80').outcomes).toMatchObject([{ to: '10.244.1.5:80' }])
   })
 
-  it('does not translate what raw leaves untracked', () => {
+  it('does not translate a packet that table raw excludes from tracking', () => {
     const state = node({
       raw: ['-A PREROUTING -j CT --notrack'],
       nat: ['-A PREROUTING -j DNAT --to-destination 10.244.1.5:1'],
@@ -155,7 +155,7 @@ describe('tracePacket', () => {
     expect(trace(state, pod, '8.8.8.8:80').verdict).toBe('accept')
   })
 
-  it('refuses chains that call each other, and impossible packets', () => {
+  it('refuses chains that jump to each other in a cycle, and packets that the node cannot have', () => {
     const circle = node({ filter: [':A - [0:0]', ':B - [0:0]', '-A FORWARD -j A', '-A A -j B', '-A B -j A'] })
     expect(() => trace(circle, pod, '8.8.8.8:80')).toThrow(CircleError)
     for (const [from, to] of [
@@ -178,7 +178,7 @@ describe('tracePacket', () => {
     })
   })
 
-  it('explains every rule it met and the end', () => {
+  it('explains every evaluated rule and the result', () => {
     const filter = [
       '-A FORWARD -p udp -j ACCEPT',
       '-A FORWARD -d 8.8.8.8/32 -j REJECT --reject-with icmp-port-unreachable',

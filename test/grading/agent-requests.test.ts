@@ -1,16 +1,16 @@
 import { expect, test } from 'vitest'
-import { expectClosed } from '../../checks/05-exposure/node-agent.ts'
+import { type ClientAndAgent, expectClosed } from '../../checks/05-exposure/node-agent.ts'
 import { Failure } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 
-const place = { client: '10.244.1.9', node: 'worker', nodeAddress: '172.18.0.3' }
+const place = { client: '10.244.1.9', node: 'worker', nodeAddress: '172.18.0.3' } as ClientAndAgent
 const own = '#request\t1\t200\t40002\t1\t0\t\tagent of worker'
 
 /** The client Pod's requests to one ClusterIP and to the node's own address, answered with these lines. */
 const answers = (...lines: string[]) =>
   ({ inPod: async () => ({ exitCode: 0, stdout: `${lines.join('\n')}\n`, stderr: '' }) }) as unknown as LiveCluster
 
-const closed = (clusterIP: string) => expectClosed(answers(clusterIP, own), ['10.96.0.10'], { place, hint: '' })
+const closed = (clusterIP: string) => expectClosed(answers(clusterIP, own), ['10.96.0.10'], place, { hint: '' })
 
 test('a network that answers for any address is not the agent', async () => {
   await expect(closed('#request\t0\t404\t40001\t1\t0\t\tdefault backend')).resolves.toBeUndefined()

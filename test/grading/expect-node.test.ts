@@ -108,7 +108,7 @@ describe('what must be so on nodes', () => {
     expect(failureOf(() => expectNode(node).link('kube-ipvs0').hasNoFault(faults, 'a link that is down'))?.actual).toBe(
       'it is UP',
     )
-    expect(failureOf(() => expectNode(node).virtualServerAt(() => '192.0.2.1', 80))?.expected).toBe(
+    expect(failureOf(() => expectNode(node).virtualServerAt('192.0.2.1', 80))?.expected).toBe(
       'a virtual server 192.0.2.1:80',
     )
   })

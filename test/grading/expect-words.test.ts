@@ -125,10 +125,7 @@ describe('what a check says of rules', () => {
 
   test('no rule of a kind may be there', async () => {
     const none = (rules: readonly string[]) =>
-      expectNode(nodeWith(rules)).noRuleWhere(({ spec }) => spec.includes('comment probe'), {
-        inspect: 'iptables-save',
-        expected: 'none',
-      })
+      expectNode(nodeWith(rules)).noRuleWhere(({ spec }) => spec.includes('comment probe'), 'iptables-save', 'none')
     expect(await failureOf(() => none([]))).toBeUndefined()
     expect((await failureOf(() => none([rule('INPUT')])))?.actual).toContain('-A INPUT')
   })

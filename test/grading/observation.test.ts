@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import { z } from 'zod'
 import { parseConnections, parseMarked } from '../../checks/02-ipvs/requests.ts'
 import type { KubeClient } from '../../cluster/kube-client.ts'
 import { kubeProxyPods } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
@@ -116,7 +117,6 @@ describe('what still moves', () => {
 })
 
 describe('notes in the cluster', () => {
-  const isText = (value: unknown): value is string => typeof value === 'string'
   const noted = (data: Record<string, string>) =>
     emptySnapshot([{ kind: 'ConfigMap', metadata: { name: 'lab-2', namespace: 'default' }, data }])
 
@@ -126,7 +126,7 @@ describe('notes in the cluster', () => {
     expect(notes.hasNews).toBe(false)
     notes.keep('new', 'first')
     notes.keep('new', 'second')
-    expect([notes.read('seen', isText), notes.read('new', isText)]).toEqual(['before', 'first'])
+    expect([notes.read('seen', z.string()), notes.read('new', z.string())]).toEqual(['before', 'first'])
     let written: unknown
     const core = {
       patchNamespacedConfigMap: async (request: { body: { data: unknown } }) => {
@@ -141,7 +141,7 @@ describe('notes in the cluster', () => {
 
   test('that were damaged are as good as none', () => {
     const notes = new LabNotes(2, noted({ a: '{', b: '5' }))
-    expect([notes.read('a', isText), notes.read('b', isText)]).toEqual([undefined, undefined])
+    expect([notes.read('a', z.string()), notes.read('b', z.string())]).toEqual([undefined, undefined])
   })
 })
 

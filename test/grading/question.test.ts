@@ -5,7 +5,7 @@ import { judgeRound } from '../../grading/judge.ts'
 import { LabNotes } from '../../grading/lab-notes.ts'
 import { learnerReport } from '../../grading/learner-report.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
-import { type AnswerNote, answerKey, answerNote, questionCheck } from '../../grading/question.ts'
+import { type AnswerNote, answerKey, noteOfAnswer, questionCheck } from '../../grading/question.ts'
 import { reportOf } from '../../grading/report.ts'
 import type { Snapshot } from '../../grading/snapshot.ts'
 import type { Manifest } from '../../instructors/submission/manifest.ts'
@@ -125,8 +125,8 @@ describe('a question', () => {
   })
 
   test('is not answered by what can be no answer', () => {
-    expect(() => answerNote('a\nb')).toThrow('one line')
-    expect(answerNote(' x ', new Date(at))).toEqual(note('x'))
+    expect(() => noteOfAnswer('a\nb')).toThrow('one line')
+    expect(noteOfAnswer(' x ', new Date(at))).toEqual(note('x'))
     expect(answerKey('colour')).toBe('answer.colour')
   })
 })

@@ -5,7 +5,7 @@ import { entriesOf } from '../../dataplane/view/holdings.ts'
 import { predictOptions } from '../../grading/evaluate.ts'
 import { objectsOf, stateOf } from '../../grading/snapshot.ts'
 import { DataplaneView } from '../../guide/server/dataplane-view.ts'
-import { NODE } from '../dataplane/kube-proxy/recordings.ts'
+import { NODE } from '../dataplane/recordings.ts'
 import { recordedSnapshot } from './recorded-snapshot.ts'
 
 const WEB = 'web-three-endpoints'

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest'
 import { parsePacket } from '../../dataplane/trace.ts'
 import { stateOf } from '../../grading/snapshot.ts'
 import { pathsOn } from '../../guide/server/packet-paths.ts'
-import { NODE } from '../dataplane/kube-proxy/recordings.ts'
+import { NODE } from '../dataplane/recordings.ts'
 import { recordedSnapshot } from './recorded-snapshot.ts'
 
 const MODES = ['iptables', 'ipvs', 'nftables'] as const

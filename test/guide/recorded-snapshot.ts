@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { CAPTURE_FILES } from '../../dataplane/capture.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
-import { NODE, recordingPath } from '../dataplane/kube-proxy/recordings.ts'
+import { NODE, recordingPath } from '../dataplane/recordings.ts'
 
 const FILTER = `*filter\n:INPUT ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\nCOMMIT\n`
 

@@ -15,7 +15,7 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
-import { aptDownload } from '../../embedded/machine/apt-download.ts'
+import { aptDownload } from '../../embedded/machine/package-tree.ts'
 import { waitFor } from '../../host/wait.ts'
 
 let folder: string
@@ -107,7 +107,7 @@ test('a failure is reported with the last error of apt', async () => {
 
 test('apt ends with the command that started it, though that was killed', async () => {
   apt('exec sleep 600')
-  const module = join(import.meta.dirname, '../../embedded/machine/apt-download.ts')
+  const module = join(import.meta.dirname, '../../embedded/machine/package-tree.ts')
   const text = `import { aptDownload } from ${JSON.stringify(module)}
     await aptDownload({ cache: ${JSON.stringify(folder)}, name: 'archives', packages: ['kernel'] }, { start() {}, end() {}, note() {} })`
   const child = spawn(process.execPath, ['--import', 'tsx', '--input-type=module', '-e', text], {

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { expect, test } from 'vitest'
-import { memoryFolder, requireLimits } from '../../embedded/machine/host-limits.ts'
+import { memoryFolder, requireLimits } from '../../embedded/machine/host-resources.ts'
 import { explainSystemError, freeMegabytes } from '../../host/system-trouble.ts'
 
 const limits = (changes: Record<string, string>) =>

@@ -1,9 +1,9 @@
 import { spawnSync } from 'node:child_process'
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { buildSync } from 'esbuild'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { projectRoot, START } from '../../host/layout.ts'
+import { cacheFolder, projectRoot, START } from '../../host/layout.ts'
 import { plainJson, plainText, visibleText } from '../../host/plain-text.ts'
 import { xmlText } from '../../instructors/class/formats/tables.ts'
 
@@ -13,6 +13,8 @@ const ATTACKS = [
   ...['\u202e', '\u2066', '\u200b', '\u200f', '\u2028', '\u2029', '\ufeff', '\u2060', '\u061c', '\u{e0041}'],
 ]
 const UNSEEN = /[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\u{e0000}-\u{e007f}]/u
+/** CommonJS packages load Node's built-in modules with `require`. */
+const REQUIRE = `import { createRequire as requireFrom } from 'node:module'; const require = requireFrom(import.meta.url)`
 const attack = `evil${ATTACKS.join('')}end`
 
 describe('visible text', () => {
@@ -33,7 +35,9 @@ describe('what a script prints', () => {
   let folder: string
   const at = (name: string) => join(folder, name)
   beforeAll(() => {
-    folder = mkdtempSync(join(tmpdir(), 'output-'))
+    // A program finds its project by the folder that it is in.
+    mkdirSync(cacheFolder, { recursive: true })
+    folder = mkdtempSync(join(cacheFolder, 'output-'))
     const recorded = join(projectRoot, 'data/recordings/v1.30.3/iptables/web-clusterip')
     cpSync(recorded, at('node'), { recursive: true })
     // A comment of a rule, and a Service's name.
@@ -54,7 +58,14 @@ await main(async () => {
   const error = new UserError(attack)
   throw error
 })`
-    writeFileSync(at('program.mts'), program)
+    buildSync({
+      stdin: { contents: program, resolveDir: projectRoot, loader: 'ts' },
+      outfile: at('program.mjs'),
+      bundle: true,
+      platform: 'node',
+      format: 'esm',
+      banner: { js: REQUIRE },
+    })
   })
   afterAll(() => rmSync(folder, { recursive: true }))
 
@@ -68,14 +79,14 @@ await main(async () => {
     ['with NO_COLOR', { FORCE_COLOR: '1', NO_COLOR: '1', NODE_NO_WARNINGS: '1' }, 'ours'],
     ['with colours', { FORCE_COLOR: '1', DEBUG: '1' }, '\x1b[32mours\x1b[39m'],
   ])('is visible text, %s: lines, errors, progress', (_what, env, ours) => {
-    const { status, stdout, stderr } = run(['--import', 'tsx', at('program.mts')], env)
+    const { status, stdout, stderr } = run([at('program.mjs')], env)
     expect(status).toBe(2)
     expect(stdout).toContain(`${ours} evil\\x1b]0;title\\x07\\x1b[2J`)
     for (const text of [stdout, stderr]) expect(text.replace(/\x1b\[\d+m/g, '')).not.toMatch(UNSEEN)
   })
 
   test('the output of a command on a node is written to a pipe unchanged', () => {
-    expect(run(['--import', 'tsx', at('program.mts'), 'result']).stdout.endsWith(attack)).toBe(true)
+    expect(run([at('program.mjs'), 'result']).stdout.endsWith(attack)).toBe(true)
   })
 
   test.each([

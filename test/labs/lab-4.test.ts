@@ -2,12 +2,12 @@
 // scheduler that is not the one it should be, by what is measured alone.
 
 import { beforeAll, describe, expect, test } from 'vitest'
-import { resetLab } from '../../course/lab-reset.ts'
+import { resetLab } from '../../course/lab-solution.ts'
 import { configOf } from '../../grading/evaluate.ts'
 import { judgeRound } from '../../grading/judge.ts'
 import { type Snapshot, stateOf } from '../../grading/snapshot.ts'
 import { OUTSIDE } from '../../host/outside.ts'
-import { excludeRanges, type Variables, variables } from '../../labs/04-lvs/machines.ts'
+import { excludeRanges, type Variables, variables } from '../../labs/04-lvs/solution.ts'
 import { breakages, swaps } from './lab-4-breakages.ts'
 import { LabTest, testUnsolved } from './own-cluster.ts'
 

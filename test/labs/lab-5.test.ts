@@ -2,10 +2,9 @@
 // moments, so each is broken while it is solved and the grader has not seen it pass.
 
 import { describe, expect, test } from 'vitest'
-import { chooseImage, isForeignImage } from '../../cluster/kube-proxy/image-choice.ts'
 import { readDaemonSet } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
-import { restartKubeProxyPods } from '../../cluster/kube-proxy/rollout.ts'
-import { resetLab } from '../../course/lab-reset.ts'
+import { chooseImage, isForeignImage, restartKubeProxyPods } from '../../cluster/kube-proxy/rollout.ts'
+import { resetLab } from '../../course/lab-solution.ts'
 import { webService } from '../../grading/expect-object.ts'
 import { judge, judgeRound } from '../../grading/judge.ts'
 import { type BreakageEnvironment, breakages, type Lab5Breakage, wrongAnswers } from './lab-5-breakages.ts'
@@ -50,7 +49,7 @@ describe('step by step', () => {
     for (const breakage of breakages) if (breakage.step === id) await expectFailure(breakage)
     const { outcomes } = await judge(spec, own.source, { only: [id] })
     expect(verdictsOf(outcomes)).toEqual(passed([{ id }]))
-    await cleanup?.play(own.bench)
+    await cleanup?.play?.(own.bench)
   })
 })
 

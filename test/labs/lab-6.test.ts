@@ -5,9 +5,9 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
-import { resetLab } from '../../course/lab-reset.ts'
+import { resetLab } from '../../course/lab-solution.ts'
 import { measureHere } from '../../course/scale/measure.ts'
-import { isMeasurement, MEASUREMENT, type Measurement } from '../../course/scale/measurement.ts'
+import { MEASUREMENT, type Measurement, measurement } from '../../course/scale/measurement.ts'
 import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import { judge } from '../../grading/judge.ts'
 import { LabNotes, writeNotes } from '../../grading/lab-notes.ts'
@@ -37,7 +37,7 @@ test('both modes are measured on one node, and the files are where the text name
   const files = ['scale.svg', 'scale.txt', 'scale.json', 'iptables-mode/iptables-save', 'ipvs-mode/ipvsadm-save']
   expect(folder).toBe(`.evidence/${own.cluster.name}/lab-6`)
   expect(files.filter((file) => !existsSync(join(projectRoot, folder, file)))).toEqual([])
-  const kept = new LabNotes(lab.number, await own.snapshot()).read(MEASUREMENT, isMeasurement)
+  const kept = new LabNotes(lab.number, await own.snapshot()).read(MEASUREMENT, measurement)
   if (!kept) throw new Error('the cluster holds no run')
   run = kept
   expect(run.ipvs.map(({ services }) => services)).toEqual([10, 30, 60, 100])

@@ -72,7 +72,7 @@ describe('step by step', () => {
         ? { verdict: 'not applicable', reason: expect.stringContaining('nft_chain_nat') }
         : { verdict: 'passed' },
     )
-    await cleanup?.play(own.bench)
+    await cleanup?.play?.(own.bench)
   })
 })
 

@@ -1,18 +1,19 @@
 // Lab 8 on one embedded cluster: each incident shows its symptom, a wrong fix is refused, the right one passes.
 
 import { createHash } from 'node:crypto'
-import { describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import { runOnNode } from '../../cluster/node-script.ts'
 import type { Incident } from '../../course/incident/incident.ts'
-import { GUESS_PREFIX, unseal } from '../../course/incident/incident-note.ts'
+import { GUESS_PREFIX, type IncidentNote, unseal } from '../../course/incident/incident-note.ts'
 import { laterSync } from '../../course/incident/later-sync.ts'
 import { currentNote, openNext } from '../../course/incident/open.ts'
 import { INCIDENT_LAB } from '../../course/incident/shop.ts'
-import { resetLab } from '../../course/lab-reset.ts'
+import { resetLab } from '../../course/lab-solution.ts'
 import { judge, judgeRound } from '../../grading/judge.ts'
 import { readLab } from '../../grading/lab-definition.ts'
 import { waitFor } from '../../host/wait.ts'
 import { incidents } from '../../labs/08-incidents/incidents/all.ts'
+import { wrongFixes } from './lab-8-wrong-fixes.ts'
 import { LabTest } from './own-cluster.ts'
 
 const own = await LabTest.of(INCIDENT_LAB, { asBooted: true })
@@ -43,7 +44,7 @@ async function playThrough(incident: Incident): Promise<void> {
   expect(unsolved.report, 'the symptom appears').toMatch(/^failed/)
   expect(unsolved.cause, 'the cause is present').toMatch(/^failed/)
 
-  for (const wrong of incident.wrongFixes) {
+  for (const wrong of wrongFixes[incident.id] ?? []) {
     await wrong.play(own.bench, environment)
     const { outcomes } = await judge(spec, own.source, { only: repairSteps, patienceMs: 6000 })
     const passed = outcomes.filter(({ verdict }) => verdict === 'passed').map(({ id }) => id)
@@ -51,7 +52,7 @@ async function playThrough(incident: Incident): Promise<void> {
     await wrong.undo?.(own.bench, environment)
   }
 
-  await incident.fix.play(own.bench, environment)
+  await incident.fix(environment).play?.(own.bench)
   await own.bench.answer(INCIDENT_LAB, 'diagnosis', incident.id)
   let last = {}
   const solved = Object.fromEntries(lab.steps.map(({ id }) => [id, 'passed']))
@@ -78,43 +79,53 @@ const { SEED, INCIDENTS } = process.env
 const first = SEED ? Number.parseInt(createHash('sha256').update(SEED).digest('hex').slice(0, 8), 16) : 0
 const chosen = incidents.filter((_incident, index) => INCIDENTS === 'all' || (index + first) % 4 === 0)
 
+test('every incident has a wrong fix, which must be refused', () => {
+  expect(Object.keys(wrongFixes).sort()).toEqual(incidents.map(({ id }) => id).sort())
+})
+
 describe('each incident appears, a wrong fix is refused and the right one passes', () => {
   test.each(chosen.map((incident) => [incident.id, incident] as const))('%s', async (_id, incident) =>
     playThrough(incident),
   )
 })
 
-test('an incident that disappeared without a repair gives no points, and `make flush-nat` is a repair', async () => {
-  const { sealed } = await openNext(own.bench, { seed: 'test', id: 'untracked' })
-  const { node = '', shop } = unseal(sealed)?.environment ?? {}
-  // As kube-proxy would, without a command that the cluster records.
-  await runOnNode(own.cluster, node, `iptables -t raw -D PREROUTING -d ${shop} -p tcp -j CT --notrack`)
-  for (const verdict of Object.values(await verdicts(['report', 'cause', 'rules', 'whole'])).slice(0, 2))
-    expect(verdict).toMatch(/^failed: there was no repair/)
-  await runOnNode(own.cluster, node, 'ipset create KUBE-CLUSTER-IP hash:ip,port')
-  await own.bench.flush()
-  expect(await verdicts(repairSteps)).toEqual(Object.fromEntries(repairSteps.map((id) => [id, 'passed'])))
-})
+describe('one open incident', () => {
+  let note: IncidentNote
+  beforeAll(async () => {
+    note = await openNext(own.bench, { seed: 'test', id: 'untracked' })
+  })
 
-test('only a cause of the list is a diagnosis, and a wrong one reports its cost', async () => {
-  const { choices, sealed } = await openNext(own.bench, { seed: 'test', id: 'untracked' })
-  const wrong = choices.find((id) => id !== unseal(sealed)?.id) ?? ''
-  const guesses = async () => {
-    const { data } = await own.bench.client.core.readNamespacedConfigMap({ namespace: 'default', name: 'lab-8' })
-    return Object.keys(data ?? {}).filter((key) => key.startsWith(GUESS_PREFIX)).length
-  }
-  for (const [text, found, counted] of [
-    ['masquerade', /which is not on the list; it costs nothing/, 0],
-    [wrong, /costs 5 of the step's points/, 1],
-    [`"${wrong.toUpperCase()}"`, /costs 5 of the step's points/, 1],
-  ] as const) {
-    await own.bench.answer(INCIDENT_LAB, 'diagnosis', text)
-    expect((await verdicts(['diagnosis'])).diagnosis).toMatch(found)
-    expect(await guesses()).toBe(counted)
-  }
-  await own.bench.answer(INCIDENT_LAB, 'diagnosis', unseal(sealed)?.id ?? '')
-  const outcomes = await judgeRound(spec, await own.snapshot(), own.source.live, ['diagnosis'])
-  expect(outcomes).toMatchObject([{ id: 'diagnosis', verdict: 'passed', cost: 5 }])
+  test('only a cause of the list is a diagnosis, and a wrong one reports its cost', async () => {
+    const { choices, sealed } = note
+    const wrong = choices.find((id) => id !== unseal(sealed)?.id) ?? ''
+    const guesses = async () => {
+      const { data } = await own.bench.client.core.readNamespacedConfigMap({ namespace: 'default', name: 'lab-8' })
+      return Object.keys(data ?? {}).filter((key) => key.startsWith(GUESS_PREFIX)).length
+    }
+    for (const [text, found, counted] of [
+      ['masquerade', /which is not on the list; it costs nothing/, 0],
+      [wrong, /costs 5 of the step's points/, 1],
+      [`"${wrong.toUpperCase()}"`, /costs 5 of the step's points/, 1],
+    ] as const) {
+      await own.bench.answer(INCIDENT_LAB, 'diagnosis', text)
+      expect((await verdicts(['diagnosis'])).diagnosis).toMatch(found)
+      expect(await guesses()).toBe(counted)
+    }
+    await own.bench.answer(INCIDENT_LAB, 'diagnosis', unseal(sealed)?.id ?? '')
+    const outcomes = await judgeRound(spec, await own.snapshot(), own.source.live, ['diagnosis'])
+    expect(outcomes).toMatchObject([{ id: 'diagnosis', verdict: 'passed', cost: 5 }])
+  })
+
+  test('an incident that disappeared without a repair gives no points, and `make flush-nat` is a repair', async () => {
+    const { node = '', shop } = unseal(note.sealed)?.environment ?? {}
+    // As kube-proxy would, without a command that the cluster records.
+    await runOnNode(own.cluster, node, `iptables -t raw -D PREROUTING -d ${shop} -p tcp -j CT --notrack`)
+    for (const verdict of Object.values(await verdicts(['report', 'cause', 'rules', 'whole'])).slice(0, 2))
+      expect(verdict).toMatch(/^failed: there was no repair/)
+    await runOnNode(own.cluster, node, 'ipset create KUBE-CLUSTER-IP hash:ip,port')
+    await own.bench.flush()
+    expect(await verdicts(repairSteps)).toEqual(Object.fromEntries(repairSteps.map((id) => [id, 'passed'])))
+  })
 })
 
 test('a later sync follows the first one of a kube-proxy that has just started', async () => {

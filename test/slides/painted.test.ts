@@ -3,13 +3,13 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'n
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { type Browser, chromium, type Page } from 'playwright-core'
+import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { which } from 'zx/core'
 import { unpackPackages } from '../../embedded/index.ts'
 import { cacheFolder } from '../../host/layout.ts'
 import { createProgress } from '../../host/progress.ts'
-import { chromiumFlags, ensureChromium, printPage } from '../../slides/build/chromium.ts'
+import { printSlides, startChromium } from '../../slides/build/chromium.ts'
 import { type BuiltSlide, fillDeck } from '../../slides/build/content.ts'
 import { readDeck } from '../../slides/build/deck.ts'
 import { GEOMETRY } from '../../slides/build/geometry.ts'
@@ -72,14 +72,12 @@ const COUNT_PIXELS = `async (png) => {
 const whole = { name: 'all', title: 'All decks', slides: buildDecks().flatMap(({ slides }) => slides) }
 const theme = readTheme()
 const folder = mkdtempSync(join(tmpdir(), 'painted-'))
-let executablePath: string
 let browser: Browser
 let page: Page
 let counter: Page
 
 beforeAll(async () => {
-  executablePath = await ensureChromium(createProgress())
-  browser = await chromium.launch({ executablePath, args: await chromiumFlags() })
+  browser = await startChromium(createProgress())
   page = await browser.newPage({ viewport: { width: GEOMETRY.width, height: GEOMETRY.height } })
   counter = await browser.newPage()
 })
@@ -152,13 +150,13 @@ test('no line of commands is broken by the browser: it could not be copied', asy
 test('a slide that is too full is reported with its line, and no other', async () => {
   const items = (count: number) => Array.from({ length: count }, (_, item) => `- item ${item}`).join('\n')
   const text = `# Deck\n\n---\n\n## Fits\n\n${items(8)}\n\n---\n\n## Full\n\n${items(14)}\n`
-  const measured = measureDecks(executablePath, [fillDeck(readDeck('99-test', text))], theme)
+  const measured = measureDecks(browser, [fillDeck(readDeck('99-test', text))], theme)
   await expect(measured).rejects.toThrow(/^slides\/99-test\.md:18: slide 3 needs \d+ px and has 624; [^\n]*$/)
 })
 
 test('the PDF has the bars of every figure, no blank page, and nothing at the edge of a page', async () => {
   const pdf = join(folder, 'decks.pdf')
-  writeFileSync(pdf, await printPage(executablePath, deckPage(whole, { ...theme, script: '' })))
+  writeFileSync(pdf, await printSlides(browser, deckPage(whole, { ...theme, script: '' })))
   const pictures = await pdfPictures(pdf)
   expect(pictures).toHaveLength(whole.slides.length)
   const faults: string[] = []

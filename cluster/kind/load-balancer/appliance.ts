@@ -6,6 +6,7 @@ import { type AddressPool, poolOf, secondClientOf } from '../../../host/address-
 import { $ } from '../../../host/command.ts'
 import { kindFolder, projectRoot, START } from '../../../host/layout.ts'
 import { forgetProcess, notedProcess, noteProcess } from '../../../host/live-process.ts'
+import { reasonOf } from '../../../host/main.ts'
 import type { Progress } from '../../../host/progress.ts'
 import { waitFor } from '../../../host/wait.ts'
 import { type EngineName, engineReason } from '../engine.ts'
@@ -132,8 +133,7 @@ export async function startBalancer(
   try {
     await ensureAppliance(engine, name, image)
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error)
-    return progress.note(`Services of type LoadBalancer stay pending: ${reason}.`)
+    return progress.note(`Services of type LoadBalancer stay pending: ${reasonOf(error)}.`)
   }
   if (balancerRuns(name)) return
   const log = openSync(join(kindFolder(name), 'load-balancer.log'), 'a', 0o600)

@@ -1,5 +1,6 @@
 // The load balancer's controller for one kind cluster:  daemon.ts NAME ENGINE.  It ends when the cluster is deleted.
 import { setTimeout as pause } from 'node:timers/promises'
+import { reasonOf } from '../../../host/main.ts'
 import { KindCluster } from '../../kind.ts'
 import { kubeClient } from '../../kube-client.ts'
 import type { EngineName } from '../engine.ts'
@@ -29,7 +30,7 @@ while (missed < missedRoundsLimit) {
     missed = 0
     lastFault = ''
   } catch (error) {
-    const fault = (error instanceof Error ? error.message : String(error)).split('\n')[0] ?? ''
+    const fault = reasonOf(error)
     if (fault !== lastFault) log(fault)
     lastFault = fault
     const containers = await nodeContainers(engine, name).catch(() => undefined)

@@ -21,9 +21,7 @@ export interface ChainedEndpoint {
 export const chained = (port: ServicePort, endpoints: readonly TrackedEndpoint[]): ChainedEndpoint[] =>
   endpoints.map((endpoint) => ({ endpoint, chain: endpointChain(port.name, port.protocol, endpoint.text) }))
 
-/**
- * KUBE-SEP-: marks a packet whose source is the endpoint itself for masquerading, then rewrites the destination.
- */
+/** KUBE-SEP-: marks a packet whose source is the endpoint itself for masquerading, then rewrites the destination. */
 export function writeEndpointChains({ nat, proxier, port }: PortRules, endpoints: readonly ChainedEndpoint[]): void {
   const { family } = proxier
   const { protocol } = port

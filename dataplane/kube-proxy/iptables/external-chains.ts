@@ -4,7 +4,6 @@ import { ANY_SENDER, commented, fromRange, localSender, rejectTarget, toAddress,
 import { categorizeEndpoints, type EndpointCategories, isExternallyAccessible } from '../service-ports.ts'
 import { chained, type PortRules, writeBalancing, writeEndpointChains, writeHealthCheck } from './endpoint-rules.ts'
 
-/** A Service port with the decisions that are made before its rules are written. */
 interface Plan extends PortRules {
   categories: EndpointCategories
   cluster: string

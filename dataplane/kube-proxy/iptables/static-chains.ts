@@ -47,7 +47,6 @@ export function writeForwardAccepts(
   for (const comment of comments) filter.add('KUBE-FORWARD', `${commented(comment)}${established}`)
 }
 
-/** The rules of the chains that exist once per node, without the rules of single Services. */
 function writeStaticChains(nat: TableBuilder, filter: TableBuilder, proxier: Proxier): void {
   const { config, features } = proxier
   nat.chain('KUBE-NODEPORTS')

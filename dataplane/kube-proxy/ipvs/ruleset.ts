@@ -20,7 +20,6 @@ function writeJumps({ nat, filter, proxier: { features } }: SetRules): void {
   if (features.ipvsOutFilter) filter.jump('OUTPUT', 'KUBE-IPVS-OUT-FILTER', 'kubernetes ipvs access filter')
 }
 
-/** Writes rules that match sets, in the tables of one family. */
 class SetRules {
   readonly nat = new TableBuilder('nat')
   readonly filter = new TableBuilder('filter')

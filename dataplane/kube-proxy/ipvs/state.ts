@@ -18,7 +18,6 @@ export interface IpvsState {
   blocked: (Pick<ServicePort, 'protocol' | 'port'> & { address: string })[]
 }
 
-/** Writes the state of one Service port after the other. */
 class StateWriter implements IpvsState {
   readonly sets: SetBuilder
   readonly bound = new Set<string>()

@@ -1,19 +1,21 @@
-import type { Family } from '../../ip-address.ts'
 import { KUBE_PROXY_TABLE, type NftHook, type NftTable } from '../../nft-table.ts'
 import type { TrackedEndpoint } from '../endpoints.ts'
+import type { Proxier } from '../proxier.ts'
 import { shortHash } from '../ruleset-builder.ts'
 import type { ServicePort } from '../service-ports.ts'
 
-/** Builds one family's table in the syntax of `nft list`. */
+/** Builds the table of one proxier in the syntax of `nft list`. */
 export class NftTableBuilder {
+  readonly proxier: Proxier
   readonly table: NftTable
   /** `ip` or `ip6`, as rules write it. */
   readonly ip: 'ip' | 'ip6'
   readonly address: 'ipv4_addr' | 'ipv6_addr'
 
-  constructor(family: Family) {
-    this.ip = family === 'ipv4' ? 'ip' : 'ip6'
-    this.address = family === 'ipv4' ? 'ipv4_addr' : 'ipv6_addr'
+  constructor(proxier: Proxier) {
+    this.proxier = proxier
+    this.ip = proxier.family === 'ipv4' ? 'ip' : 'ip6'
+    this.address = proxier.family === 'ipv4' ? 'ipv4_addr' : 'ipv6_addr'
     this.table = { family: this.ip, name: KUBE_PROXY_TABLE, chains: new Map(), sets: new Map(), maps: new Map() }
   }
 

@@ -1,8 +1,6 @@
 import type { NftTable } from '../../nft-table.ts'
 
-/**
- * One branch of a Service's chains. A packet takes the first branch whose conditions are true.
- */
+/** One branch of a Service's chains. A packet takes the first branch whose conditions are true. */
 export interface NftBranch {
   /** Conditions on the sender in nft syntax, outermost first; empty for all other senders. */
   when: string[]

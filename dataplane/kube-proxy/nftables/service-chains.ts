@@ -24,7 +24,6 @@ interface Chains {
 
 const key = (...parts: (string | number)[]): string => parts.join(' . ')
 
-/** Writes the map elements: the addresses and node ports of the Service port, with their verdicts. */
 function writeElements(
   builder: NftTableBuilder,
   port: ServicePort,
@@ -53,14 +52,12 @@ function writeElements(
   if (!serves(port.externalLocal)) builder.entry('no-endpoint-nodeports', key(protocol, nodePort), without)
 }
 
-/** Writes the chain for traffic from outside, by a node port or an external address. */
-function writeExternal(builder: NftTableBuilder, proxier: Proxier, port: ServicePort, chains: Chains, serves: boolean) {
-  const { ip } = builder
-  const masquerade = markForMasquerade(proxier)
+function writeExternal(builder: NftTableBuilder, port: ServicePort, chains: Chains, serves: boolean): void {
+  const masquerade = markForMasquerade(builder)
   if (!port.externalLocal) {
-    builder.rule(chains.external, masquerade, proxier.features.nftHairpinSet ? 'masquerade' : undefined)
+    builder.rule(chains.external, masquerade, builder.proxier.features.nftHairpinSet ? 'masquerade' : undefined)
   } else {
-    const fromPod = sourceCondition(proxier, ip)
+    const fromPod = sourceCondition(builder)
     if (fromPod !== undefined)
       builder.rule(chains.external, `${fromPod} goto ${chains.cluster}`, 'short-circuit pod traffic')
     builder.rule(chains.external, `fib saddr type local ${masquerade}`, 'masquerade local traffic')
@@ -73,23 +70,21 @@ function writeExternal(builder: NftTableBuilder, proxier: Proxier, port: Service
  * Source ranges are checked before the translation. A request from the node to itself has the load balancer's
  * address as its source.
  */
-function writeFirewall(builder: NftTableBuilder, { nodeIP }: Proxier, port: ServicePort, chain: string): void {
-  const fromNode = port.sourceRanges.some((range) => contains(range, nodeIP))
+function writeFirewall(builder: NftTableBuilder, port: ServicePort, chain: string): void {
+  const fromNode = port.sourceRanges.some((range) => contains(range, builder.proxier.nodeIP))
   const sources = [...port.sourceRanges, ...(fromNode ? port.loadBalancerIPs : [])]
   builder.rule(chain, `${builder.ip} saddr != ${anonymousSetText(sources)} drop`)
 }
 
 const asConcat = ({ ip, port }: TrackedEndpoint): string => `${ip} . ${port}`
 
-/** Writes the random choice among the endpoints, with equal probability. */
 function writeChoice(
   builder: NftTableBuilder,
-  proxier: Proxier,
   port: ServicePort,
   chain: string,
   endpoints: readonly TrackedEndpoint[],
 ): void {
-  const { ip } = builder
+  const { proxier, ip } = builder
   if (port.affinity !== undefined)
     for (const endpoint of endpoints) {
       const name = endpointName(port, endpoint)
@@ -105,8 +100,8 @@ function writeChoice(
   builder.rule(chain, `${choice} vmap { ${map} }`)
 }
 
-function writeEndpoint(builder: NftTableBuilder, proxier: Proxier, port: ServicePort, endpoint: TrackedEndpoint): void {
-  const { ip, address } = builder
+function writeEndpoint(builder: NftTableBuilder, port: ServicePort, endpoint: TrackedEndpoint): void {
+  const { proxier, ip, address } = builder
   const { ip: own, text } = endpoint
   if (proxier.features.nftHairpinSet) {
     if (endpoint.isLocal) builder.member('hairpin-connections', key(own, own, port.protocol, endpoint.port))
@@ -127,7 +122,8 @@ function writeEndpoint(builder: NftTableBuilder, proxier: Proxier, port: Service
  * Writes everything that one Service port adds to the table, since 1.31 (syncProxyRules of
  * pkg/proxy/nftables/proxier.go).
  */
-function writeServicePort(builder: NftTableBuilder, proxier: Proxier, port: ServicePort): void {
+function writeServicePort(builder: NftTableBuilder, port: ServicePort): void {
+  const { proxier } = builder
   const name = servicePortName(port)
   const chains: Chains = {
     cluster: `service-${name}`,
@@ -139,7 +135,7 @@ function writeServicePort(builder: NftTableBuilder, proxier: Proxier, port: Serv
   const { any, cluster, local, reachable } = endpoints
   writeElements(builder, port, chains, endpoints)
 
-  const senders = masqueradedSenders(proxier, builder.ip)
+  const senders = masqueradedSenders(builder)
   const hasInternal = any && (!port.internalLocal || local.length > 0)
   if (!proxier.features.nftHairpinSet && hasInternal && senders !== undefined) {
     const toPort = proxier.features.nftClusterIPPort ? ` ${port.protocol} dport ${port.port}` : ''
@@ -147,13 +143,11 @@ function writeServicePort(builder: NftTableBuilder, proxier: Proxier, port: Serv
     const rule = `${own} ${senders ? `${senders} ` : ''}jump mark-for-masquerade`
     builder.rule(port.internalLocal ? chains.local : chains.cluster, rule)
   }
-  if (any && isExternallyAccessible(port))
-    writeExternal(builder, proxier, port, chains, !port.externalLocal || local.length > 0)
-  if (port.sourceRanges.length > 0 && port.loadBalancerIPs.length > 0)
-    writeFirewall(builder, proxier, port, chains.firewall)
-  if (cluster.length > 0) writeChoice(builder, proxier, port, chains.cluster, cluster)
-  if (local.length > 0) writeChoice(builder, proxier, port, chains.local, local)
-  for (const endpoint of reachable) writeEndpoint(builder, proxier, port, endpoint)
+  if (any && isExternallyAccessible(port)) writeExternal(builder, port, chains, !port.externalLocal || local.length > 0)
+  if (port.sourceRanges.length > 0 && port.loadBalancerIPs.length > 0) writeFirewall(builder, port, chains.firewall)
+  if (cluster.length > 0) writeChoice(builder, port, chains.cluster, cluster)
+  if (local.length > 0) writeChoice(builder, port, chains.local, local)
+  for (const endpoint of reachable) writeEndpoint(builder, port, endpoint)
 }
 
 /** The defaults of this mode: node ports are served on the node's primary address. */
@@ -162,8 +156,8 @@ export const withNftablesDefaults = (config: KubeProxyConfig): KubeProxyConfig =
 
 /** The complete table of kube-proxy's nftables mode in one family, since 1.30. */
 export function nftablesTable(proxier: Proxier): NftTable {
-  const builder = new NftTableBuilder(proxier.family)
-  writeStaticChains(builder, proxier)
-  for (const port of proxier.ports) writeServicePort(builder, proxier, port)
+  const builder = new NftTableBuilder(proxier)
+  writeStaticChains(builder)
+  for (const port of proxier.ports) writeServicePort(builder, port)
   return builder.table
 }

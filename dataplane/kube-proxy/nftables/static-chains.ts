@@ -42,22 +42,18 @@ const LATE_FILTERS: readonly Base[] = [
   ['filter-output', 'filter', 'output', FILTER, [`${NEW} service-endpoints-check`, `${NEW} cluster-ips-check`]],
 ]
 
-/** A number as nft prints a mark. */
 const mark = (value: number): string => `0x${value.toString(16).padStart(8, '0')}`
 
 /** The statement that requests masquerading, in versions without a chain for it. */
 const setMark = ({ config }: Proxier): string => `meta mark set meta mark | ${mark(2 ** config.nftables.masqueradeBit)}`
 
-/**
- * The request for masquerading in a rule: a jump to mark-for-masquerade, since 1.36 a statement in each rule.
- */
-export const markForMasquerade = (proxier: Proxier): string =>
+/** The request for masquerading in a rule: a jump to mark-for-masquerade, since 1.36 a statement in each rule. */
+export const markForMasquerade = ({ proxier }: NftTableBuilder): string =>
   proxier.features.nftHairpinSet ? setMark(proxier) : 'jump mark-for-masquerade'
 
-/**
- * The condition that a packet comes from a Pod, or does not; undefined if kube-proxy cannot distinguish them.
- */
-export function sourceCondition({ detector, features }: Proxier, ip: string, not: '' | '!= ' = ''): string | undefined {
+/** The condition that a packet comes from a Pod, or does not; undefined if kube-proxy cannot distinguish them. */
+export function sourceCondition({ proxier, ip }: NftTableBuilder, not: '' | '!= ' = ''): string | undefined {
+  const { detector, features } = proxier
   if (!detector) return undefined
   if (detector.range !== undefined) return `${ip} saddr ${not}${detector.range}`
   return `${features.nftInterfaceName ? 'iifname' : 'iif'} ${not}"${detector.device?.replace(/\+$/, '*')}"`
@@ -67,12 +63,12 @@ export function sourceCondition({ detector, features }: Proxier, ip: string, not
  * The condition for senders to a ClusterIP that are masqueraded: all, those outside the Pod network, or none
  * (undefined).
  */
-export const masqueradedSenders = (proxier: Proxier, ip: string): string | undefined =>
-  proxier.config.nftables.masqueradeAll ? '' : sourceCondition(proxier, ip, '!= ')
+export const masqueradedSenders = (builder: NftTableBuilder): string | undefined =>
+  builder.proxier.config.nftables.masqueradeAll ? '' : sourceCondition(builder, '!= ')
 
-function writeMasquerading(builder: NftTableBuilder, proxier: Proxier): void {
+function writeMasquerading(builder: NftTableBuilder): void {
+  const { proxier, ip, address } = builder
   const bit = mark(2 ** proxier.config.nftables.masqueradeBit)
-  const { ip, address } = builder
   builder.chain('masquerading')
   if (!proxier.features.nftHairpinSet) {
     builder.rule('mark-for-masquerade', setMark(proxier))
@@ -90,8 +86,8 @@ function writeMasquerading(builder: NftTableBuilder, proxier: Proxier): void {
   builder.rule('masquerading', `ct status dnat ${same} masquerade fully-random`)
 }
 
-function writeDispatch(builder: NftTableBuilder, proxier: Proxier): void {
-  const { ip, address, table } = builder
+function writeDispatch(builder: NftTableBuilder): void {
+  const { proxier, ip, address, table } = builder
   const byAddress = `${ip} daddr . meta l4proto . th dport vmap`
   const byPort = 'meta l4proto . th dport vmap'
   const all = proxier.nodePortAddresses.all
@@ -108,7 +104,7 @@ function writeDispatch(builder: NftTableBuilder, proxier: Proxier): void {
   for (const map of ['service-ips', 'no-endpoint-services', 'firewall-ips']) builder.map(map, addressKey)
   for (const map of ['service-nodeports', 'no-endpoint-nodeports']) builder.map(map, portKey)
 
-  const senders = masqueradedSenders(proxier, ip)
+  const senders = masqueradedSenders(builder)
   builder.chain('services')
   if (proxier.features.nftHairpinSet && senders !== undefined)
     builder.rule(
@@ -128,16 +124,13 @@ function writeDispatch(builder: NftTableBuilder, proxier: Proxier): void {
   builder.rule('reject-chain', 'reject')
 }
 
-/**
- * Writes the part of the table that does not depend on Services (setupNFTables of
- * pkg/proxy/nftables/proxier.go).
- */
-export function writeStaticChains(builder: NftTableBuilder, proxier: Proxier): void {
-  const filters = proxier.features.nftLateFilters ? LATE_FILTERS : EARLY_FILTERS
+/** Writes the part of the table that does not depend on Services (setupNFTables of pkg/proxy/nftables/proxier.go). */
+export function writeStaticChains(builder: NftTableBuilder): void {
+  const filters = builder.proxier.features.nftLateFilters ? LATE_FILTERS : EARLY_FILTERS
   for (const [name, type, hook, priority, rules] of [...filters, ...NAT]) {
     builder.chain(name, { type, hook, priority })
     for (const rule of rules) builder.rule(name, rule)
   }
-  writeDispatch(builder, proxier)
-  writeMasquerading(builder, proxier)
+  writeDispatch(builder)
+  writeMasquerading(builder)
 }

@@ -21,7 +21,6 @@ export function userspaceListeners({ ports, config }: Proxier): { port: ServiceP
   return ports.map((port) => ({ port, proxyPort: free.next().value }))
 }
 
-/** Rules that redirect one Service port to the listener that kube-proxy opened for it. */
 function writePortal(
   nat: TableBuilder,
   filter: TableBuilder,

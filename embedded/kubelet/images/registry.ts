@@ -1,6 +1,6 @@
 import type { Api } from '../../apiserver/api.ts'
 import type { GuestFile, Machine, Placement } from '../../machine/machine.ts'
-import type { ContainerContext } from '../node-context.ts'
+import type { ContainerContext } from '../objects.ts'
 
 interface NamedImage {
   /** Repositories of this image, without `docker.io/`, `library/` and tag. The first is its name. */
@@ -13,16 +13,12 @@ interface NamedImage {
 
 /** An image whose containers are processes of the guest. Its files are the guest's plus its own. */
 export interface ProcessImage extends NamedImage {
-  entrypoint?: readonly string[]
   command: readonly string[]
-  env?: Readonly<Record<string, string>>
   stopSignal?: string
   files?(context: ContainerContext): GuestFile[]
   /** Folders that are empty at the start, even if they are not in the guest. */
   emptyFolders?: readonly string[]
-  /**
-   * A line of its command's output that shows that it serves; a container counts as running only after it.
-   */
+  /** A line of its command's output that shows that it serves; a container counts as running only after it. */
   serving?: RegExp
 }
 
@@ -32,7 +28,6 @@ export interface BuiltinContext extends ContainerContext {
   /** The node's namespaces for Pods with hostNetwork, else the Pod's network namespace. */
   placement: Placement
   api: Api
-  env: Readonly<Record<string, string>>
   /** One line of the container's standard output. */
   log(line: string): void
   /** One line of its standard error. */
@@ -42,7 +37,7 @@ export interface BuiltinContext extends ContainerContext {
 /** A running built-in container. `exited` settles with its exit code, also after `stop`. */
 export interface BuiltinContainer {
   readonly exited: Promise<number>
-  stop(signal: string): void | Promise<void>
+  stop(): void | Promise<void>
   /** Resolves when it has no pending changes. */
   synced?(): Promise<void>
 }

@@ -2,25 +2,8 @@ import { expect, test } from 'vitest'
 import { parseConntrack } from '../../../dataplane/conntrack.ts'
 import type { Api } from '../../apiserver/api.ts'
 import { isStale } from '../../kube-proxy/conntrack-cleanup.ts'
-import { parseBusyRealServers } from '../../kube-proxy/ipvs-proxier.ts'
 import { usableObjects } from '../../kube-proxy/kube-proxy.ts'
 import { duration, klogLine, readSettings, StartFailure } from '../../kube-proxy/settings.ts'
-
-test('real servers with open or closing connections are found in ipvsadm -Ln', () => {
-  const text = `IP Virtual Server version 1.2.1 (size=4096)
-Prot LocalAddress:Port Scheduler Flags
-  -> RemoteAddress:Port           Forward Weight ActiveConn InActConn
-TCP  10.96.0.10:53 rr persistent 10800
-  -> 10.244.0.2:53                Masq    1      0          0
-  -> 10.244.0.3:53                Masq    0      0          3         
-TCP  [fd00::a]:53 rr
-  -> [fd00:10::3]:53              Masq    1      1          0
-`
-  expect([...parseBusyRealServers(text)]).toEqual([
-    'TCP 10.96.0.10:53 10.244.0.3:53',
-    'TCP [fd00::a]:53 [fd00:10::3]:53',
-  ])
-})
 
 test('a UDP flow is stale if its reply comes from an address that is not an endpoint of its Service', () => {
   const flow = (destination: string, port: number, answer: string) =>

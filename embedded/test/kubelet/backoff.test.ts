@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { goDuration, RestartBackoff } from '../../kubelet/container-start.ts'
+import { goDuration, RestartBackoff } from '../../kubelet/container-worker.ts'
 
 test('the first restart is immediate, then the delay doubles from ten seconds to five minutes', () => {
   const backoff = new RestartBackoff()

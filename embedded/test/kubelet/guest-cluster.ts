@@ -57,7 +57,7 @@ export async function startGuestCluster(): Promise<GuestCluster> {
   try {
     const network = await createNetwork(machine, nodes)
     const api = createClusterApi()
-    const kubelets = await startKubelets({ machine, network, api, nodes })
+    const kubelets = await startKubelets(machine, network, api)
     return {
       machine,
       network,

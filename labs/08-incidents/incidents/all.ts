@@ -1,12 +1,17 @@
 import type { Incident } from '../../../course/incident/incident.ts'
-import { addressJanitor } from './address-janitor.ts'
 import { selectorTypo, unreadyBackends, wrongPortName, wrongTargetPort } from './endpoints.ts'
 import { evictedAgent, foreignProxy, missingModule } from './kube-proxy.ts'
 import { ipForwardOff, lostEndpointRule, missingMasquerade, staleReject, untracked } from './node-rules.ts'
 import { portOutOfRange } from './port-out-of-range.ts'
 import { staleConnection } from './stale-connection.ts'
 import { internalPolicy, localPolicy, sessionAffinity, sourceRanges } from './traffic-policies.ts'
-import { leftoverVirtualServer, markedVirtualServer, unknownScheduler, weightZero } from './virtual-servers.ts'
+import {
+  addressJanitor,
+  leftoverVirtualServer,
+  markedVirtualServer,
+  unknownScheduler,
+  weightZero,
+} from './virtual-servers.ts'
 
 /** Every incident, grouped by mode. */
 export const incidents: readonly Incident[] = [

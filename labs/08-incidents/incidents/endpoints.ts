@@ -1,28 +1,8 @@
 import type { Incident } from '../../../course/incident/incident.ts'
 import type { IncidentContext } from '../../../course/incident/incident-context.ts'
-import type { LabBench } from '../../../course/lab-bench.ts'
-
-import { patchService, publishUnreadyPods } from './fixes.ts'
+import { patchService, rolledOut, typing } from '../../../course/typed-commands.ts'
 
 const selecting = (app: string) => ({ spec: { selector: { app } } })
-const BY_HAND = 'shop-by-hand'
-
-/** An EndpointSlice that is created by hand as a false repair. */
-async function sliceByHand({ client: { core, discovery } }: LabBench): Promise<void> {
-  const { items } = await core.listNamespacedPod({ namespace: 'default', labelSelector: 'app=shop' })
-  const endpoints = items.map(({ status, spec }) => ({
-    addresses: [status?.podIP ?? ''],
-    conditions: { ready: true },
-    ...(spec?.nodeName && { nodeName: spec.nodeName }),
-  }))
-  const metadata = { name: BY_HAND, labels: { 'kubernetes.io/service-name': 'shop' } }
-  const ports = [{ name: '', port: 80, protocol: 'TCP' }]
-  await discovery.createNamespacedEndpointSlice({
-    namespace: 'default',
-    body: { metadata, addressType: 'IPv4', endpoints, ports },
-  })
-}
-
 export const selectorTypo: Incident = {
   id: 'selector-typo',
   cause: 'the Service selects Pods by labels that no Pod has',
@@ -40,15 +20,7 @@ export const selectorTypo: Incident = {
     const wanted = JSON.stringify(context.service('shop')?.selector ?? {})
     return wanted === '{"app":"shop"}' ? undefined : `the Service shop selects ${wanted}`
   },
-  wrongFixes: [
-    {
-      what: 'an EndpointSlice is written by hand',
-      play: sliceByHand,
-      undo: ({ client: { discovery } }) =>
-        discovery.deleteNamespacedEndpointSlice({ namespace: 'default', name: BY_HAND }),
-    },
-  ],
-  fix: patchService('shop', selecting('shop')),
+  fix: () => patchService('shop', selecting('shop')),
   debrief: `A Service finds its Pods by labels, and it is no error if none match: the EndpointSlice is empty. kube-proxy then has nothing
 to translate to. In iptables mode it writes a REJECT rule ("has no endpoints") into the filter table, which is why the refusal
 came at once. An EndpointSlice written by hand would be right until the first Pod is replaced.`,
@@ -75,16 +47,11 @@ export const wrongPortName: Incident = {
   break: (bench) => bench.patch('Service', 'shop', ports('http')),
   symptom: (context) => context.customerOfShop(),
   causeLeft: wrongPort,
-  wrongFixes: [publishUnreadyPods],
-  fix: patchService('shop', ports('web')),
+  fix: () => patchService('shop', ports('web')),
   debrief: `A targetPort may be a name, which is looked up in each Pod. A Pod without that name gives an endpoint without a port, and
 kube-proxy ignores it, because it identifies endpoints by the Service port's name and protocol. So the Service has Pods and no
 endpoints, and the packet meets the same REJECT rule as if it had none.`,
 }
-
-/** Changes the port in kube-proxy's chains on one node. */
-const rewrite = (from: number, to: number) =>
-  `iptables-save -t nat | sed -E 's/(--to-destination [0-9.]+):${from}$/\\1:${to}/' | iptables-restore`
 
 export const wrongTargetPort: Incident = {
   id: 'wrong-target-port',
@@ -100,13 +67,7 @@ export const wrongTargetPort: Incident = {
   break: (bench) => bench.patch('Service', 'shop', ports(8080)),
   symptom: (context) => context.customerOfShop(2),
   causeLeft: wrongPort,
-  wrongFixes: [
-    {
-      what: 'the port is changed in the chains of one node',
-      play: (bench, { node }) => bench.onNode(node, rewrite(8080, 80)),
-    },
-  ],
-  fix: patchService('shop', ports('web')),
+  fix: () => patchService('shop', ports('web')),
   debrief: `kube-proxy relies on the EndpointSlice: address and targetPort. It never checks whether a process listens there, so the packet
 reached the Pod, and the Pod's own kernel refused it. Refused at once means that the packet reached a kernel or a REJECT rule;
 a Service without endpoints refuses as well, but then no Pod sees a packet.`,
@@ -119,7 +80,6 @@ const probing = (path: string) => ({
     },
   },
 })
-const patch = JSON.stringify(probing('/'))
 
 export const unreadyBackends: Incident = {
   id: 'unready-backends',
@@ -144,14 +104,14 @@ export const unreadyBackends: Incident = {
       ? 'the Service shop publishes Pods that are not ready'
       : undefined
   },
-  wrongFixes: [publishUnreadyPods],
-  fix: {
-    commands: () => [`kubectl patch deployment shop -p '${patch}'`, 'kubectl rollout status deployment/shop'],
-    async play(bench) {
-      await bench.patch('Deployment', 'shop', probing('/'))
-      await bench.rolledOut('Deployment', 'shop')
-    },
-  },
+  fix: () =>
+    typing(
+      {
+        commands: [`kubectl patch deployment shop -p '${JSON.stringify(probing('/'))}'`],
+        play: (bench) => bench.patch('Deployment', 'shop', probing('/')),
+      },
+      rolledOut('Deployment', 'shop'),
+    ),
   debrief: `Only ready endpoints get traffic. The probe of the new release requested a page that nginx does not have, so the kubelet
 marked every Pod as not ready, and kube-proxy removed all of them. The Pods stay in the EndpointSlice with ready: false. The
 probe was wrong, not the idea of probing: publishing Pods that are not ready, or removing the probe, hides the next real

@@ -2,10 +2,12 @@ import { kubeProxy, kubeProxyPods } from '../../../cluster/kube-proxy/kube-proxy
 import type { Incident } from '../../../course/incident/incident.ts'
 import type { IncidentEnvironment } from '../../../course/incident/shop.ts'
 import type { LabBench } from '../../../course/lab-bench.ts'
+import { flush, typing } from '../../../course/typed-commands.ts'
 import { waitFor } from '../../../host/wait.ts'
 
 const KEY = 'kubernetes.io/os'
-const NO_LINUX = 'linux-rt'
+const labelNode = (bench: LabBench, node: string, value: string) =>
+  bench.patch('Node', node, { metadata: { labels: { [KEY]: value } } })
 
 export const evictedAgent: Incident = {
   id: 'evicted-agent',
@@ -20,7 +22,7 @@ export const evictedAgent: Incident = {
   ],
   async break(bench, { node }) {
     const { namespace, selector } = kubeProxy
-    await bench.patch('Node', node, { metadata: { labels: { [KEY]: NO_LINUX } } })
+    await labelNode(bench, node, 'linux-rt')
     await waitFor(`kube-proxy to leave ${node}`, 60_000, async () => {
       const { items } = await bench.client.core.listNamespacedPod({ namespace, labelSelector: selector })
       return items.every(({ spec }) => spec?.nodeName !== node)
@@ -32,21 +34,11 @@ export const evictedAgent: Incident = {
     const runs = kubeProxyPods(snapshot.items).some(({ spec }) => spec?.nodeName === environment.node)
     return runs ? undefined : `no kube-proxy runs on ${environment.node}`
   },
-  wrongFixes: [
-    {
-      what: 'the rules of another node are copied to this one',
-      async play(bench, { node, nodes }) {
-        const other = nodes.find((name) => name !== node) ?? node
-        const rules = await bench.onNode(other, 'iptables-save -t nat')
-        await bench.onNode(node, `iptables-restore <<'END'\n${rules}END`)
-      },
-    },
-  ],
-  fix: {
-    commands: ({ node }) => [`kubectl label node ${node} ${KEY}=linux --overwrite`],
-    play: (bench, { node }) => bench.patch('Node', node, { metadata: { labels: { [KEY]: 'linux' } } }),
-  },
-  revert: (bench, { node }) => bench.patch('Node', node, { metadata: { labels: { [KEY]: 'linux' } } }),
+  fix: ({ node }) => ({
+    commands: [`kubectl label node ${node} ${KEY}=linux --overwrite`],
+    play: (bench) => labelNode(bench, node, 'linux'),
+  }),
+  revert: (bench, { node }) => labelNode(bench, node, 'linux'),
   debrief: `When kube-proxy stops, nothing fails at first: its rules are in the kernel and keep working. But they become out of date. Each
 Pod that is replaced is an endpoint that this node does not know, and one that it still sends to. Compare the number of Pods
 of the DaemonSet with the number of nodes before you look at any rule.`,
@@ -55,12 +47,6 @@ of the DaemonSet with the number of nodes before you look at any rule.`,
 const LABEL = 'service.kubernetes.io/service-proxy-name'
 const label = (bench: LabBench, value: string | null) =>
   bench.patch('Service', 'shop', { metadata: { labels: { [LABEL]: value as string } } })
-const byHand = (bench: LabBench, environment: IncidentEnvironment) =>
-  bench.onNode(
-    environment.node,
-    `iptables -t nat -I PREROUTING -d ${environment.shop} -p tcp --dport 80 -j DNAT --to-destination $(iptables-save -t nat | sed -nE 's/.*--to-destination ([0-9.]+:80)$/\\1/p' | head -n 1)`,
-  )
-
 export const foreignProxy: Incident = {
   id: 'foreign-proxy',
   cause: 'a label of the Service assigns it to a proxy other than kube-proxy',
@@ -78,18 +64,10 @@ export const foreignProxy: Incident = {
     const value = context.service('shop')?.labels[LABEL]
     return value === undefined ? undefined : `the Service shop has the label ${LABEL}=${value}`
   },
-  wrongFixes: [
-    {
-      what: "a DNAT rule is added by hand on the customer's node",
-      play: (bench, environment) => byHand(bench, environment),
-      undo: (bench, { node }) =>
-        bench.onNode(node, "iptables-save -t nat | grep -vE '^-A PREROUTING .*-j DNAT' | iptables-restore"),
-    },
-  ],
-  fix: {
-    commands: () => [`kubectl label service shop ${LABEL}-`],
+  fix: () => ({
+    commands: [`kubectl label service shop ${LABEL}-`],
     play: (bench) => label(bench, null),
-  },
+  }),
   debrief: `kube-proxy ignores a Service with the label service.kubernetes.io/service-proxy-name, whatever its value: no rule, no set, no
 virtual server, and no error message. No machine has its ClusterIP, so packets for it leave by the default route and are lost.
 That is why there was no refusal.`,
@@ -146,28 +124,15 @@ export const missingModule: Incident = {
     const forbidden = outputs.find(({ stdout }) => /^install ip_vs\S* .*false/m.test(stdout))
     return forbidden && `the modprobe configuration of ${forbidden.node} forbids ip_vs`
   },
-  wrongFixes: [
-    {
-      what: 'kube-proxy is restarted',
-      play: (bench, { node }) => bench.replaceKubeProxyPod(node, 'in trouble'),
-    },
-    {
-      what: 'all nodes are switched back to iptables mode',
-      play: (bench) => bench.mode('iptables'),
-    },
-  ],
-  fix: {
-    commands: ({ nodes }) => [
-      ...nodes.map((node) => `make exec NODE=${node} CMD='rm ${FILE}'`),
-      'make ipvs',
-      'make flush-nat',
-    ],
-    async play(bench, environment) {
-      await allow(bench, environment)
-      await bench.mode('ipvs', { force: true })
-      await bench.flush()
-    },
-  },
+  fix: (environment) =>
+    typing(
+      {
+        commands: environment.nodes.map((node) => `make exec NODE=${node} CMD='rm ${FILE}'`),
+        play: (bench) => allow(bench, environment),
+      },
+      { commands: ['make ipvs'], play: (bench) => bench.mode('ipvs', { force: true }) },
+      flush,
+    ),
   revert: allow,
   debrief: `IPVS mode needs ip_vs, a module for the scheduler, and ip_set. Up to 1.25 kube-proxy fell back to iptables mode if one was
 missing; since 1.26 it exits, and Kubernetes starts it again and again. The rules of the previous mode stay and become out of

@@ -1,11 +1,8 @@
 import type { Incident } from '../../../course/incident/incident.ts'
 import { addressOf, factOf, type IncidentEnvironment } from '../../../course/incident/shop.ts'
 import type { LabBench } from '../../../course/lab-bench.ts'
+import { flush, replaceKubeProxyOn, runOn } from '../../../course/typed-commands.ts'
 import { stateOf } from '../../../grading/snapshot.ts'
-
-import { flushLeftovers, openFirewall, replaceKubeProxyOn, runOn } from './fixes.ts'
-
-const nodeOf = ({ node }: IncidentEnvironment) => node
 
 /** The last rule of the Service's chain, which matches all remaining packets. */
 const lastEndpoint = `
@@ -35,17 +32,7 @@ export const lostEndpointRule: Incident = {
     const lost = chain && !chain.rules.some(({ spec }) => spec.includes('-j DNAT'))
     return lost ? `${chain.name} on ${environment.node} has no DNAT rule` : undefined
   },
-  wrongFixes: [
-    {
-      what: 'the jump to the empty chain is removed',
-      play: (bench, environment) =>
-        bench.onNode(
-          environment.node,
-          `iptables-save -t nat | grep -v -- '-j ${factOf(environment, 'chain')}' | sed -E '/^-A KUBE-SVC/s/-m statistic --mode random --probability [0-9.]+ //' | iptables-restore`,
-        ),
-    },
-  ],
-  fix: replaceKubeProxyOn(nodeOf),
+  fix: ({ node }) => replaceKubeProxyOn(node),
   debrief: `A packet that returns from an endpoint chain without translation continues with the next rule. After the last endpoint there
 is none, so the packet leaves for an address that no machine has. Up to 1.26 kube-proxy rewrote everything at each change and
 would have repaired this; since 1.27 it writes only what changed, and the chains of an unchanged Service stay as they are.`,
@@ -53,7 +40,6 @@ would have repaired this; since 1.27 it writes only what changed, and the chains
 
 const jump = 'POSTROUTING -m comment --comment "kubernetes postrouting rules" -j KUBE-POSTROUTING'
 const firstNode = ({ nodes }: IncidentEnvironment) => nodes[0] ?? ''
-const byHand = 'POSTROUTING -m mark --mark 0x4000/0x4000 -j MASQUERADE'
 
 export const missingMasquerade: Incident = {
   id: 'missing-masquerade',
@@ -76,14 +62,7 @@ export const missingMasquerade: Incident = {
     const isThere = rules.some(({ spec }) => spec.endsWith('-j KUBE-POSTROUTING'))
     return isThere ? undefined : `POSTROUTING of ${firstNode(environment)} does not lead to KUBE-POSTROUTING`
   },
-  wrongFixes: [
-    {
-      what: 'a rule that masquerades is added by hand',
-      play: (bench, environment) => bench.onNode(firstNode(environment), `iptables -t nat -A ${byHand}`),
-      undo: (bench, environment) => bench.onNode(firstNode(environment), `iptables -t nat -D ${byHand}`),
-    },
-  ],
-  fix: replaceKubeProxyOn(firstNode),
+  fix: (environment) => replaceKubeProxyOn(firstNode(environment)),
   debrief: `If a client reaches a Pod of another node through this one, the reply must come back through this one, or it has the wrong
 source address. So kube-proxy marks such packets with 0x4000 and KUBE-POSTROUTING replaces their source. Without the jump the
 mark has no effect. Since 1.27 a running kube-proxy rewrites only what changed: a lost jump stays lost until kube-proxy
@@ -130,13 +109,7 @@ export const staleReject: Incident = {
     }
     return undefined
   },
-  wrongFixes: [
-    {
-      what: 'the rule is deleted on one node',
-      play: (bench, { nodes }) => bench.onNode(nodes[0] ?? '', 'iptables -F KUBE-EXTERNAL-SERVICES'),
-    },
-  ],
-  fix: flushLeftovers,
+  fix: () => flush,
   debrief: `In iptables mode a Service without endpoints gets REJECT rules in the filter table. After the switch nothing updates them:
 kube-proxy in IPVS mode writes other chains, and the old jumps still lead to the REJECT of a night without endpoints. Pods are
 served because their packets pass neither rule on the way to IPVS. After each switch of the mode, flush the old rules.`,
@@ -162,8 +135,7 @@ export const untracked: Incident = {
     const found = rules.find(({ spec }) => /--notrack|NOTRACK/.test(spec) && spec.includes(environment.shop))
     return found && `raw PREROUTING of ${environment.node} still has: ${found.spec}`
   },
-  wrongFixes: [openFirewall],
-  fix: runOn(nodeOf, (environment) => `iptables -t raw -D ${rule(environment)}`),
+  fix: (environment) => runOn(environment.node, `iptables -t raw -D ${rule(environment)}`),
   debrief: `All address translation depends on conntrack: without an entry there is no NAT. The table raw comes before it and can exempt
 packets, which busy servers use to save memory. On a Kubernetes node this cuts Pods off from the affected Services. A counter
 that stays at zero means that the packet did not reach the rule, so look at the hook before it.`,
@@ -189,8 +161,7 @@ export const ipForwardOff: Incident = {
     const { stdout } = await live.onNode(environment.node, `sysctl -n ${KEY}`)
     return stdout.trim() === '1' ? undefined : `${KEY} is off on ${environment.node}`
   },
-  wrongFixes: [openFirewall],
-  fix: runOn(nodeOf, () => `sysctl -w ${KEY}=1`),
+  fix: ({ node }) => runOn(node, `sysctl -w ${KEY}=1`),
   revert: (bench, { node }) => setForwarding(bench, node, 1),
   debrief: `A node is a router for its Pods. With net.ipv4.ip_forward off, DNAT still happens in PREROUTING; then the kernel finds that
 the packet is for another machine and drops it silently. No rule counts that. kube-proxy turns the setting on only in IPVS

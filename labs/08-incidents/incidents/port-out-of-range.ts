@@ -39,9 +39,6 @@ async function applyRelease({ client: { core } }: LabBench, text: string): Promi
   }
 }
 
-const redirect = (action: '-I' | '-D', { shop }: { shop: string }) =>
-  `iptables -t nat ${action} PREROUTING -p tcp --dport ${AGREED} -m addrtype --dst-type LOCAL -j DNAT --to-destination ${shop}:80; true`
-
 export const portOutOfRange: Incident = {
   id: 'port-out-of-range',
   cause: 'the API rejects a Service because its node port is outside of the range for node ports',
@@ -73,15 +70,8 @@ export const portOutOfRange: Incident = {
       return `the release asks for port ${agreedPort(context)}, and the Service ${NAME} has ${ports.join() || 'none'}`
     return undefined
   },
-  wrongFixes: [
-    {
-      what: 'a rule on every node sends the port to the shop',
-      play: (bench, environment) => bench.onEveryNode(redirect('-I', environment)),
-      undo: (bench, environment) => bench.onEveryNode(redirect('-D', environment)),
-    },
-  ],
-  fix: {
-    commands: () => [
+  fix: () => ({
+    commands: [
       `kubectl patch configmap shop-release --type merge -p '{"data":{"service.yaml":"…nodePort: ${IN_RANGE}…"}}'`,
       "kubectl get configmap shop-release -o jsonpath='{.data.service\\.yaml}' | kubectl apply -f -",
     ],
@@ -90,7 +80,7 @@ export const portOutOfRange: Incident = {
       await bench.patch('ConfigMap', RELEASE.name, { data })
       await applyRelease(bench, data[FILE] ?? '')
     },
-  },
+  }),
   revert: (bench) => Promise.all([bench.delete('Service', NAME), bench.delete('ConfigMap', RELEASE.name)]),
   debrief: `Node ports come from one range, 30000-32767 unless --service-node-port-range changes it, so that they can't collide with the
 listeners of the nodes or with the source ports of clients. The API rejects all others, and the whole object with them: there

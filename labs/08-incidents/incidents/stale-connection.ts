@@ -1,6 +1,7 @@
 import type { Incident } from '../../../course/incident/incident.ts'
 import { factOf, type IncidentEnvironment } from '../../../course/incident/shop.ts'
 import type { LabBench } from '../../../course/lab-bench.ts'
+import { runOn } from '../../../course/typed-commands.ts'
 import { waitFor } from '../../../host/wait.ts'
 
 const MANIFEST = 'labs/08-incidents/manifests/price-feed.yaml'
@@ -70,22 +71,7 @@ export const staleConnection: Incident = {
       ? `conntrack on ${environment.node} still has a flow to ${gone(environment)}, which no Pod has`
       : undefined
   },
-  wrongFixes: [
-    {
-      what: 'the Service is changed, so that every kube-proxy syncs it',
-      play: (bench) => bench.patch('Service', FEED, { metadata: { annotations: { touched: 'yes' } } }),
-    },
-  ],
-  fix: {
-    commands: (environment) => [
-      `make exec NODE=${environment.node} CMD='conntrack -D -p udp --orig-dst ${factOf(environment, 'address')}'`,
-    ],
-    play: (bench, environment) =>
-      bench.onNode(
-        environment.node,
-        `conntrack -D -p udp --orig-dst ${factOf(environment, 'address')} >/dev/null 2>&1`,
-      ),
-  },
+  fix: (environment) => runOn(environment.node, `conntrack -D -p udp --orig-dst ${factOf(environment, 'address')}`),
   async revert(bench) {
     await Promise.all([bench.delete('Pod', TILL.name), bench.delete('Service', FEED), bench.delete('Deployment', FEED)])
   },

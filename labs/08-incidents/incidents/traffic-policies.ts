@@ -1,9 +1,9 @@
 import type { Incident } from '../../../course/incident/incident.ts'
 import { complaint } from '../../../course/incident/incident-context.ts'
 import { addressOf, factOf } from '../../../course/incident/shop.ts'
+import { patchService } from '../../../course/typed-commands.ts'
 import { OUTSIDE, printOutsideAddresses, readOutsideAddresses } from '../../../host/outside.ts'
 import { waitFor } from '../../../host/wait.ts'
-import { deleteDropRule, patchService } from './fixes.ts'
 
 const internal = (internalTrafficPolicy: 'Local' | 'Cluster') => ({ spec: { internalTrafficPolicy } })
 
@@ -31,8 +31,7 @@ export const internalPolicy: Incident = {
     context.service('shop')?.internalTrafficPolicy === 'Local'
       ? 'the Service shop has internalTrafficPolicy Local'
       : undefined,
-  wrongFixes: [deleteDropRule],
-  fix: patchService('shop', internal('Cluster')),
+  fix: () => patchService('shop', internal('Cluster')),
   debrief: `internalTrafficPolicy: Local sends traffic from inside the cluster only to Pods of the same node. It is meant for agents that
 run on every node; with two Pods, every other node gets no answer. kube-proxy writes "has no local endpoints" DROP rules
 there, and the client sees only a timeout.`,
@@ -57,8 +56,7 @@ export const localPolicy: Incident = {
     context.service('shop-np')?.externalTrafficPolicy === 'Local'
       ? 'the Service shop-np has externalTrafficPolicy Local, and not every node has a Pod of the shop'
       : undefined,
-  wrongFixes: [deleteDropRule],
-  fix: patchService('shop-np', externalPolicy('Cluster')),
+  fix: () => patchService('shop-np', externalPolicy('Cluster')),
   debrief: `externalTrafficPolicy: Local keeps the client's address by never forwarding a packet to another node. In return, a node
 without a Pod must drop it. A load balancer queries healthCheckNodePort and avoids such nodes; a client that uses the address
 of one node does not. Either every node has a Pod, or the policy must be Cluster.`,
@@ -67,8 +65,6 @@ of one node does not. Either every node has a Pod, or the policy must be Cluster
 const affinity = (sessionAffinity: 'ClientIP' | 'None') => ({
   spec: { sessionAffinity, ...(sessionAffinity === 'None' && { sessionAffinityConfig: null }) },
 })
-/** Clears the recorded clients of a node; the next request is recorded again. */
-const forget = 'for list in /proc/net/xt_recent/KUBE-SEP-*; do echo / >"$list"; done'
 
 /** This many requests all go to one of two Pods by chance once in 2,000 times. */
 const REQUESTS = 12
@@ -100,13 +96,7 @@ export const sessionAffinity: Incident = {
     context.service('shop')?.sessionAffinity === 'ClientIP'
       ? 'the Service shop has sessionAffinity ClientIP'
       : undefined,
-  wrongFixes: [
-    {
-      what: 'the stored clients of the node are cleared',
-      play: (bench, { node }) => bench.onNode(node, forget),
-    },
-  ],
-  fix: patchService('shop', affinity('None')),
+  fix: () => patchService('shop', affinity('None')),
   debrief: `sessionAffinity: ClientIP keeps a client at its Pod for three hours after its last connection. In iptables mode this is a pair
 of rules with -m recent for each endpoint, in IPVS mode a persistent virtual server. A batch job, a proxy or a masquerading
 node counts as one client, however many users it serves, and adding Pods does not spread its load.`,
@@ -157,18 +147,7 @@ export const sourceRanges: Incident = {
     const branch = await context.fromOutside(facts.branch, url)
     return branch.some(({ status }) => status === 200) ? 'the Service shop-lb allows the branch, too' : undefined
   },
-  wrongFixes: [
-    {
-      what: 'all clients are allowed',
-      play: (bench) => bench.patch('Service', NAME, { spec: { loadBalancerSourceRanges: null } }),
-    },
-  ],
-  fix: {
-    commands: ({ facts }) => [
-      `kubectl patch service ${NAME} --type merge -p '${JSON.stringify(ranges(`${facts.warehouse}/32`))}'`,
-    ],
-    play: (bench, environment) => bench.patch('Service', NAME, ranges(`${factOf(environment, 'warehouse')}/32`)),
-  },
+  fix: (environment) => patchService(NAME, ranges(`${factOf(environment, 'warehouse')}/32`)),
   revert: (bench) => bench.delete('Service', NAME),
   debrief: `loadBalancerSourceRanges is a firewall that kube-proxy writes: KUBE-FW-… lets the listed sources through to the Service, and
 all others meet DROP in KUBE-PROXY-FIREWALL (in IPVS mode: a set of sources, and KUBE-SOURCE-RANGES-FIREWALL). It matches the

@@ -2,9 +2,9 @@ import type { Incident } from '../../../course/incident/incident.ts'
 import { complaint } from '../../../course/incident/incident-context.ts'
 import { factOf, type IncidentEnvironment } from '../../../course/incident/shop.ts'
 import type { LabBench } from '../../../course/lab-bench.ts'
+import { deletePod, flush, mode, replaceKubeProxyOn, runOn, typing } from '../../../course/typed-commands.ts'
 import { configOf } from '../../../grading/evaluate.ts'
 import { stateOf } from '../../../grading/snapshot.ts'
-import { flushLeftovers, replaceKubeProxyOn, runOn } from './fixes.ts'
 
 const clean = 'ipvsadm -C; ip link del kube-ipvs0 2>/dev/null || true'
 
@@ -64,16 +64,7 @@ export const leftoverVirtualServer: Incident = {
     const bound = links.some((link) => link.addresses.some((one) => one.address === address))
     return bound ? `${address} is an address of ${environment.node}` : undefined
   },
-  wrongFixes: [
-    {
-      what: 'the address is blocked by a rule',
-      play: (bench, environment) =>
-        bench.onNode(environment.node, `iptables -I INPUT -d ${factOf(environment, 'address')} -j DROP`),
-      undo: (bench, environment) =>
-        bench.onNode(environment.node, `iptables -D INPUT -d ${factOf(environment, 'address')} -j DROP`),
-    },
-  ],
-  fix: flushLeftovers,
+  fix: () => flush,
   revert: (bench, { node }) => bench.onNode(node, clean),
   debrief: `kube-proxy removes nothing when it switches from IPVS to iptables mode. Its virtual servers, its sets and all addresses of
 kube-ipvs0 stay and are not updated: a Service that is deleted later still works in the kernel, a Pod that is replaced stays a
@@ -103,27 +94,10 @@ export const markedVirtualServer: Incident = {
     const found = virtualServers.some(({ protocol }) => protocol === 'FWM')
     return found ? `${firstNode(environment)} still has a virtual server of the mark ${MARK}` : undefined
   },
-  wrongFixes: [
-    {
-      what: 'the other virtual server gets a real server',
-      play: (bench, environment) =>
-        bench.onNode(
-          firstNode(environment),
-          `ipvsadm -a -f ${MARK} -m -r $(ipvsadm -Sn | grep -m1 -- '-a -t ${environment.shop}:80 ' | sed -E 's/.* -r (\\S+):80 .*/\\1/')`,
-        ),
-    },
-  ],
-  fix: runOn(firstNode, () => `ipvsadm -D -f ${MARK}`),
+  fix: (environment) => runOn(firstNode(environment), `ipvsadm -D -f ${MARK}`),
   debrief: `IPVS finds virtual servers by address and port, or by firewall mark, and looks up the mark first. kube-proxy marks packets to
 be masqueraded with 0x4000, which is 16384: a virtual server for that mark receives all of them, and drops them if it has no
 real server. kube-proxy removes virtual servers whose addresses are not its own, but not those of marks.`,
-}
-
-const realsOf = (shop: string) => `ipvsadm -Sn | sed -nE 's/^-a -t ${shop}:80 -r (\\S+) .*/\\1/p'`
-const weights = (bench: LabBench, environment: IncidentEnvironment, weight: number, which = '') => {
-  const { node, shop } = environment
-  const each = `ipvsadm -e -t ${shop}:80 -r $real -m -w ${weight}`
-  return bench.onNode(node, `for real in $(${realsOf(shop)}${which}); do ${each}; done`)
 }
 
 export const weightZero: Incident = {
@@ -137,7 +111,11 @@ export const weightZero: Incident = {
     'Compare the weights on this node with those on another one.',
     'Weight 0 means "no new connections". kube-proxy corrects weights when it starts, and not in its regular syncs.',
   ],
-  break: (bench, environment) => weights(bench, environment, 0),
+  break: (bench, { node, shop }) =>
+    bench.onNode(
+      node,
+      `for real in $(ipvsadm -Sn | sed -nE 's/^-a -t ${shop}:80 -r (\\S+) .*/\\1/p'); do ipvsadm -e -t ${shop}:80 -r $real -m -w 0; done`,
+    ),
   symptom: (context) => context.customerOfShop(4),
   causeLeft({ snapshot, environment }) {
     const server = stateOf(snapshot.node(environment.node)).virtualServers.find(
@@ -148,13 +126,7 @@ export const weightZero: Incident = {
       ? `${idle.length} real servers of ${environment.shop}:80 on ${environment.node} have weight 0`
       : undefined
   },
-  wrongFixes: [
-    {
-      what: 'only one of them gets its weight back',
-      play: (bench, environment) => weights(bench, environment, 1, ' | head -n 1'),
-    },
-  ],
-  fix: replaceKubeProxyOn(({ node }) => node),
+  fix: ({ node }) => replaceKubeProxyOn(node),
   debrief: `Weight 0 drains a real server: existing connections continue, new ones are not sent to it. kube-proxy itself uses it for
 endpoints that are being removed. It does not check the weights of endpoints that stay, except in its first sync, so a manual
 drain lasts until then unless it is undone.`,
@@ -184,25 +156,47 @@ export const unknownScheduler: Incident = {
     const { scheduler } = configOf(snapshot).ipvs
     return scheduler === 'fastest' ? 'the ConfigMap kube-proxy still has the scheduler "fastest"' : undefined
   },
-  wrongFixes: [
-    {
-      what: 'the real servers are corrected by hand',
-      play: (bench, environment) => realServersByHand(bench, environment),
-    },
-  ],
-  fix: {
-    commands: () => ['make ipvs SCHEDULER=rr'],
-    play: (bench) => bench.mode('ipvs', { scheduler: 'rr' }),
-  },
+  fix: () => mode('ipvs', { scheduler: 'rr' }),
   debrief: `Since 1.27 kube-proxy tests its scheduler with a virtual server on a test address, and exits if the kernel has no scheduler of
 that name; before, it fell back to iptables mode and only its log mentioned it. kube-proxy reads its ConfigMap only when it
 starts, so the fault had no effect until the next reboot. The other nodes would have failed the same way, one reboot at a
 time.`,
 }
 
-/** Copies the virtual server of the shop from another node. */
-async function realServersByHand(bench: LabBench, { node, nodes, shop }: IncidentEnvironment): Promise<void> {
-  const other = nodes.find((name) => name !== node) ?? node
-  const lines = (await bench.onNode(other, `ipvsadm -Sn | grep -- '-t ${shop}:80 '`)).trim().split('\n')
-  await bench.onNode(node, `ipvsadm -D -t ${shop}:80; ipvsadm -R <<'END'\n${lines.join('\n')}\nEND`)
+const JANITOR = 'net-janitor'
+
+/** Repeatedly removes a ClusterIP from the dummy device. */
+const sweeping = (address: string) =>
+  `trap 'exit 0' TERM INT; while :; do ip address del ${address}/32 dev kube-ipvs0 2>/dev/null; sleep 0.3; done`
+
+export const addressJanitor: Incident = {
+  id: 'address-janitor',
+  cause: 'a program on the node removes a ClusterIP from kube-ipvs0',
+  mode: 'ipvs',
+  report: ({ node }) =>
+    `The Pods of ${node} get no answer from the shop. Restarting kube-proxy there helps for less than a second. It began when the platform team started to clean up unused network interfaces, node by node.`,
+  hints: [
+    'IPVS only sees packets that are delivered to the node itself. What makes the kernel deliver a packet for a ClusterIP locally?',
+    'Compare `ip address show kube-ipvs0` with the ClusterIPs of all Services, add the missing one, and watch it with `ip monitor address`.',
+    'Which program removes it? Look for a Pod that runs on that node and on no other: `kubectl get pods -A -o wide`.',
+  ],
+  async break(bench, { node, shop }) {
+    const container = {
+      name: 'janitor',
+      image: 'nicolaka/netshoot',
+      imagePullPolicy: 'IfNotPresent',
+      command: ['sh', '-c', sweeping(shop)],
+      securityContext: { privileged: true },
+    }
+    const spec = { nodeName: node, hostNetwork: true, terminationGracePeriodSeconds: 1, containers: [container] }
+    await bench.create('Pod', JANITOR, { lab: 'incidents' }, { spec })
+    await bench.podReady(JANITOR)
+  },
+  symptom: (context) => context.customerOfShop(2),
+  causeLeft: (context) => (context.pod(JANITOR) ? 'the Pod net-janitor still removes the address' : undefined),
+  fix: ({ node, shop }) => typing(deletePod(JANITOR), runOn(node, `ip address replace ${shop}/32 dev kube-ipvs0`)),
+  revert: (bench) => bench.delete('Pod', JANITOR),
+  debrief: `kube-ipvs0 looks unused: a dummy interface that is down and has addresses. But because of these addresses the kernel delivers
+packets for a ClusterIP to the node, where IPVS takes them at LOCAL_IN; without them, the packets are routed away. kube-proxy
+restores a lost address within 30 seconds, so when two programs fight over it, the fault comes and goes.`,
 }

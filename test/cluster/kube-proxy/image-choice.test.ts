@@ -8,7 +8,7 @@ import {
   type ImageChoice,
   isForeignImage,
   ownImageAnnotation,
-} from '../../../cluster/kube-proxy/image-choice.ts'
+} from '../../../cluster/kube-proxy/rollout.ts'
 import { genuineAnnotation } from '../../../embedded/index.ts'
 
 const OWN = 'registry.example:5000/kube-proxy:v1.34.11'

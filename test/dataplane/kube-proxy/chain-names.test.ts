@@ -14,11 +14,11 @@ describe('chain names', () => {
   test.each([
     ['10.244.1.5:80', 'KUBE-SEP-IZW656N5ZXYN5BEC'],
     ['10.244.0.20:80', 'KUBE-SEP-BRZDTZFF2SFWJV4H'],
-  ])('the endpoint %s of default/nginx has %s', (endpoint, chain) =>
+  ])('the endpoint %s of default/nginx has the chain %s', (endpoint, chain) =>
     expect(endpointChain('default/nginx', 'tcp', endpoint)).toBe(chain),
   )
 
-  test('only chains of single Services and endpoints go stale with them', () => {
+  test('only chains of single Services and endpoints are Service chains', () => {
     expect(isServiceChain('KUBE-XLB-LOLE4ISW44XBNF3G')).toBe(true)
     expect(isServiceChain('KUBE-SERVICES')).toBe(false)
     expect(isServiceChain('KUBE-FIREWALL')).toBe(false)

@@ -18,7 +18,7 @@ const faultsOf = (text: string): string[] => {
 }
 
 describe('KubeProxyConfiguration', () => {
-  test("what kubeadm writes: empty values mean kube-proxy's defaults", () => {
+  test('reads the configuration that kubeadm writes, with defaults for empty values', () => {
     const config = parseKubeProxyConfiguration(`
 apiVersion: kubeproxy.config.k8s.io/v1alpha1
 kind: KubeProxyConfiguration
@@ -44,7 +44,7 @@ featureGates: {IPv6DualStack: true}
   test('an empty file is the default configuration', () =>
     expect(parseKubeProxyConfiguration('')).toEqual(defaultConfig()))
 
-  test('all faults at once', () => {
+  test('reports all faults at once', () => {
     const text = `
 kind: Pod
 mode: turbo
@@ -73,7 +73,7 @@ nodePortAddresses: [10.0.0.0/8, nonsense]
     expect(faultsOf(text)).toHaveLength(10)
   })
 
-  test('what is no YAML, or grows without end, is one fault', () => {
+  test('text that is not YAML or expands without limit is one fault', () => {
     expect(faultsOf('a: [')).toContain('YAML')
     const bomb = [
       'a: &a [x, x]',
@@ -83,7 +83,7 @@ nodePortAddresses: [10.0.0.0/8, nonsense]
   })
 })
 
-describe('the cluster range that the nodes suggest', () => {
+describe('the clusterCIDR inferred from the nodes', () => {
   const objects = (podCIDRs: string[][]): ClusterObjects => ({
     nodes: podCIDRs.map((ranges, index) => ({
       name: `n${index}`,
@@ -95,7 +95,6 @@ describe('the cluster range that the nodes suggest', () => {
     services: [],
     endpointSlices: [],
     serviceCIDRs: [],
-    pods: [],
   })
   test.each([
     [[['10.244.0.0/24'], ['10.244.2.0/24']], '10.244.0.0/16'],
@@ -109,5 +108,5 @@ describe('the cluster range that the nodes suggest', () => {
     ],
     [[['10.0.0.0/8']], '10.0.0.0/8'],
     [[[]], ''],
-  ])('%j suggest %s', (ranges, expected) => expect(likelyClusterCIDR(objects(ranges))).toBe(expected))
+  ])('%j: %s', (ranges, expected) => expect(likelyClusterCIDR(objects(ranges))).toBe(expected))
 })

@@ -6,7 +6,7 @@ const remote = { ip: '10.244.2.5' }
 const spec = { type: 'NodePort', externalTrafficPolicy: 'Local', ports: [{ port: 80, nodePort: 30080 }] }
 const objects = oneService(spec, [local, remote])
 
-describe('how kube-proxy is configured shows in its rules', () => {
+describe('fields of KubeProxyConfiguration', () => {
   test.each([
     [{ clusterCIDR: '' }, undefined, undefined],
     [{ clusterCIDR: 'fd00::/48,10.0.0.0/8' }, '! -s 10.0.0.0/8 -d', '-s 10.0.0.0/8 -m'],
@@ -33,17 +33,17 @@ describe('how kube-proxy is configured shows in its rules', () => {
     expect(ipvs?.[1]).toContain(masquerade === undefined ? 'KUBE-CLUSTER-IP src,dst' : 'KUBE-CLUSTER-IP dst,dst')
   })
 
-  test('masqueradeAll leaves the source out', () => {
+  test('masqueradeAll masquerades packets from every source', () => {
     const state = predictOn(objects, '1.30', { with: { masqueradeAll: true } })
     expect(rulesOf(state, 'nat', `KUBE-SVC-${WEB}`)?.[0]).toMatch(/^-d 10\.96\.0\.7\/32 .* -j KUBE-MARK-MASQ$/)
   })
 
-  test('masqueradeBit moves the mark', () => {
+  test('masqueradeBit sets the bit of the mark', () => {
     const state = predictOn(objects, '1.30', { with: { masqueradeBit: 31 } })
     expect(rulesOf(state, 'nat', 'KUBE-MARK-MASQ')).toEqual(['-j MARK --set-xmark 0x80000000/0x80000000'])
   })
 
-  test('nodePortAddresses: only there, in iptables and ipvs mode', () => {
+  test('nodePortAddresses limits node ports to its ranges in iptables and ipvs mode', () => {
     const config = { nodePortAddresses: ['172.16.0.0/12', 'fd00::/8'] }
     const tail = (family: 'ipv4' | 'ipv6') =>
       rulesOf(predictOn(objects, '1.30', { family, with: config }), 'nat', 'KUBE-SERVICES')?.at(-1)
@@ -53,20 +53,20 @@ describe('how kube-proxy is configured shows in its rules', () => {
     expect(virtualServers.map(({ address }) => address).sort()).toEqual(['10.96.0.7', '172.18.0.3'])
   })
 
-  test('localhostNodePorts: false keeps loopback out and drops KUBE-FIREWALL of its rule', () => {
+  test('localhostNodePorts: false excludes loopback and leaves KUBE-FIREWALL empty', () => {
     const state = predictOn(objects, '1.30', { with: { localhostNodePorts: false } })
     expect(rulesOf(state, 'nat', 'KUBE-SERVICES')?.at(-1)).toMatch(/^! -d 127\.0\.0\.0\/8 /)
     expect(rulesOf(state, 'filter', 'KUBE-FIREWALL')).toEqual([])
   })
 
-  test('the scheduler, and the flag of Maglev hashing from 1.27 on', () => {
+  test('ipvs.scheduler is used, with the flag mh-port from 1.27 on', () => {
     const config = { ipvs: { scheduler: 'mh', strictARP: false, excludeCIDRs: [] } }
     const server = (version: string) => predictOn(objects, version, { mode: 'ipvs', with: config }).virtualServers[0]
     expect(server('1.26')).toMatchObject({ scheduler: 'mh', flags: [] })
     expect(server('1.27')).toMatchObject({ scheduler: 'mh', flags: ['mh-port'] })
   })
 
-  test('an external IP that the node has is not bound to kube-ipvs0, from 1.28 on', () => {
+  test('an external IP that is an address of the node is not bound to kube-ipvs0 from 1.28 on', () => {
     const own = oneService({ externalIPs: ['172.18.0.3', '192.0.2.1'] }, [local])
     const bound = (version: string) =>
       predictOn(own, version, { mode: 'ipvs' })
@@ -76,7 +76,7 @@ describe('how kube-proxy is configured shows in its rules', () => {
     expect(bound('1.28')).toEqual(['10.96.0.7', '192.0.2.1'])
   })
 
-  test('a source range that holds the node lets the address itself pass; a zero range never reaches a set', () => {
+  test('a source range that contains the node admits the load balancer address; a range of length 0 is no member of a set', () => {
     const balancer = (ranges: string[]) =>
       oneService({ type: 'LoadBalancer', loadBalancerSourceRanges: ranges }, [local], {
         loadBalancer: { ingress: [{ ip: '172.18.255.1' }] },
@@ -96,7 +96,7 @@ describe('how kube-proxy is configured shows in its rules', () => {
     expect(rulesOf(ipvs, 'filter', 'KUBE-IPVS-OUT-FILTER')).toEqual([])
   })
 
-  test('above 1000 endpoints balancing and endpoint rules lose their comments', () => {
+  test('balancing and endpoint rules have no comments above 1000 endpoints', () => {
     const many = (count: number) =>
       oneService(
         {},
@@ -114,7 +114,7 @@ describe('IPv6', () => {
     { ip: 'fd00:10:244:1::A', node: 'w' },
   ])
   const cidr = { clusterCIDR: '10.244.0.0/16,fd00:10:244::/56' }
-  test('rules are those of ip6tables', () => {
+  test('rules have the syntax of ip6tables', () => {
     const state = predictOn(v6, '1.30', { family: 'ipv6', with: cidr })
     const text = JSON.stringify([...(state.iptables.get('nat')?.values() ?? [])])
     expect(text).toContain('--to-destination [fd00:10:244:1::a]:8080')
@@ -125,7 +125,7 @@ describe('IPv6', () => {
     const refused = predictOn(oneService({ clusterIP: 'fd00:96::1' }, []), '1.30', { family: 'ipv6' })
     expect(rulesOf(refused, 'filter', 'KUBE-SERVICES')?.[0]).toMatch(/-j REJECT --reject-with icmp6-port-unreachable$/)
   })
-  test('sets carry the family in their cut names, and the node serves both families', () => {
+  test('names of sets contain the family and are truncated, and the node serves both families', () => {
     const state = predictOn(v6, '1.30', { mode: 'ipvs', with: cidr })
     expect([...(state.ipsets.get('KUBE-6-CLUSTER-IP')?.members ?? [])]).toEqual(['fd00:96::1,tcp:80'])
     expect(state.ipsets.get('KUBE-6-LOAD-BALANCER-SOURCE-CID')?.options.family).toBe('inet6')
@@ -136,7 +136,7 @@ describe('IPv6', () => {
 })
 
 describe('userspace mode of 1.20', () => {
-  test('every address leads to a listener of kube-proxy, endpoints or not', () => {
+  test('every address leads to a listener of kube-proxy, with or without endpoints', () => {
     const state = predictOn(oneService({ ...spec, externalIPs: ['192.0.2.1'] }, []), '1.20', {
       mode: 'userspace',
       with: { portRange: '40000-41000' },
@@ -155,14 +155,14 @@ describe('userspace mode of 1.20', () => {
 describe('node ports and the ranges of nodePortAddresses', () => {
   const elsewhere = { nodePortAddresses: ['192.0.2.0/24'] }
 
-  test('ranges without loopback switch node ports on loopback off, and KUBE-FIREWALL with them', () => {
+  test('ranges without loopback disable node ports on loopback and the rule of KUBE-FIREWALL', () => {
     const firewall = (nodePortAddresses: string[]) =>
       rulesOf(predictOn(objects, '1.31', { with: { nodePortAddresses } }), 'filter', 'KUBE-FIREWALL')?.length
     expect([[], ['127.0.0.0/8'], ['127.0.0.1/32'], ['0.0.0.0/0'], ['fd00::/8']].map(firewall)).toEqual([1, 1, 1, 1, 1])
     expect([['172.18.0.0/16'], ['primary']].map(firewall)).toEqual([0, 0])
   })
 
-  test('without an address in them, 1.20 leaves the Service half done, later versions leave the port out', () => {
+  test('if the node has no address in the ranges, 1.20 skips the rest of the Service, later versions only the node port', () => {
     const cluster = oneService({ type: 'NodePort', ports: [{ port: 80, nodePort: 30080 }] }, [local])
     const chains = (version: string) => {
       const nat = predictOn(cluster, version, { with: elsewhere }).iptables.get('nat')
@@ -173,7 +173,7 @@ describe('node ports and the ranges of nodePortAddresses', () => {
     expect(virtualServers.map(({ address }) => address)).toEqual(['10.96.0.7'])
   })
 
-  test('in ipvs mode they also hold what is bound to kube-ipvs0', () => {
+  test('in ipvs mode addresses of kube-ipvs0 in the ranges serve node ports, too', () => {
     const balanced = oneService({ type: 'LoadBalancer', ports: [{ port: 80, nodePort: 30080 }] }, [local], {
       loadBalancer: { ingress: [{ ip: '172.18.255.1' }] },
     })
@@ -184,7 +184,7 @@ describe('node ports and the ranges of nodePortAddresses', () => {
     expect(ported.sort()).toEqual(['172.18.0.3', '172.18.255.1'])
   })
 
-  test('1.20 serves them on the loopback addresses of both families', () => {
+  test('1.20 serves node ports on the loopback addresses of both families', () => {
     const with6 = { dualStack: true, clusterCIDR: '10.244.0.0/16,fd00:244::/56' }
     const on = (backend: typeof local, version: string) =>
       predictOn(oneService(spec, [backend]), version, { mode: 'ipvs', with: with6 }).virtualServers.map(
@@ -196,7 +196,7 @@ describe('node ports and the ranges of nodePortAddresses', () => {
   })
 })
 
-describe('the address that kube-proxy takes for its node’s own lets the node through source ranges', () => {
+describe('source ranges that contain the node IP as kube-proxy determines it', () => {
   const ranges = ['172.18.0.0/16', 'fd00:18::/64']
   const allows = (version: string, config: object, family: 'ipv4' | 'ipv6') => {
     const ip = family === 'ipv4' ? '172.18.255.1' : 'fd00:255::1'

@@ -6,7 +6,7 @@ import { parseIpAddr } from '../../../dataplane/ip-addr.ts'
 import { parseIpsetSave } from '../../../dataplane/ipset-save.ts'
 import { parseIptablesSave } from '../../../dataplane/iptables-save.ts'
 import { parseIpvsadmSave } from '../../../dataplane/ipvsadm-save.ts'
-import { recordingPath, stateAt } from './recordings.ts'
+import { recordingPath, stateAt } from '../recordings.ts'
 import { strictDifference } from './strict-difference.ts'
 
 const START = join(import.meta.dirname, '../../../scripts/start.mjs')
@@ -32,7 +32,7 @@ const objects = (scenario: string) => recordingPath('objects', `${scenario}.json
 const about = ['--node', 'k8s-guide-worker', '--mode', 'ipvs', '--kube-proxy', 'v1.30.3']
 
 describe('scripts/expect.ts', () => {
-  test('prints each part as its tool does: together they are the recording', async () => {
+  test('prints each part as its tool does, equal to the recording', async () => {
     const print = async (format: string) =>
       (await run(['--objects', objects('web-lb-local'), ...about, '--as', format])).stdout
     const [iptables, ipsets, servers, links] = await Promise.all(
@@ -47,14 +47,14 @@ describe('scripts/expect.ts', () => {
     expect(strictDifference(stateAt(recordingPath('v1.30.3', 'ipvs', 'web-lb-local')), printed)).toEqual([])
   })
 
-  test('reads standard input, prints JSON', async () => {
+  test('reads standard input and prints JSON', async () => {
     const list = JSON.stringify({ kind: 'List', items: [{ kind: 'Node', metadata: { name: 'k8s-guide-worker' } }] })
     const { code, stdout } = await run(['--objects', '-', ...about, '--as', 'json'], list)
     expect(code).toBe(0)
     expect(Object.keys(JSON.parse(stdout))).toEqual(['iptables', 'ipsets', 'virtualServers', 'links'])
   })
 
-  test('asks no more than the node and the mode of what kubectl prints on any cluster', async () => {
+  test('needs only the node and the mode for the output of kubectl', async () => {
     const { items } = JSON.parse(readFileSync(objects('web-clusterip'), 'utf8'))
     const status = (nodeInfo: object) => ({ nodeInfo, addresses: [{ type: 'InternalIP', address: '172.18.0.3' }] })
     const ofVersion = (nodeInfo: object) =>
@@ -81,7 +81,7 @@ describe('scripts/expect.ts', () => {
     expect(silent).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining('add --kube-proxy') })
   })
 
-  test('input that is cut off, empty, of another kind or hostile is refused in a sentence', async () => {
+  test('refuses truncated, empty, wrong and hostile input with a sentence', async () => {
     const inputs = ['', '{"kind":"List","items":[', 'null', '[]', '"x"', '{"kind":"List","items":{}}', '{}']
     const deep = `${'{"kind":"List","items":['.repeat(5000)}${']}'.repeat(5000)}`
     const runs = await Promise.all([...inputs, deep].map((input) => run(['--objects', '-', ...about], input)))
@@ -93,7 +93,7 @@ describe('scripts/expect.ts', () => {
     expect(runs[1]?.stderr).toContain('Standard input is not JSON')
   })
 
-  test('--diff ends with 0 when equal, 1 when different and reports what', async () => {
+  test('--diff exits with 0 if the node is equal, else with 1 and the differences', async () => {
     const folder = recordingPath('v1.30.3', 'ipvs', 'web-nodeport')
     const [equal, different] = await Promise.all([
       run(['--objects', objects('web-nodeport'), ...about, '--diff', folder]),
@@ -106,14 +106,14 @@ describe('scripts/expect.ts', () => {
     expect(different.stdout).toContain('Stale (')
   })
 
-  test('a capture brings its own objects and addresses', async () => {
+  test('uses the objects and addresses of a capture', async () => {
     const capture = recordingPath('kind-v1.20.2', 'nodeport-loadbalancer')
     const given = ['--node', 'k8s-guide-worker2', '--mode', 'iptables', '--kube-proxy', '1.20']
     expect(await run([...given, '--diff', capture])).toMatchObject({ code: 0 })
     expect(await run([...given, '--diff', capture, '--family', 'ipv6'])).toMatchObject({ code: 0 })
   })
 
-  test('an object that cannot be used is named and left out, the others count', async () => {
+  test('names an invalid object and leaves it out', async () => {
     const { items } = JSON.parse(readFileSync(objects('web-clusterip'), 'utf8'))
     const spec = { clusterIP: 'x', ports: [{ port: -1 }] }
     const bad = { kind: 'Service', metadata: { namespace: 'a', name: '\u001b[31mb' }, spec }
@@ -132,7 +132,7 @@ describe('scripts/expect.ts', () => {
     ])
   })
 
-  test('trouble is 2, with every fault at once and no stack', async () => {
+  test('exits with 2 for invalid input, with every fault and without a stack trace', async () => {
     const [args, version, missing] = await Promise.all([
       run(['--mode', 'ipv', '--as', 'text']),
       run([

@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest'
 import { predict } from '../../../dataplane/predict.ts'
-import { folders, objectsAt, recordedConfig, recordingPath, stateAt } from './recordings.ts'
+import { folders, objectsAt, recordedConfig, recordingPath, stateAt } from '../recordings.ts'
 import { strictDifference } from './strict-difference.ts'
 
 const VERSION = 'v1.20.2'
-/** Stages in which the genuine kube-proxy ran in iptables mode on nodes that had seen nothing else. */
+/** Stages in which the genuine kube-proxy ran in iptables mode on nodes without another mode before. */
 const IPTABLES = [
   'baseline',
   'web-clusterip',
@@ -12,7 +12,7 @@ const IPTABLES = [
   'ipvs-asked-but-kernel-lacks-it',
   'ipvs-kernel-1-iptables',
 ]
-/** Stages after a switch: stale chains stand everywhere, what ipvs mode itself writes must be right. */
+/** Stages after a switch: there are stale chains, and everything that ipvs mode writes must be as predicted. */
 const IPVS = ['ipvs-kernel-2-switched-not-flushed', 'ipvs-kernel-3-flushed-and-used']
 
 const cases = (stages: string[]) =>
@@ -47,7 +47,7 @@ describe('the nodes of a genuine kind cluster', () => {
     const folder = recordingPath('kind-v1.20.2', stage, 'nodes', node)
     for (const family of ['ipv4', 'ipv6'] as const) {
       const recorded = stateAt(folder, family)
-      // One node's IPv6 side was photographed during its very first sync, before anything was restored.
+      // One node was read during its first sync, before kube-proxy had restored the IPv6 rules.
       const settled = recorded.iptables.get('filter')?.get('KUBE-FORWARD')?.rules.length !== 0
       expect(settled || family === 'ipv6').toBe(true)
       if (!settled) continue

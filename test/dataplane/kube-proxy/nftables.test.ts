@@ -14,8 +14,8 @@ import { parseNftList } from '../../../dataplane/nft-list.ts'
 import { anonymousSetText, mergeAddresses, type NftTable } from '../../../dataplane/nft-table.ts'
 import { type ClusterObjects, readObjects } from '../../../dataplane/objects.ts'
 import { PredictError, predict } from '../../../dataplane/predict.ts'
+import { NODE, objectsAt, recordedConfig } from '../recordings.ts'
 import { randomObjects } from './random-objects.ts'
-import { NODE, objectsAt, recordedConfig } from './recordings.ts'
 
 const LAYOUTS = ['1.31', '1.33.6', '1.34', '1.36']
 
@@ -65,12 +65,12 @@ const texts = (table: NftTable, chain: string) => table.chains.get(chain)?.rules
 const differences = (expected: NftTable[], actual: NftTable[]) =>
   compareNftables(expected, actual, { mode: 'nftables' }).map(({ kind, text }) => `${kind}: ${text}`)
 
-describe('against listings of genuine clusters', () => {
+describe('names and rules of genuine clusters', () => {
   const dns = clusterOf('kube-system/kube-dns', '10.43.0.10', { name: 'dns', protocol: 'UDP', port: 53 }, 53, [
     '10.42.0.171',
   ])
 
-  it('names chains of Services and endpoints like kube-proxy', () => {
+  it("chains of Services and endpoints have kube-proxy's names", () => {
     const table = ipTable(dns, '1.33', { ...recordedConfig(), clusterCIDR: '10.42.0.0/16' })
     expect(table.maps.get('service-ips')?.elements).toEqual(
       new Map([['10.43.0.10 . udp . 53', 'goto service-FY5PMXPG-kube-system/kube-dns/udp/dns']]),
@@ -85,7 +85,7 @@ describe('against listings of genuine clusters', () => {
     ])
   })
 
-  it('puts everything into the Service’s own chain from 1.36 on', () => {
+  it('from 1.36 on all rules of a Service are in its own chain', () => {
     const http = { name: 'http', protocol: 'TCP', port: 80 }
     const api = clusterOf('kproxy-lab/backend-api', '10.100.192.23', http, 9898, ['10.244.0.10', '10.244.0.8'])
     const table = ipTable(api, '1.36')
@@ -106,14 +106,14 @@ describe('against listings of genuine clusters', () => {
     ['1.31', 'filter-output-post-dnat', -90, ['cluster-ips-check']],
     ['1.34', 'filter-output', 0, ['service-endpoints-check', 'cluster-ips-check']],
     ['1.34', 'filter-prerouting-pre-dnat', -110, ['firewall-check']],
-  ])('%s: %s stands at %i', (version, chain, priority, targets) => {
+  ])('%s: %s has priority %i', (version, chain, priority, targets) => {
     const found = ipTable(dns, version).chains.get(chain)
     expect(found?.base?.priority).toBe(priority)
     expect(found?.rules.map(({ text }) => text)).toEqual(targets.map((target) => `ct state new jump ${target}`))
   })
 })
 
-test('a kernel and nft make of a prediction what was predicted, rule for rule', () => {
+test('a prediction that nft loaded is listed with the predicted rules', () => {
   for (const [scenario, version] of [
     ['web-lb-source-ranges', 'v1.34'],
     ['web-affinity', 'v1.36'],
@@ -130,7 +130,7 @@ test('a kernel and nft make of a prediction what was predicted, rule for rule', 
   }
 })
 
-describe('what becomes of a packet', () => {
+describe('branchesOf', () => {
   const ways = (objects: ClusterObjects, version: string, map: string, key: string, config = recordedConfig()) => {
     const table = ipTable(objects, version, config)
     return branchesOf(table, table.maps.get(map)?.elements.get(key) ?? 'none').map(describeBranch)
@@ -138,29 +138,35 @@ describe('what becomes of a packet', () => {
   const NODE_PORT = 'tcp . 31730'
   const web = (scenario: string) => objectsAt('objects', `${scenario}.json`)
 
-  it.each(LAYOUTS)('%s: externalTrafficPolicy Local keeps the sender, but for Pods and the node itself', (version) => {
-    const [fromPod, fromNode, others] = ways(web('web-nodeport-local'), version, 'service-nodeports', NODE_PORT)
-    expect(fromPod).toMatch(/^ip saddr 10\.244\.0\.0\/16: dnat to \S+ or \S+/)
-    expect(fromNode).toMatch(/^fib saddr type local: dnat to .*, masqueraded if .*fib saddr type local/)
-    expect(others).toMatch(/dnat to 10\.244\.1\.\d+:80/)
-    expect(others).not.toMatch(/ or 10\.244\.2\./)
-  })
+  it.each(LAYOUTS)(
+    '%s: externalTrafficPolicy Local keeps the source address except for Pods and the node itself',
+    (version) => {
+      const [fromPod, fromNode, others] = ways(web('web-nodeport-local'), version, 'service-nodeports', NODE_PORT)
+      expect(fromPod).toMatch(/^ip saddr 10\.244\.0\.0\/16: dnat to \S+ or \S+/)
+      expect(fromNode).toMatch(/^fib saddr type local: dnat to .*, masqueraded if .*fib saddr type local/)
+      expect(others).toMatch(/dnat to 10\.244\.1\.\d+:80/)
+      expect(others).not.toMatch(/ or 10\.244\.2\./)
+    },
+  )
 
-  it.each(LAYOUTS)('%s: policy Cluster masquerades whoever comes by a node port', (version) => {
+  it.each(LAYOUTS)('%s: policy Cluster masquerades every packet to a node port', (version) => {
     expect(ways(web('web-nodeport'), version, 'service-nodeports', NODE_PORT)).toEqual([
       expect.stringMatching(/^dnat to \S+ or \S+, masqueraded$/),
     ])
   })
 
-  it.each(LAYOUTS)('%s: a sender is remembered, one outside of the ranges dropped', (version) => {
-    const [first = ''] = ways(web('web-affinity'), version, 'service-ips', '10.96.119.228 . tcp . 80').slice(-1)
-    expect(first).toMatch(/session affinity for 600 s$/)
-    expect(ways(web('web-lb-source-ranges'), version, 'firewall-ips', '172.18.255.200 . tcp . 80')).toEqual([
-      'ip saddr != { 198.51.100.0/25, 203.0.113.0/24 }: drop',
-    ])
-  })
+  it.each(LAYOUTS)(
+    '%s: session affinity is found, and packets from outside the source ranges are dropped',
+    (version) => {
+      const [first = ''] = ways(web('web-affinity'), version, 'service-ips', '10.96.119.228 . tcp . 80').slice(-1)
+      expect(first).toMatch(/session affinity for 600 s$/)
+      expect(ways(web('web-lb-source-ranges'), version, 'firewall-ips', '172.18.255.200 . tcp . 80')).toEqual([
+        'ip saddr != { 198.51.100.0/25, 203.0.113.0/24 }: drop',
+      ])
+    },
+  )
 
-  it.each(LAYOUTS)('%s: without endpoints it is rejected, without local ones dropped', (version) => {
+  it.each(LAYOUTS)('%s: packets are rejected without endpoints and dropped without local endpoints', (version) => {
     expect(ways(web('web-no-endpoints'), version, 'no-endpoint-services', '10.96.119.228 . tcp . 80')).toEqual([
       'reject',
     ])
@@ -170,10 +176,10 @@ describe('what becomes of a packet', () => {
   })
 })
 
-describe('sets of addresses', () => {
+describe('anonymous sets of addresses', () => {
   const ranges = (...members: string[]) => `ip saddr != ${anonymousSetText(members)} drop`
 
-  it('are written as nft lists them: without overlaps, neighbours joined, in order', () => {
+  it('are sorted, without overlaps and with adjacent ranges joined, as nft lists them', () => {
     expect(ranges('203.0.113.0/24', '172.18.0.0/16', '172.18.255.200')).toBe(
       'ip saddr != { 172.18.0.0/16, 203.0.113.0/24 } drop',
     )
@@ -184,7 +190,7 @@ describe('sets of addresses', () => {
     expect(mergeAddresses(['new', 'established'])).toBeUndefined()
   })
 
-  it('hold the same addresses however they are divided', () => {
+  it('contain the same addresses for every division into ranges', () => {
     const part = fc.tuple(fc.integer({ min: 0, max: 255 }), fc.integer({ min: 24, max: 32 }))
     fc.assert(
       fc.property(fc.array(part, { minLength: 1, maxLength: 8 }), (parts) => {
@@ -199,7 +205,7 @@ describe('sets of addresses', () => {
   })
 })
 
-describe('what changed from patch level to patch level', () => {
+describe('differences of versions and configurations', () => {
   const web = objectsAt('objects', 'web-clusterip.json')
   const chain = 'service-PFISGYVC-default/web/tcp/'
   const toPort = 'ip daddr 10.96.119.228 tcp dport 80 ip saddr != 10.244.0.0/16 jump mark-for-masquerade'
@@ -211,13 +217,13 @@ describe('what changed from patch level to patch level', () => {
     ['v1.33', 'filter-prerouting-pre-dnat', toPort],
     ['v1.34.0', 'filter-prerouting-pre-dnat', anyPort],
     ['v1.35.8', 'filter-prerouting-pre-dnat', anyPort],
-  ])('%s has %s, and the masquerade rule of a ClusterIP', (version, filter, masquerade) => {
+  ])('%s has %s and masquerades a ClusterIP by %s', (version, filter, masquerade) => {
     const table = ipTable(web, version)
     expect([...table.chains.keys()]).toContain(filter)
     expect(texts(table, chain)?.[0]).toBe(masquerade)
   })
 
-  it('masqueradeAll leaves out the senders', () => {
+  it('masqueradeAll masquerades every source', () => {
     const config = { ...recordedConfig(), nftables: { masqueradeAll: true, masqueradeBit: 14 } }
     const first = (version: string) => texts(ipTable(web, version, config), chain)?.[0]
     expect(first('v1.33.6')).toBe('ip daddr 10.96.119.228 tcp dport 80 jump mark-for-masquerade')
@@ -235,12 +241,12 @@ describe('what changed from patch level to patch level', () => {
     ['v1.34.1', 'iif'],
     ['v1.34.2', 'iifname'],
     ['v1.35.0', 'iifname'],
-  ])('%s matches a bridge by %s', (version, match) => {
+  ])('%s matches the interface of Pods by %s', (version, match) => {
     const config = { ...recordedConfig(), detectLocalMode: 'BridgeInterface' as const, bridgeInterface: 'cni0' }
     expect(texts(ipTable(web, version, config), chain)?.[0]).toMatch(new RegExp(` ${match} != "cni0" jump`))
   })
 
-  it('from 1.33 on what goes to an unallocated address of the ServiceCIDRs is dropped', () => {
+  it('packets to unallocated addresses of the ServiceCIDRs are dropped from 1.33 on', () => {
     const comment = 'Drop traffic to unallocated ClusterIPs'
     const last = (objects: ClusterObjects, version: string) =>
       ipTable(objects, version).chains.get('cluster-ips-check')?.rules.at(-1)
@@ -259,7 +265,7 @@ describe('what changed from patch level to patch level', () => {
     expect(() => tables(web, 'v1.37.0')).toThrow('"v1.37.0" is newer than the modelled versions; the newest is 1.36'))
 })
 
-describe('the comparison', () => {
+describe('compareNftables', () => {
   const objects = objectsAt('objects', 'web-lb-source-ranges.json')
   const spoil = (change: (table: NftTable) => void, version = '1.34') => {
     const expected = tables(objects, version)
@@ -270,7 +276,7 @@ describe('the comparison', () => {
   const serviceChain = (table: NftTable) =>
     table.chains.get('service-PFISGYVC-default/web/tcp/') ?? { rules: [{ text: 'none' }] }
 
-  it('tells what is missing, and what nothing calls for', () => {
+  it('finds missing and stale elements and chains', () => {
     expect(spoil(({ maps }) => maps.get('service-ips')?.elements.delete('10.96.119.228 . tcp . 80'))).toEqual([
       'missing: map service-ips: missing element 10.96.119.228 . tcp . 80',
     ])
@@ -284,7 +290,7 @@ describe('the comparison', () => {
     expect(spoil(({ chains }) => chains.set('mine', { rules: [{ text: 'drop' }] }))).toHaveLength(1)
   })
 
-  it('sees an endpoint missing behind an element, whatever chain it is in', () => {
+  it('finds an endpoint that is missing behind an element, in any chain', () => {
     const shortened = ({ text }: { text: string }) => ({ text: text.replace(/ \{ 0 : [^,]+, 1 :/, ' { 0 :') })
     for (const version of LAYOUTS) {
       const said = spoil(
@@ -297,7 +303,7 @@ describe('the comparison', () => {
     }
   })
 
-  it('sees a chain whose rules are gone, a mark that is set no more, ranges that are wider', () => {
+  it('finds a flushed chain, a missing mark and wider source ranges', () => {
     expect(spoil((table) => serviceChain(table).rules.splice(0)).join()).toMatch(/leads to nothing, not to/)
     expect(spoil((table) => serviceChain(table).rules.shift()).join()).toMatch(
       /wrong: map service-ips: 10\.96\.119\.228/,
@@ -308,7 +314,7 @@ describe('the comparison', () => {
     )
   })
 
-  it('passes over emptied chains of Services that are gone, remembered senders and unused address ranges', () => {
+  it('ignores empty chains of deleted Services, elements of affinity sets and the rule for unallocated addresses', () => {
     expect(spoil(({ chains }) => chains.set('service-XXXXXXXX-default/old/tcp/', { rules: [] }))).toEqual([])
     expect(
       spoil(({ chains }) => chains.set('service-XXXXXXXX-default/old/tcp/', { rules: [{ text: 'drop' }] })),
@@ -324,7 +330,7 @@ describe('the comparison', () => {
     ).toEqual([])
   })
 
-  it('sees a table missing, and one left behind by another mode', () => {
+  it('finds a missing table, and a table left over from another mode', () => {
     const both = tables(objects, '1.34')
     expect(differences(both, both.slice(0, 1))).toEqual(['missing: table ip6 kube-proxy is missing'])
     const stale = compareNftables([], both, { mode: 'iptables' }).map(({ kind }) => kind)
@@ -332,7 +338,7 @@ describe('the comparison', () => {
     expect(compareNftables([], [{ ...(both[0] as NftTable), name: 'mine' }], { mode: 'iptables' })).toEqual([])
   })
 
-  it('does not follow a chain that leads to itself forever', () => {
+  it('ends for a chain that jumps to itself', () => {
     const said = spoil((table) =>
       serviceChain(table).rules.splice(0, 9, { text: 'goto service-PFISGYVC-default/web/tcp/' }),
     )
@@ -340,7 +346,7 @@ describe('the comparison', () => {
   })
 })
 
-test('whatever the Services are: equal to itself, no dangling chain, the same endpoints in every layout', () => {
+test('random Services: a prediction equals itself, every jump has its chain, and all layouts have the same endpoints', () => {
   fc.assert(
     fc.property(randomObjects, fc.boolean(), (objects, all) => {
       const config = { ...recordedConfig(), nodePortAddresses: all ? ['0.0.0.0/0'] : [] }
@@ -374,7 +380,7 @@ test('whatever the Services are: equal to itself, no dangling chain, the same en
   )
 })
 
-test('a version without the mode is refused in a sentence', () => {
+test('a version without the mode is refused with a sentence', () => {
   const before = SUPPORTED_VERSIONS.filter((version) => Number(version.split('.')[1]) < 30)
   expect(before.length).toBeGreaterThan(5)
   for (const version of before) expect(() => tables(objectsAt('objects', 'empty.json'), version)).toThrow(PredictError)

@@ -15,8 +15,8 @@ const faultsOf = (json: unknown): string[] => {
   }
 }
 
-describe('reading objects', () => {
-  test('every fault at once, with object and field', () => {
+describe('readObjects', () => {
+  test('reports every fault with its object and field', () => {
     const json = list(
       service({
         clusterIP: '10.96.0.300',
@@ -66,11 +66,11 @@ describe('reading objects', () => {
   })
 
   test.each([null, 7, 'text', [], {}, { kind: 'List' }, { kind: 'List', items: {} }, list(list())])(
-    '%j is no list of objects',
+    '%j is not a list of objects',
     (json) => expect(faultsOf(json)).not.toEqual([]),
   )
 
-  test('a typed list, v1beta1 slices and unknown kinds are read', () => {
+  test('reads a typed list and v1beta1 slices, and ignores unknown kinds', () => {
     const slice = {
       apiVersion: 'discovery.k8s.io/v1beta1',
       metadata: { namespace: 'default', name: 'a', labels: { 'kubernetes.io/service-name': 'web' } },
@@ -87,10 +87,10 @@ describe('reading objects', () => {
     expect(faultsOf(list({ kind: 'Secret', metadata: 5 }))).toEqual([])
   })
 
-  test('one object listed twice is a fault', () =>
+  test('an object that is listed twice is a fault', () =>
     expect(faultsOf(list(service({}), service({})))).toEqual(['Service default/web: metadata.name']))
 
-  test('whatever JSON comes, it is read or refused with faults, and what is read can be predicted', () => {
+  test('any JSON is read or refused with faults, and objects that were read can be predicted', () => {
     const kinds = fc.constantFrom('Service', 'EndpointSlice', 'Node', 'Pod', 'ConfigMap', 'List')
     const metadata = fc.oneof(
       fc.record({ namespace: fc.constant('a'), name: fc.constantFrom('a', 'b', '-', '') }),
@@ -154,14 +154,14 @@ describe('addresses as kube-proxy accepts them', () => {
       { node: 'w', mode: 'iptables', version },
     ).iptables.get('nat')
 
-  test('leading zeros are decimal', () => {
+  test('numbers with leading zeros are decimal', () => {
     const rules = [...(of('1.31', '10.180.00.001')?.values() ?? [])].flatMap((chain) => chain.rules.map((r) => r.spec))
     expect(rules.join('\n')).toMatch(/-d 172\.30\.0\.41\/32 /)
     expect(rules.join('\n')).toMatch(/-d 1\.2\.3\.4\/32 /)
     expect(rules.join('\n')).toMatch(/-s 10\.180\.0\.1\/32 /)
   })
 
-  test('from 1.36 on chain names are made of the canonical address, before of what the slice says', () => {
+  test('chain names contain the canonical address from 1.36 on, before it the spelling of the slice', () => {
     const chains = (version: string, address: string) =>
       [...(of(version, address)?.keys() ?? [])].filter((name) => name.startsWith('KUBE-SEP-'))
     const canonical = chains('1.36', '10.180.0.1')
@@ -172,31 +172,34 @@ describe('addresses as kube-proxy accepts them', () => {
   })
 })
 
-test.each(['iptables', 'ipvs', 'nftables'] as const)('%s: one IP, once terminating and once ready', (mode) => {
-  const ready = { addresses: ['10.180.0.1'], nodeName: 'n2', conditions: { ready: true } }
-  const leaving = { ready: false, serving: false, terminating: true }
-  const gone = { addresses: ['10.180.0.1'], nodeName: 'w', conditions: leaving }
-  const served = (version: string, endpoints: object[]) => {
-    const items = [
-      { kind: 'Node', metadata: { name: 'w' } },
-      service({ clusterIP: '10.96.0.7', ports: [{ port: 80 }] }),
-      {
-        kind: 'EndpointSlice',
-        metadata: { namespace: 'default', name: 'web-1', labels: { 'kubernetes.io/service-name': 'web' } },
-        addressType: 'IPv4',
-        ports: [{ name: '', port: 80 }],
-        endpoints,
-      },
-    ]
-    const state = predict(readObjects(list(...items)).objects, { node: 'w', mode, version })
-    const text = JSON.stringify([
-      [...(state.iptables.get('nat')?.values() ?? [])],
-      state.virtualServers,
-      state.nftables?.map(({ chains }) => [...chains]),
-    ])
-    return text.includes('10.180.0.1')
-  }
-  expect(served('1.36', [gone, ready])).toBe(true)
-  expect(served('1.36', [ready, gone])).toBe(true)
-  expect(served('1.35', [ready, gone])).toBe(false)
-})
+test.each(['iptables', 'ipvs', 'nftables'] as const)(
+  '%s: one IP that is terminating in one entry and ready in another',
+  (mode) => {
+    const ready = { addresses: ['10.180.0.1'], nodeName: 'n2', conditions: { ready: true } }
+    const leaving = { ready: false, serving: false, terminating: true }
+    const gone = { addresses: ['10.180.0.1'], nodeName: 'w', conditions: leaving }
+    const served = (version: string, endpoints: object[]) => {
+      const items = [
+        { kind: 'Node', metadata: { name: 'w' } },
+        service({ clusterIP: '10.96.0.7', ports: [{ port: 80 }] }),
+        {
+          kind: 'EndpointSlice',
+          metadata: { namespace: 'default', name: 'web-1', labels: { 'kubernetes.io/service-name': 'web' } },
+          addressType: 'IPv4',
+          ports: [{ name: '', port: 80 }],
+          endpoints,
+        },
+      ]
+      const state = predict(readObjects(list(...items)).objects, { node: 'w', mode, version })
+      const text = JSON.stringify([
+        [...(state.iptables.get('nat')?.values() ?? [])],
+        state.virtualServers,
+        state.nftables?.map(({ chains }) => [...chains]),
+      ])
+      return text.includes('10.180.0.1')
+    }
+    expect(served('1.36', [gone, ready])).toBe(true)
+    expect(served('1.36', [ready, gone])).toBe(true)
+    expect(served('1.35', [ready, gone])).toBe(false)
+  },
+)

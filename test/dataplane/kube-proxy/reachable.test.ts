@@ -7,8 +7,8 @@ import type { NodeState } from '../../../dataplane/node-state.ts'
 import type { ClusterObjects, Service, ServicePortSpec } from '../../../dataplane/objects.ts'
 import { predict } from '../../../dataplane/predict.ts'
 import { type Packet, type Trace, tracePacket } from '../../../dataplane/trace.ts'
+import { NODE } from '../recordings.ts'
 import { randomObjects } from './random-objects.ts'
-import { NODE } from './recordings.ts'
 
 const mode = fc.constantFrom('iptables' as const, 'ipvs' as const)
 const version = fc.constantFrom(...SUPPORTED_VERSIONS)
@@ -86,8 +86,8 @@ function mustSpreadOver(trace: Trace, ready: ReadonlySet<string>): void {
   expect(trace.verdict).toBe('dnat')
 }
 
-describe('by the trace through what is predicted', () => {
-  test('a Pod reaches every ready endpoint of a ClusterIP with an equal share, its source kept unless it is its own', () => {
+describe('traces through predictions for random Services', () => {
+  test('a Pod reaches every ready endpoint of a ClusterIP with equal probability, masqueraded only if it reaches itself', () => {
     fc.assert(
       fc.property(randomObjects, mode, version, (objects, on, v) => {
         const state = nodeWith(objects, on, v)
@@ -103,7 +103,7 @@ describe('by the trace through what is predicted', () => {
     )
   })
 
-  test('who is outside reaches every ready endpoint by any node port of policy Cluster, masqueraded', () => {
+  test('an external client reaches every ready endpoint through a node port with policy Cluster, masqueraded', () => {
     fc.assert(
       fc.property(randomObjects, mode, version, (objects, on, v) => {
         const state = nodeWith(objects, on, v)
@@ -120,7 +120,7 @@ describe('by the trace through what is predicted', () => {
     )
   })
 
-  test('a ClusterIP without any usable endpoint is refused, in both modes', () => {
+  test('a packet to a ClusterIP without usable endpoints is rejected in both modes', () => {
     fc.assert(
       fc.property(randomObjects, mode, version, (objects, on, v) => {
         const state = nodeWith(objects, on, v)
@@ -168,7 +168,7 @@ describe('the sets of ipvs mode', () => {
     return wanted
   }
 
-  test('hold the addresses and ports of the API, no more and no fewer', () => {
+  test('contain exactly the addresses and ports of the API objects', () => {
     const names = ['CLUSTER-IP', 'EXTERNAL-IP', 'EXTERNAL-IP-LOCAL', 'LOAD-BALANCER', 'LOAD-BALANCER-LOCAL']
     names.push('LOAD-BALANCER-FW', 'NODE-PORT-TCP', 'NODE-PORT-LOCAL-TCP', 'NODE-PORT-UDP', 'NODE-PORT-LOCAL-UDP')
     fc.assert(

@@ -5,7 +5,7 @@ import { compareNftables } from '../../../dataplane/compare/compare-nftables.ts'
 import { parseNftList } from '../../../dataplane/nft-list.ts'
 import type { NftTable } from '../../../dataplane/nft-table.ts'
 import { predict } from '../../../dataplane/predict.ts'
-import { folders, NODE, objectsAt, recordedConfig, recordingPath, stateAt } from './recordings.ts'
+import { folders, NODE, objectsAt, recordedConfig, recordingPath, stateAt } from '../recordings.ts'
 import { strictDifference } from './strict-difference.ts'
 
 const versions = folders().filter((name) => /^v1\.\d+\.\d+$/.test(name))
@@ -35,12 +35,12 @@ function listedChains(text: string): Record<string, string[]> {
   return chains
 }
 
-describe('a prediction equals what the genuine kube-proxy programmed', () => {
+describe('a prediction equals the recording of a genuine kube-proxy', () => {
   test.each(recordings)('$version $mode $scenario', ({ version, mode, scenario }) => {
     const folder = recordingPath(version, mode, scenario)
     const recorded = stateAt(folder)
     const objects = objectsAt('objects', `${scenario}.json`)
-    // Where ipvsadm-ln is missing, the kernel had no dummy links and a bridge stood in for kube-ipvs0 (README there).
+    // Where ipvsadm-ln is missing, the kernel had no dummy links, and kube-ipvs0 is a bridge (README of the recordings).
     const options = { dummyAddressesOnly: mode === 'ipvs' && !existsSync(join(folder, 'ipvsadm-ln')) }
     const predicted = predict(objects, { node: NODE, mode, version, config: recordedConfig() })
     expect(strictDifference(recorded, predicted, options)).toEqual([])
@@ -53,7 +53,7 @@ describe('a prediction equals what the genuine kube-proxy programmed', () => {
     equal++
   })
 
-  test('the comparison sees a rule, a member, a real server, an address that is not there, and order', () => {
+  test('strictDifference finds a missing rule, member, real server and address, and another order', () => {
     const state = () =>
       predict(objectsAt('objects', 'web-lb-local.json'), { node: NODE, mode: 'ipvs', version: '1.30' })
     const changes: ((changed: ReturnType<typeof state>) => unknown)[] = [

@@ -2,7 +2,7 @@ import type { Chain, Ruleset } from '../../../dataplane/iptables-save.ts'
 import { virtualServerKey } from '../../../dataplane/ipvsadm-save.ts'
 import type { NodeState } from '../../../dataplane/node-state.ts'
 
-/** Chains in which the rules of different Services stand in no fixed order (README of the recordings; a Go map). */
+/** Chains in which the Services have no fixed order (README of the recordings; a Go map). */
 const FREE = new Set([
   'nat KUBE-SERVICES',
   'nat KUBE-NODEPORTS',
@@ -15,7 +15,7 @@ const FREE = new Set([
 
 const service = (spec: string): string => /--comment "([^" ]*\/[^" ]*)/.exec(spec)?.[1] ?? ''
 
-/** The rules of a chain in which Services may swap places, brought into one order; a rule of no Service keeps its place. */
+/** The rules of a chain sorted by Service if the order of Services is not fixed; rules of no Service keep their place. */
 function settled(place: string, specs: string[]): string[] {
   if (!FREE.has(place)) return specs
   if (place === 'filter KUBE-IPVS-OUT-FILTER') return [...specs].sort()
@@ -42,7 +42,7 @@ export interface DifferenceOptions {
   /** Compare jumps in built-in chains without their order. */
   jumpsInAnyOrder?: boolean
   tables?: string[]
-  /** Of kube-ipvs0 only the addresses count, as where some other kind of link stood in for it. */
+  /** Compare only the addresses of kube-ipvs0: another kind of link was used in its place. */
   dummyAddressesOnly?: boolean
 }
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { compareNodeState } from '../../../dataplane/compare.ts'
 import { predict } from '../../../dataplane/predict.ts'
-import { NODE, objectsAt, recordedConfig, recordingPath, stateAt } from './recordings.ts'
+import { NODE, objectsAt, recordedConfig, recordingPath, stateAt } from '../recordings.ts'
 import { strictDifference } from './strict-difference.ts'
 
 const stateOf = (step: string) => stateAt(recordingPath('transitions', step))

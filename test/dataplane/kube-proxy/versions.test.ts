@@ -12,7 +12,7 @@ const chainsOf = (version: string, spec: object, backends = [remote]) =>
   )
 
 describe('versions', () => {
-  test('1.20 and 1.23 to 1.36 are modelled, whatever way they are written', () => {
+  test('1.20 and 1.23 to 1.36 are modelled, in every spelling', () => {
     expect(SUPPORTED_VERSIONS).toEqual(['1.20', ...Array.from({ length: 14 }, (_, index) => `1.${index + 23}`)])
     for (const text of ['v1.30.3', '1.30', 'v1.30', '1.30.0-rc.1', 'v1.30.3+k3s1'])
       expect(featuresOf(text).version).toBe('1.30')
@@ -22,7 +22,7 @@ describe('versions', () => {
     expect(() => featuresOf(text)).toThrow(VersionError),
   )
 
-  test('an unknown node, and userspace mode where it is gone, are said in a sentence', () => {
+  test('an unknown node and userspace mode after 1.20 are refused with a sentence', () => {
     const objects = oneService({}, [])
     expect(() => predictOn(objects, '1.30', { node: 'x' })).toThrow(/Node "x" is not among the objects; they have w\./)
     expect(() => predictOn(objects, '1.30', { mode: 'userspace' })).toThrow(PredictError)
@@ -41,7 +41,7 @@ describe('chains of externalTrafficPolicy Local', () => {
     expect(chainsOf(version, spec).sort()).toEqual(prefixes.map((prefix) => `${prefix}${WEB}`)),
   )
 
-  test('what finds nobody here is marked in nat up to 1.24, dropped in filter from 1.25 on', () => {
+  test('packets without a local endpoint are marked in nat up to 1.24 and dropped in filter from 1.25 on', () => {
     const objects = oneService(spec, [remote])
     expect(rulesOf(predictOn(objects, '1.23'), 'nat', `KUBE-XLB-${WEB}`)?.at(-1)).toBe(
       '-m comment --comment "default/web has no local endpoints" -j KUBE-MARK-DROP',
@@ -55,18 +55,18 @@ describe('chains of externalTrafficPolicy Local', () => {
   })
 })
 
-describe('the masquerade rules move', () => {
+describe('the place of the masquerade rules', () => {
   const cluster =
     '! -s 10.244.0.0/16 -d 10.96.0.7/32 -p tcp -m comment --comment "default/web cluster IP" -m tcp --dport 80 -j KUBE-MARK-MASQ'
   const port = '-p tcp -m comment --comment "default/web" -m tcp --dport 30080 -j KUBE-MARK-MASQ'
   const objects = oneService(nodePort, [remote])
-  test('1.20 has them in front of the jumps', () => {
+  test('1.20: before the jumps to the Service', () => {
     expect(rulesOf(predictOn(objects, '1.20'), 'nat', 'KUBE-SERVICES')?.[0]).toBe(cluster)
     expect(rulesOf(predictOn(objects, '1.20'), 'nat', 'KUBE-NODEPORTS')?.[0]).toBe(port)
   })
-  test('1.23 has them in the chain of the Service', () =>
+  test('1.23: in the chain of the Service', () =>
     expect(rulesOf(predictOn(objects, '1.23'), 'nat', `KUBE-SVC-${WEB}`)?.slice(0, 2)).toEqual([cluster, port]))
-  test('1.24 has that of the node port in KUBE-EXT-', () => {
+  test('1.24: for node ports in KUBE-EXT-', () => {
     expect(rulesOf(predictOn(objects, '1.24'), 'nat', `KUBE-SVC-${WEB}`)?.[0]).toBe(cluster)
     expect(rulesOf(predictOn(objects, '1.24'), 'nat', `KUBE-EXT-${WEB}`)).toEqual([
       '-m comment --comment "masquerade traffic for default/web external destinations" -j KUBE-MARK-MASQ',
@@ -75,7 +75,7 @@ describe('the masquerade rules move', () => {
   })
 })
 
-describe('one rule, from one version on', () => {
+describe('rules that a version introduced', () => {
   const balancer = { type: 'LoadBalancer', loadBalancerSourceRanges: ['203.0.113.0/24', '172.18.0.0/16'] }
   const objects = oneService(balancer, [local, remote], { loadBalancer: { ingress: [{ ip: '172.18.255.1' }] } })
   const has = (version: string, mode: 'iptables' | 'ipvs', text: string, nfacct = true) =>
@@ -105,13 +105,13 @@ describe('one rule, from one version on', () => {
     expect(has(before, mode, text)).toBe(false)
     expect(has(from, mode, text)).toBe(true)
   })
-  test('the INVALID rule is left out when conntrack is liberal, from 1.29 on', () => {
+  test('the rule for INVALID packets is omitted if conntrack is liberal, from 1.29 on', () => {
     const first = (version: string) =>
       rulesOf(predictOn(objects, version, { with: { conntrackTCPLiberal: true } }), 'filter', 'KUBE-FORWARD')?.[0]
     expect(first('1.28')).toBe('-m conntrack --ctstate INVALID -j DROP')
     expect(first('1.29')).toContain('kubernetes forwarding rules')
   })
-  test('ipMode Proxy keeps an address out from 1.30 on', () => {
+  test('an address with ipMode Proxy is not programmed from 1.30 on', () => {
     const proxied = oneService(balancer, [local], {
       loadBalancer: { ingress: [{ ip: '172.18.255.1', ipMode: 'Proxy' }] },
     })
@@ -121,7 +121,7 @@ describe('one rule, from one version on', () => {
   })
 })
 
-describe('endpoints that are not simply ready', () => {
+describe('the choice of endpoints', () => {
   const leaving = { ip: '10.244.1.6', node: 'w', conditions: { ready: false, serving: true, terminating: true } }
   const endpoints = (version: string, spec: object, backends: Parameters<typeof oneService>[1], metadata = {}) =>
     [
@@ -132,24 +132,24 @@ describe('endpoints that are not simply ready', () => {
       .filter((chain) => chain.name.startsWith('KUBE-SEP-'))
       .map((chain) => /--to-destination (\S+):/.exec(chain.rules[1]?.spec ?? '')?.[1])
       .sort()
-  test('terminating ones serve from 1.26 on when no other is left', () => {
+  test('terminating endpoints are used from 1.26 on if no other endpoint is ready', () => {
     expect(endpoints('1.25', {}, [leaving])).toEqual([])
     expect(endpoints('1.26', {}, [leaving])).toEqual(['10.244.1.6'])
     expect(endpoints('1.26', {}, [leaving, remote])).toEqual(['10.244.2.5'])
   })
-  test('a Local policy keeps a terminating one here beside ready ones elsewhere', () =>
+  test('a Local policy uses a terminating local endpoint although remote ones are ready', () =>
     expect(endpoints('1.30', { ...nodePort, externalTrafficPolicy: 'Local' }, [leaving, remote])).toEqual([
       '10.244.1.6',
       '10.244.2.5',
     ]))
-  test('internalTrafficPolicy Local: unknown in 1.20, filters in 1.23, has its own chain from 1.24 on', () => {
+  test('internalTrafficPolicy Local is ignored in 1.20, filters endpoints in 1.23 and has its own chain from 1.24 on', () => {
     const spec = { internalTrafficPolicy: 'Local' }
     expect(endpoints('1.20', spec, [local, remote])).toHaveLength(2)
     expect(endpoints('1.23', spec, [local, remote])).toEqual(['10.244.1.5'])
     expect(chainsOf('1.23', spec, [local])).toEqual([`KUBE-SVC-${WEB}`])
     expect(chainsOf('1.24', spec, [local])).toEqual([`KUBE-SVL-${WEB}`])
   })
-  test('zone hints count with the annotation, from 1.31 on by themselves, and only when all endpoints have some', () => {
+  test('zone hints need the annotation up to 1.30, and hints on all endpoints in every version', () => {
     const zoned = [
       { ...local, hints: { forZones: [{ name: 'a' }] } },
       { ...remote, hints: { forZones: [{ name: 'b' }] } },
@@ -160,7 +160,7 @@ describe('endpoints that are not simply ready', () => {
     expect(endpoints('1.31', {}, zoned)).toEqual(['10.244.1.5'])
     expect(endpoints('1.31', {}, [...zoned, { ip: '10.244.2.9' }])).toHaveLength(3)
   })
-  test('the annotation that asks for hints: which one and which words count', () => {
+  test('the annotations for zone hints and their values', () => {
     const zoned = [
       { ...local, hints: { forZones: [{ name: 'a' }] } },
       { ...remote, hints: { forZones: [{ name: 'b' }] } },
@@ -175,12 +175,12 @@ describe('endpoints that are not simply ready', () => {
     for (const word of ['Auto', 'auto']) expect([used('1.26', word), used('1.30', word)]).toEqual([true, true])
     for (const word of ['Disabled', 'disabled', ''])
       expect([used('1.26', word), used('1.30', word)]).toEqual([false, false])
-    // A heuristic of somebody else's counts from 1.27 on, and so does the newer annotation.
+    // Values of other heuristics are valid from 1.27 on, as is the newer annotation.
     expect([used('1.26', 'other'), used('1.27', 'other')]).toEqual([false, true])
     expect([used('1.26', undefined, 'Auto'), used('1.27', undefined, 'Auto')]).toEqual([false, true])
     expect([used('1.30', 'Disabled', 'Auto'), used('1.30', 'Auto', 'Disabled')]).toEqual([false, true])
   })
-  test('hints for single nodes go before those for zones from 1.34 on', () => {
+  test('hints for nodes have precedence over hints for zones from 1.34 on', () => {
     const hinted = [
       { ...local, hints: { forNodes: [{ name: 'elsewhere' }], forZones: [{ name: 'a' }] } },
       { ...remote, hints: { forNodes: [{ name: 'w' }], forZones: [{ name: 'b' }] } },

@@ -3,8 +3,8 @@ import { readObjects } from '../../../dataplane/objects.ts'
 import { predict } from '../../../dataplane/predict.ts'
 import { type Cause, type Causes, causesOf } from '../../../dataplane/view/causes.ts'
 import { entriesOf, holdingsOf } from '../../../dataplane/view/holdings.ts'
-import { recordedConfig } from '../kube-proxy/recordings.ts'
-import { recordedNodes, wholeNodes } from './nodes.ts'
+import { recordedConfig } from '../recordings.ts'
+import { recordedNodes, threeVersions, wholeNodes } from './nodes.ts'
 
 /** The value of `spec.ports[0].nodePort` in an object. */
 const valueAt = (object: unknown, field: string): unknown =>
@@ -33,7 +33,7 @@ test.each(recordedNodes)('every entry of $path has a cause in the objects', ({ r
       else if (typeof value !== 'object' && !cause.reason.includes(String(value)))
         faults.push(`${id}: ${cause.reason} does not tell ${value}`)
     }
-    // Names and addresses in the text are what only the cause can have put there.
+    // The names and addresses in a text are those of its cause.
     const service = /--comment "([a-z0-9-]+\/[a-z0-9-]+)/.exec(text)?.[1]
     if (service && !because.some((cause) => cause.service === service)) faults.push(`${text}: not ${service}`)
     const endpoint = /(?:--to-destination|->|dnat to) (10\.244[\d.]+:\d+)/.exec(text)?.[1]
@@ -44,8 +44,8 @@ test.each(recordedNodes)('every entry of $path has a cause in the objects', ({ r
 
 const servicesOf = (causes: readonly Cause[] = []) => [...new Set(causes.map(({ service }) => service))]
 
-test.each(recordedNodes.filter(({ path }) => /^v1\.(20|24|30)/.test(path)))(
-  'without one Service $path would lack what exists because of it alone',
+test.each(threeVersions)(
+  '$path without one Service lacks exactly the entries that exist only because of it',
   ({ read }) => {
     const { objects, options } = read()
     const whole = holdingsOf(options.node, predict(objects, options))
@@ -63,7 +63,7 @@ test.each(recordedNodes.filter(({ path }) => /^v1\.(20|24|30)/.test(path)))(
 
 const reasons = (causes: Causes, id: string) => causes.get(id)?.map(({ reason }) => reason)
 
-test('what other programs made, and what was left over, say so', () => {
+test('entries of other programs and leftovers have their own reasons', () => {
   const at = (path: string) => wholeNodes.find((one) => one.path === path) as (typeof wholeNodes)[number]
   const { state, objects } = at('kind-v1.20.2/ipvs-kernel-2-switched-not-flushed/nodes/k8s-guide-worker')
   if (!objects) throw new Error('objects are recorded')
@@ -81,7 +81,7 @@ test('what other programs made, and what was left over, say so', () => {
   expect(causes.get('ipvs/TCP 10.96.0.10:53')?.map(({ service }) => service)).toEqual(['kube-system/kube-dns'])
 })
 
-test('the reason names the field: an example of each', () => {
+test('a reason names the field of the object', () => {
   const service = (name: string, spec: object, status: object = {}) => [
     { kind: 'Service', metadata: { namespace: 'default', name }, spec, status },
     {

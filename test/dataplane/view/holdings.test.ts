@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { parseIpvsadmList } from '../../../dataplane/ipvsadm-save.ts'
 import { type Entry, entriesOf, holdingsOf, nameOf } from '../../../dataplane/view/holdings.ts'
-import { recordingPath } from '../kube-proxy/recordings.ts'
 import { node } from '../made-node.ts'
+import { recordingPath } from '../recordings.ts'
 import { listedTables, recordedNodes, wholeNodes } from './nodes.ts'
 
 const empty = { iptables: new Map(), ipsets: new Map(), virtualServers: [], links: [] }
@@ -38,7 +38,7 @@ test.each(everything)(
   },
 )
 
-test('a rule refers to its chain and to the set that it matches, and carries its counter', () => {
+test('a rule refers to its target chain and its sets, and has its counter', () => {
   const state = node(
     {
       nat: [
@@ -63,7 +63,7 @@ test('a rule refers to its chain and to the set that it matches, and carries its
   ])
 })
 
-test('equal rules of one chain have a number, and names that contain a slash collide with nothing', () => {
+test('equal rules of a chain are numbered, and names with a slash have unique ids', () => {
   const nat = [':A - [0:0]', ':A/-j - [0:0]', ':100% - [0:0]', '-A A -j ACCEPT', '-A A -j ACCEPT', '-A A/-j -j ACCEPT']
   const entries = [...entriesOf(holdingsOf('worker', node({ nat })))]
   expect(entries.map(({ id }) => id)).toEqual(
@@ -78,7 +78,7 @@ test('equal rules of one chain have a number, and names that contain a slash col
   expect(names).toEqual(expect.arrayContaining(['A', 'A/-j', '100%']))
 })
 
-test('live connections are those of ipvsadm -Ln, a virtual server has the sum', () => {
+test('a real server has the live connections of ipvsadm -Ln, its virtual server their sum', () => {
   const list = readFileSync(recordingPath('v1.30.3/ipvs/web-lb/ipvsadm-ln'), 'utf8')
   const web = recordedNodes.find(({ path }) => path === 'v1.30.3/ipvs/web-lb')?.read().state
   const listed = parseIpvsadmList(list.replaceAll(/10\.244\.(.*?)1 {6}0 {10}0 /g, '10.244.$11      3          4 '))
@@ -92,7 +92,7 @@ test('live connections are those of ipvsadm -Ln, a virtual server has the sum', 
   expect(byId.get('ipvs/TCP 10.96.0.1:443')?.connections).toEqual({ active: 0, inactive: 0 })
 })
 
-test('tables of other programs are shown beside those of kube-proxy', () => {
+test('tables of other programs are listed after those of kube-proxy', () => {
   const guard = { family: 'inet', name: 'guard', sets: new Map(), maps: new Map() } as const
   const chains = new Map([['forward', { rules: [{ text: 'drop' }] }]])
   const entries = [...entriesOf(holdingsOf('worker', { ...empty, foreignNftables: [{ ...guard, chains }] }))]

@@ -5,7 +5,7 @@ import { parseNftList } from '../../../dataplane/nft-list.ts'
 import type { NodeState } from '../../../dataplane/node-state.ts'
 import { type ClusterObjects, readObjects } from '../../../dataplane/objects.ts'
 import type { PredictOptions } from '../../../dataplane/predict.ts'
-import { folders, NODE, recordedConfig, recordingPath, stateAt } from '../kube-proxy/recordings.ts'
+import { folders, NODE, recordedConfig, recordingPath, stateAt } from '../recordings.ts'
 
 export interface RecordedNode {
   /** `v1.30.3/ipvs/web-lb` */
@@ -34,6 +34,9 @@ export const recordedNodes: readonly { path: string; read: () => RecordedNode }[
       return { path, read: () => readNode(path, version, mode as PredictOptions['mode'], scenario) }
     }),
   )
+
+/** The same for the oldest, a middle and the newest recorded version, for tests that take long. */
+export const threeVersions = recordedNodes.filter(({ path }) => /^v1\.(20|24|30)/.test(path))
 
 function readNode(path: string, version: string, mode: PredictOptions['mode'], scenario: string): RecordedNode {
   const folder = recordingPath(path)

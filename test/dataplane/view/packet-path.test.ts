@@ -5,7 +5,7 @@ import { parsePacket } from '../../../dataplane/trace.ts'
 import { entriesOf, holdingsOf } from '../../../dataplane/view/holdings.ts'
 import { countedOn, packetPath, pathsInAllModes } from '../../../dataplane/view/packet-path.ts'
 import { external, node, pod } from '../made-node.ts'
-import { recordedNodes } from './nodes.ts'
+import { recordedNodes, threeVersions } from './nodes.ts'
 
 const pathOf = (state: NodeState, from: string, to: string, isService = true) =>
   packetPath(state, parsePacket(from, to), { node: 'worker', mode: 'iptables', real: true, isService })
@@ -13,8 +13,8 @@ const pathOf = (state: NodeState, from: string, to: string, isService = true) =>
 const ORIGINS = ['pod:10.244.1.99', 'pod:10.244.1.6', 'host', 'outside']
 const DESTINATIONS = ['10.96.119.228:80', '172.18.0.3:31730', '172.18.255.200:80', '10.96.0.10:53/udp']
 
-test.each(recordedNodes.filter(({ path }) => /^v1\.(20|24|30)/.test(path)))(
-  'on $path what acts on a packet is an entry of the node, and its parts add up',
+test.each(threeVersions)(
+  '$path: actions on a packet are entries of the node, and their probabilities add up to 1',
   ({ read }) => {
     const { state } = read()
     const ids = new Set([...entriesOf(holdingsOf('worker', state))].map(({ id }) => id))
@@ -22,8 +22,8 @@ test.each(recordedNodes.filter(({ path }) => /^v1\.(20|24|30)/.test(path)))(
       for (const to of DESTINATIONS) {
         const { hooks, ends, legs } = pathOf(state, from, to)
         const actions = hooks.flatMap((hook) => hook.actions)
-        expect(actions.flatMap(({ entries }) => entries.filter((id) => !ids.has(id)))).toEqual([])
-        expect(actions.filter(({ entries }) => entries.length === 0)).toEqual([])
+        const isPlaced = (entries: readonly string[]) => entries.length > 0 && entries.every((id) => ids.has(id))
+        expect(actions.filter(({ entries }) => !isPlaced(entries))).toEqual([])
         expect(ends.reduce((sum, { probability }) => sum + probability, 0)).toBeCloseTo(1)
         expect(new Set(legs.flat()).size, `${from} ${to}`).toBeGreaterThanOrEqual(hooks.length)
       }
@@ -47,7 +47,7 @@ const [toB, toC] = ['B --to 10.244.1.5', 'C --to 10.244.2.5'].map((word) => {
   return `iptables/nat/KUBE-SEP-${chain}/-p tcp -m tcp -j DNAT --to-destination ${address}:8080`
 }) as [string, string]
 
-test('alternatives have the chains that lead to all of them, their share and their entry', () => {
+test('alternative actions have their common chains, their probabilities and their entries', () => {
   const { hooks, ends, conntrack, stop } = pathOf(node({ nat }), pod, '10.96.0.9:80')
   expect(hooks).toEqual([
     {
@@ -80,7 +80,7 @@ test('alternatives have the chains that lead to all of them, their share and the
   expect(stop).toBeUndefined()
 })
 
-test('a stop names hook, table, chain and rule, and what the sender sees', () => {
+test('a stopped packet has its hook, table, chain and rule, and the consequence for the sender', () => {
   const filter = ['-A FORWARD -d 10.244.0.0/16 -j DROP']
   expect(pathOf(node({ nat, filter }), external, '10.96.0.9:80').stop).toEqual({
     hook: 'FORWARD',
@@ -103,7 +103,7 @@ test('a stop names hook, table, chain and rule, and what the sender sees', () =>
   expect(pathOf(withoutIpvs, pod, '10.244.2.5:8080', false).stop).toBeUndefined()
 })
 
-test('the same packet in all modes: the own from the node, the others predicted, with the addresses of kube-ipvs0', () => {
+test('pathsInAllModes traces the mode of the node in its state and the other modes in predictions', () => {
   for (const own of ['iptables', 'ipvs', 'nftables'] as const) {
     const recorded = recordedNodes.find(({ path }) => path === `v1.30.3/${own}/web-three-endpoints`)?.read()
     if (!recorded) throw new Error('it is recorded')
@@ -131,7 +131,7 @@ test('the same packet in all modes: the own from the node, the others predicted,
   expect(modes).toEqual(['iptables', 'ipvs'])
 })
 
-test('what the kernel counted is laid over the prediction, and a rule that counted too little disagrees', () => {
+test('countedOn adds the packets that the kernel counted, and marks implausibly small counts', () => {
   const path = pathOf(node({ nat }), pod, '10.96.0.9:80')
   const counters = (b: number, c: number) =>
     holdingsOf(
@@ -166,7 +166,7 @@ test('what the kernel counted is laid over the prediction, and a rule that count
   expect(actionsOf(countedOn(dropped, drops(0), drops(4), 5)).at(-1)).toEqual([4, true])
 })
 
-test('one rule that masquerades to several addresses has one counter, which none of its actions claims', () => {
+test('a rule that masquerades to several addresses has one counter, which no action shows', () => {
   const local = nat.map((line) => line.replace('10.244.2.5', '172.18.9.9'))
   const masquerading = (count: number) => node({ nat: [...local, `[${count}:0] -A POSTROUTING -j MASQUERADE`] })
   const path = pathOf(masquerading(0), pod, '10.96.0.9:80')
@@ -177,7 +177,7 @@ test('one rule that masquerades to several addresses has one counter, which none
   ])
 })
 
-test('connections at a real server count, where the node reports them', () => {
+test('connections of a real server are counted', () => {
   const servers = '-A -t 10.96.0.1:443 -s rr\n-a -t 10.96.0.1:443 -r 10.244.2.7:6443 -m -w 1\n'
   const state = node({}, servers)
   const list = (active: number) =>

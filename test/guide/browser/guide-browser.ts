@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import axe from 'axe-core'
-import { type Browser, type BrowserContext, chromium, type Locator, type Page } from 'playwright-core'
+import type { Browser, BrowserContext, Locator, Page } from 'playwright-core'
 import type { Cluster } from '../../../cluster/driver.ts'
 import { selectCluster } from '../../../cluster/select.ts'
 import { LabBench } from '../../../course/lab-bench.ts'
@@ -10,7 +10,7 @@ import { openCluster } from '../../../grading/live-cluster.ts'
 import { projectRoot, START } from '../../../host/layout.ts'
 import { createProgress, silent } from '../../../host/progress.ts'
 import { timeoutScale, waitFor } from '../../../host/wait.ts'
-import { chromiumFlags, ensureChromium } from '../../../slides/build/chromium.ts'
+import { startChromium } from '../../../slides/build/chromium.ts'
 import { syncOnlyOnChange } from '../../labs/own-cluster.ts'
 
 const WIDE = { width: 1440, height: 900 }
@@ -38,7 +38,7 @@ export class GuideBrowser {
   }
 
   static async open(name: string, lab: number): Promise<GuideBrowser> {
-    const executablePath = await ensureChromium(createProgress())
+    const browser = await startChromium(createProgress())
     const cluster = await selectCluster('embedded', name)
     const env = { ...learnerEnvironment(name), LAB: String(lab) }
     const guide = spawn(process.execPath, [START, 'scripts/guide.ts'], {
@@ -52,7 +52,6 @@ export class GuideBrowser {
     })
     const url = await waitFor('the address of the guide', 120_000, async () => /http:\S+/.exec(printed)?.[0])
     await syncOnlyOnChange(new LabBench(cluster, (await openCluster(cluster)).live.client, silent))
-    const browser = await chromium.launch({ executablePath, args: await chromiumFlags() })
     // The printed address works once for each browser; other windows of it share its cookie.
     const context = await browser.newContext()
     const page = await context.newPage()

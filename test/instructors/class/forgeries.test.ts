@@ -6,10 +6,10 @@ import type { Capture } from '../../../cluster/capture-folder.ts'
 import { type ClassKey, classMark, wordOf } from '../../../grading/class-key.ts'
 import { projectRoot } from '../../../host/layout.ts'
 import { classResult } from '../../../instructors/class/class-result.ts'
-import { DRAWN_KINDS, type DrawnKind, LEAST_SHARED } from '../../../instructors/class/drawn-values.ts'
+import { LEAST_SHARED, reuseOfPublished } from '../../../instructors/class/copies.ts'
+import { DRAWN_KINDS, type DrawnKind } from '../../../instructors/class/drawn-values.ts'
 import { type JudgeOptions, judgeFile } from '../../../instructors/class/judge-file.ts'
-import { PUBLISHED_FILE, readPublishedValues, reuseOfPublished } from '../../../instructors/class/published.ts'
-import { gatherPublished } from '../../../instructors/class/published-sources.ts'
+import { gatherPublished, PUBLISHED_FILE, readPublishedValues } from '../../../instructors/class/published.ts'
 import { judgedEntry } from './made-class.ts'
 import { type Forgery, repack } from './repack.ts'
 
@@ -74,19 +74,20 @@ describe('what this repository publishes', () => {
   test(`one shared value is not reported, ${LEAST_SHARED} are`, () => {
     const [source = '', kinds = {}] = Object.entries(readPublishedValues())[0] ?? []
     const [a = '', b = ''] = kinds.uid?.split(' ') ?? []
-    expect(reuseOfPublished(new Map([['uid', new Set([a, 'x'])]]))).toBeUndefined()
-    expect(reuseOfPublished(new Map([['uid', new Set([a, b])]]))).toEqual({ source, shared: { uid: 2 } })
+    expect(reuseOfPublished(new Set([`uid ${a}`, 'uid x']))).toBeUndefined()
+    const both = [`uid ${a}`, `uid ${b}`]
+    expect(reuseOfPublished(new Set(both))).toEqual({ source, values: both })
   })
 })
 
 describe('two learners', () => {
   test.each(KINDS)('%s in common, and nothing else', (kind) => {
-    const drawn = { [kind]: ['one', 'two'] }
+    const drawn = [`${kind} one`, `${kind} two`]
     const { graded } = classResult(
       [
         judgedEntry('alice', { prints: { drawn } }),
         judgedEntry('bob', { prints: { drawn } }),
-        judgedEntry('carol', { prints: { drawn: { [kind]: ['one', 'three'] } } }),
+        judgedEntry('carol', { prints: { drawn: [`${kind} one`, `${kind} three`] } }),
       ],
       1,
     )

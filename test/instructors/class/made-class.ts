@@ -71,7 +71,7 @@ export function gradedEntry(
 }
 
 export function judgedEntry(learner: string, made: Made = {}): Judged {
-  const prints = { clusters: [`cluster of ${learner}`], objects: [], files: [], learners: [], ...made.prints }
+  const prints = { clusters: [`cluster of ${learner}`], files: [], learners: [], drawn: [], ...made.prints }
   return {
     file: made.file ?? `${learner}-lab2.labgrade`,
     graded: gradedEntry(learner, made),

@@ -243,7 +243,7 @@ describe('signatures', () => {
     const judged = await judgeFile(file, { key: KEY })
     expect('graded' in judged && [judged.graded.learner, judged.graded.flags.map(({ kind }) => kind)]).toEqual([
       'alice',
-      ['name'],
+      ['class', 'name'],
     ])
   })
 })

@@ -35,14 +35,6 @@ function withChecksum(header: Buffer): Buffer {
   return header
 }
 
-/** One record of a pax header, its length counting itself. */
-export function paxRecord(key: string, value: string): string {
-  const rest = Buffer.byteLength(` ${key}=${value}\n`)
-  let length = rest + String(rest).length
-  if (rest + String(length).length !== length) length = rest + String(length).length
-  return `${length} ${key}=${value}\n`
-}
-
 let folder: string | undefined
 let count = 0
 

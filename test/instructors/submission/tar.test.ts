@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { readTar, type TarEntry, writeTarGz } from '../../../instructors/submission/tar.ts'
 import { Refusal, SUBMISSION_LIMITS } from '../../../instructors/submission/untrusted-text.ts'
-import { entryBytes, paxRecord, type RawEntry, tarOf } from './tar-bytes.ts'
+import { entryBytes, type RawEntry, tarOf } from './tar-bytes.ts'
 
 const LIMITS = { ...SUBMISSION_LIMITS, entries: 50, fileBytes: 10_000 }
 
@@ -45,19 +45,18 @@ test('paths of up to 255 characters go into the two fields of a header', () => {
   expect(entriesOf(bytes).map((entry) => entry.path)).toEqual([path])
 })
 
-test("other tools' archives are read: folders, ./ in front, extended headers", () => {
-  const long = `captures/${'x'.repeat(120)}/objects.json`
+test("other tools' archives are read: folders, ./ in front; whatever an extended header says is not used", () => {
   const bytes = tarOf([
     { path: './', type: '5' },
-    { path: 'pax_global_header', type: 'g', content: paxRecord('comment', 'made by hand') },
+    { path: 'pax_global_header', type: 'g', content: '52 comment=made by hand\n' },
     { path: './submission.json', content: '{}' },
-    { path: 'PaxHeaders/objects.json', type: 'x', content: paxRecord('path', long) + paxRecord('mtime', '1.5') },
+    { path: 'PaxHeaders/objects.json', type: 'x', content: '22 path=../../x\n99999 size=-1\n' },
     { path: 'captures/x', content: '[]' },
     { path: 'captures/old', type: '\0', content: 'v7' },
   ])
   expect(entriesOf(bytes).map(({ path, content }) => [path, String(content)])).toEqual([
     ['submission.json', '{}'],
-    [long, '[]'],
+    ['captures/x', '[]'],
     ['captures/old', 'v7'],
   ])
 })
@@ -76,26 +75,6 @@ describe('one sentence for each', () => {
     ['a named pipe', [{ path: 'pipe', type: '6' }], /named pipe/],
     ['a GNU long link', [{ path: '././@LongLink', type: 'L', content: 'x' }], /unknown type "L"/],
     ['a sparse file', [{ path: 'sparse', type: 'S' }], /unknown type "S"/],
-    [
-      'a path in an extended header that climbs',
-      [{ path: 'p', type: 'x', content: paxRecord('path', '../x') }, { path: 'y' }],
-      /leads out/,
-    ],
-    [
-      'a broken extended header',
-      [{ path: 'p', type: 'x', content: '99999 path=x\n' }, { path: 'y' }],
-      /extended header/,
-    ],
-    [
-      'an extended header without end',
-      [{ path: 'p', type: 'x', content: '0 a=b\n' }, { path: 'y' }],
-      /extended header/,
-    ],
-    [
-      'a size in it that is none',
-      [{ path: 'p', type: 'x', content: paxRecord('size', '-1') }, { path: 'y' }],
-      /size in it is not a number/,
-    ],
     ['folders too deep', [{ path: 'a/b/c/d/e/f/g' }], /folders 6 deep/],
     ['too many entries', Array.from({ length: 60 }, (_, index) => ({ path: `f${index}` })), /more than 50 entries/],
     ['the same path twice', [{ path: 'a' }, { path: './a' }], /twice/],

@@ -1,10 +1,7 @@
 // The serial line between host and guest carries frames:  length (4) · stream (4) · type (1) · payload (length bytes)
-import { deflateRawSync, inflateRawSync } from 'node:zlib'
+import type { Writable } from 'node:stream'
 
-/**
- * The type of a frame. Host to guest: spawn … script; guest to host: ready … opened; data, end and error in both
- * directions.
- */
+/** The type of a frame. Host to guest: spawn … script; guest to host: ready … acknowledge; data, end and error in both directions. */
 export const FrameType = {
   /** JSON SpawnRequest: start a process as this stream. */
   spawn: 1,
@@ -28,7 +25,7 @@ export const FrameType = {
   done: 13,
   /** JSON {forward}: the guest accepted a connection and named this stream for it. */
   opened: 14,
-  /** Four bytes: the number of bytes that the agent has read since the last acknowledgement (serial-line.ts). */
+  /** Four bytes: the number of bytes that the agent has read since the last acknowledgement. */
   acknowledge: 15,
   /** Bytes: standard input (to the guest), standard output or connection data. */
   data: 20,
@@ -62,24 +59,10 @@ export function encodeFrame(stream: number, type: number, payload: Uint8Array | 
   return frame
 }
 
-/** Added to the type of a frame whose payload is compressed (RFC 1951). */
-const PACKED = 0x80
-/** Compressing shorter payloads saves nothing. */
-const worthBytes = 400
-
-/**
- * One frame for the guest. Long payloads are compressed, because its kernel processes each byte of the line in a
- * separate call.
- */
-export function encodePacked(stream: number, type: number, payload: Uint8Array | string = ''): Buffer {
-  if (payload.length < worthBytes) return encodeFrame(stream, type, payload)
-  return encodeFrame(stream, type | PACKED, deflateRawSync(payload))
-}
-
 /** Data of any length as frames of at most `chunkBytes`. */
-export function* encodeData(stream: number, type: number, data: Uint8Array, encode = encodeFrame): Generator<Buffer> {
+export function* encodeData(stream: number, type: number, data: Uint8Array): Generator<Buffer> {
   for (let start = 0; start < data.length; start += chunkBytes)
-    yield encode(stream, type, data.subarray(start, start + chunkBytes))
+    yield encodeFrame(stream, type, data.subarray(start, start + chunkBytes))
 }
 
 /** Collects received bytes and returns complete frames. */
@@ -97,13 +80,8 @@ export class FrameDecoder {
       const length = head.readUInt32BE(0)
       if (this.held < headerBytes + length) break
       const whole = this.peek(headerBytes + length)
-      const type = whole.readUInt8(8)
       const payload = whole.subarray(headerBytes, headerBytes + length)
-      frames.push({
-        stream: whole.readUInt32BE(4),
-        type: type & ~PACKED,
-        payload: type & PACKED ? inflateRawSync(payload) : payload,
-      })
+      frames.push({ stream: whole.readUInt32BE(4), type: whole.readUInt8(8), payload })
       this.parts = [whole.subarray(headerBytes + length)]
       this.held -= headerBytes + length
     }
@@ -116,5 +94,58 @@ export class FrameDecoder {
     const joined = Buffer.concat(this.parts)
     this.parts = [joined]
     return joined
+  }
+}
+
+/** Senders must wait if more than this is queued. */
+const fullBytes = 256 * 1024
+
+/** The line to the guest, with flow control by acknowledgements of its agent. */
+export class SerialLine {
+  private readonly output: Writable
+  private readonly windowBytes: number
+  private queue: Uint8Array[] = []
+  private queued = 0
+  private unacknowledged = 0
+  private waiting: (() => void)[] = []
+
+  constructor(output: Writable, windowBytes: number) {
+    this.output = output
+    this.windowBytes = windowBytes
+  }
+
+  /** Sends bytes, in order, as soon as the guest can receive them. Returns false if the caller must wait for `drained`. */
+  write(bytes: Uint8Array): boolean {
+    this.queue.push(bytes)
+    this.queued += bytes.length
+    this.flush()
+    return this.queued < fullBytes
+  }
+
+  /** Calls back once when more can be sent. */
+  drained(callback: () => void): void {
+    if (this.queued < fullBytes) callback()
+    else this.waiting.push(callback)
+  }
+
+  /** Handles an acknowledgement: the agent has read this number of bytes. */
+  acknowledge(bytes: number): void {
+    this.unacknowledged -= bytes
+    this.flush()
+    if (this.queued >= fullBytes) return
+    for (const callback of this.waiting.splice(0)) callback()
+  }
+
+  private flush(): void {
+    for (let room = this.windowBytes - this.unacknowledged; room > 0 && this.queue[0]; ) {
+      const head = this.queue[0]
+      const part = head.subarray(0, room)
+      if (part.length === head.length) this.queue.shift()
+      else this.queue[0] = head.subarray(part.length)
+      this.output.write(part)
+      this.queued -= part.length
+      this.unacknowledged += part.length
+      room -= part.length
+    }
   }
 }

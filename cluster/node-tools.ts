@@ -1,0 +1,227 @@
+import { createHash } from 'node:crypto'
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { basename, join } from 'node:path'
+import { which } from 'zx/core'
+import { ensureArtifact } from '../host/artifact.ts'
+import { $ } from '../host/command.ts'
+import { cacheFolder } from '../host/layout.ts'
+import { bytesBelow, runSupervised, stallSeconds } from '../host/supervised.ts'
+import { isFullDisk, noSpace, SystemTrouble } from '../host/system-trouble.ts'
+import { consent } from './consent.ts'
+import type { Cluster } from './driver.ts'
+import { PATH } from './node-report.ts'
+import { describeBackend, runOnNode } from './node-script.ts'
+
+/** The tools with which the labs read IPVS and its sets; kube-proxy does not install them on the node. */
+const nodeTools: readonly string[] = ['ipset', 'ipvsadm']
+
+/** Tools could not be installed on a node; the sentence names what was tried and what to do. */
+export class NodeToolsError extends Error {}
+
+interface ToolsReport {
+  /** Tools that were missing, and their source. */
+  installed: readonly string[]
+  from: "the node's apt" | "this machine's apt" | undefined
+  paths: string[]
+}
+
+const locate = `${PATH}
+for tool; do command -v "$tool"; done; true`
+
+/** A node without a network must fail fast. */
+const fastFailure = '-o Acquire::Retries=0 -o Acquire::http::Timeout=15 -o Acquire::https::Timeout=15'
+const installOnNode = (names: readonly string[]) =>
+  `export DEBIAN_FRONTEND=noninteractive
+apt-get ${fastFailure} update -q && apt-get ${fastFailure} install -qy --no-install-recommends ${names.join(' ')}`
+
+const inbox = '/run/kube-service-labs-packages'
+
+/** Fetches packages for a node on this machine: the files. */
+type Fetch = (node: string, names: readonly string[]) => Promise<string[]>
+
+/**
+ * Installs ipset and ipvsadm on one node: with the node's own apt, else from packages that this machine's apt fetches for it.
+ * Existing tools are not changed.
+ * @throws NodeToolsError when neither works
+ */
+export async function installNodeTools(cluster: Cluster, node: string, fetch: Fetch): Promise<ToolsReport> {
+  const before = await pathsOf(cluster, node)
+  const missing = nodeTools.filter((tool) => !before.some((path) => basename(path) === tool))
+  if (missing.length === 0) return { installed: [], from: undefined, paths: before }
+  const refusal = await fromOwnApt(cluster, node, missing)
+  if (refusal !== undefined) await fromHost(cluster, node, missing, refusal, fetch)
+  return {
+    installed: missing,
+    from: refusal === undefined ? "the node's apt" : "this machine's apt",
+    paths: await pathsOf(cluster, node),
+  }
+}
+
+async function pathsOf(cluster: Cluster, node: string): Promise<string[]> {
+  const { stdout } = await runOnNode(cluster, node, locate, { args: nodeTools, timeoutMs: 30_000, readOnly: true })
+  return stdout.split('\n').filter((line) => line.startsWith('/'))
+}
+
+async function fromOwnApt(cluster: Cluster, node: string, names: readonly string[]): Promise<string | undefined> {
+  const { exitCode, stdout, stderr } = await cluster.exec(node, ['sh', '-c', installOnNode(names)], {
+    timeoutMs: 300_000,
+  })
+  if (exitCode === 0) return undefined
+  if (/apt-get: (command )?not found/.test(stderr)) return 'it has no apt-get'
+  const lines = `${stdout}\n${stderr}`.trim().split('\n')
+  return lines.find((line) => line.startsWith('E: '))?.replace(/^E: /, '') ?? lines.at(-1) ?? `exit code ${exitCode}`
+}
+
+async function fromHost(
+  cluster: Cluster,
+  node: string,
+  names: readonly string[],
+  refusal: string,
+  fetch: Fetch,
+): Promise<void> {
+  const failed = (reason: string) => {
+    const image = '`make node-image` builds them into the node image where there is a network, `make down up` uses it.'
+    const advice = cluster.driver === 'kind' ? image : 'Install them with the package manager of the node.'
+    return new NodeToolsError(`${names.join(' and ')} can't be installed on ${node}: ${refusal}; ${reason}. ${advice}`)
+  }
+  try {
+    for (const archive of await fetch(node, names)) {
+      const write = ['sh', '-c', `mkdir -p ${inbox} && cat >"$0"`, `${inbox}/${basename(archive)}`]
+      const { exitCode, stderr } = await cluster.exec(node, write, { stdin: readFileSync(archive) })
+      if (exitCode !== 0) throw failed(`the packages can't be written there (${stderr.trim()})`)
+    }
+    const install = `dpkg --install ${inbox}/*.deb; code=$?; rm -r ${inbox}; exit $code`
+    const { exitCode, stderr } = await cluster.exec(node, ['sh', '-c', install], { timeoutMs: 120_000 })
+    if (exitCode !== 0) throw failed(`dpkg refuses the packages (${stderr.trim().split('\n').at(-1)})`)
+  } catch (error) {
+    if (error instanceof HostPackagesError) throw failed(error.message)
+    throw error
+  }
+}
+
+/**
+ * Installs ipset and ipvsadm on every node that lacks them. Returns a line for each node, which also names the iptables back
+ * end. Throws NodeToolsError when they can't be installed.
+ */
+export async function installToolsEverywhere(cluster: Cluster): Promise<string[]> {
+  const nodes = await cluster.nodes()
+  await consent(cluster, `install ipset and ipvsadm on the nodes that lack them (of ${nodes.length})`)
+  // All nodes have the same distribution: one fetches for all.
+  const fetches = new Map<string, Promise<string[]>>()
+  const fetch: Fetch = (node, names) => {
+    const fetched = fetches.get(names.join()) ?? fetchForNode(cluster, node, names)
+    fetches.set(names.join(), fetched)
+    return fetched
+  }
+  return Promise.all(
+    nodes.map(async (node) => {
+      const { installed, from, paths } = await installNodeTools(cluster, node, fetch)
+      const how = from === undefined ? 'already installed' : `installed ${installed.join(' and ')} from ${from}`
+      return `${node}: ${how} (${paths.join(', ')}); ${await describeBackend(cluster, node)}`
+    }),
+  )
+}
+
+/** The packages could not be fetched on the host; the message is a clause. */
+export class HostPackagesError extends Error {}
+
+interface NodePackages {
+  architecture: string
+  release: string
+  /** A tar archive of sources, keys and dpkg's status. */
+  files: Buffer
+}
+
+const aptFolders =
+  'etc/apt/sources.list etc/apt/sources.list.d etc/apt/trusted.gpg.d etc/apt/keyrings usr/share/keyrings'
+
+const describePackages = `
+dpkg --print-architecture
+. /etc/os-release && echo "$ID $VERSION_ID $VERSION_CODENAME"
+cd / && for path in ${aptFolders} var/lib/dpkg/status; do [ -e "$path" ] && echo "$path"; done | tar -chf - -T - | base64 -w 0`
+
+/**
+ * Fetches packages and their missing dependencies for a node: the host's apt works on a copy of the node's sources, keys
+ * and package list, so that it selects the same packages and verifies the same signatures as the node's own apt. Nothing
+ * on the host is changed, and root is not needed. Fetched packages are kept under \`.cache/node-packages\`.
+ * @returns the .deb files
+ * @throws HostPackagesError when the host has no apt, or apt can't fetch them
+ */
+export async function fetchForNode(
+  cluster: Pick<Cluster, 'exec'>,
+  node: string,
+  names: readonly string[],
+  cache = cacheFolder,
+): Promise<string[]> {
+  const { architecture, release, files } = await readNodePackages(cluster, node)
+  const key = createHash('sha256').update(`${architecture} ${release} ${names.join()}`).digest('hex').slice(0, 12)
+  const folder = join(cache, 'node-packages', key)
+  const make = async (fresh: string) => {
+    if (!(await which('apt-get', { nothrow: true }))) throw new HostPackagesError('this machine has no apt-get')
+    await download(fresh, files, architecture, names)
+    // Only the archives are kept: lists and keys are read from the node each time.
+    for (const each of ['root', 'state']) rmSync(join(fresh, each), { recursive: true, force: true })
+  }
+  return archivesIn(await ensureArtifact({ path: folder, make }))
+}
+
+async function readNodePackages(cluster: Pick<Cluster, 'exec'>, node: string): Promise<NodePackages> {
+  const { exitCode, stdout } = await cluster.exec(node, ['sh', '-c', describePackages], { timeoutMs: 60_000 })
+  const [architecture = '', release = '', archive = ''] = stdout.split('\n')
+  if (exitCode !== 0 || !archive) throw new HostPackagesError(`${node} has no dpkg to fetch packages for`)
+  return { architecture, release, files: Buffer.from(archive, 'base64') }
+}
+
+async function download(folder: string, files: Buffer, architecture: string, names: readonly string[]): Promise<void> {
+  const root = join(folder, 'root')
+  for (const each of ['state/lists/partial', 'archives/partial', 'root'])
+    mkdirSync(join(folder, each), { recursive: true })
+  const unpacked = await $({ quiet: true, nothrow: true, input: files })`tar -xf - -C ${root}`
+  if (unpacked.exitCode !== 0) throw new HostPackagesError("the node's package lists can't be unpacked")
+  for (const file of sourceFiles(root)) writeFileSync(file, withOwnKeys(readFileSync(file, 'utf8'), root))
+  const options = [
+    ...['-q', '-o', `Dir::State=${join(folder, 'state')}`, '-o', `Dir::State::status=${root}/var/lib/dpkg/status`],
+    ...['-o', `Dir::Cache=${folder}`, '-o', `Dir::Cache::archives=${join(folder, 'archives')}`],
+    ...['-o', `Dir::Etc::sourcelist=${root}/etc/apt/sources.list`],
+    ...['-o', `Dir::Etc::sourceparts=${root}/etc/apt/sources.list.d`],
+    ...['-o', 'Dir::Etc::trusted=/dev/null', '-o', `Dir::Etc::trustedparts=${root}/etc/apt/trusted.gpg.d`],
+    ...['-o', `APT::Architecture=${architecture}`, '-o', `APT::Architectures=${architecture}`],
+    ...['-o', 'Debug::NoLocking=1', '-o', 'APT::Sandbox::User='],
+  ]
+  const reached = () => bytesBelow(folder)
+  const run = (...words: readonly string[]) =>
+    runSupervised(['apt-get', ...options, ...words], { cwd: folder, reached })
+  const updated = await run('update')
+  const fetched = updated.stalled
+    ? updated
+    : await run('--download-only', '--no-install-recommends', '--yes', 'install', ...names)
+  const { exitCode, stdout, stderr, stalled } = fetched
+  if (stalled)
+    throw new HostPackagesError(
+      `nothing was received for ${stallSeconds()} s: check the network and the proxy that apt on this machine uses`,
+    )
+  if (exitCode === 0 && archivesIn(folder).length > 0) return
+  if (isFullDisk(`${stdout}\n${stderr}`)) throw new SystemTrouble(noSpace(folder))
+  const lines = stderr.trim().split('\n')
+  const reason = lines.find((line) => line.startsWith('E: ')) ?? `exit code ${exitCode}`
+  throw new HostPackagesError(`apt on this machine can't fetch them either (${reason.replace(/^E: /, '')})`)
+}
+
+function sourceFiles(root: string): string[] {
+  const folder = join(root, 'etc/apt/sources.list.d')
+  const parts = existsSync(folder) ? readdirSync(folder).map((name) => join(folder, name)) : []
+  const list = join(root, 'etc/apt/sources.list')
+  return existsSync(list) ? [list, ...parts] : parts
+}
+
+/** Rewrites the paths of keys on the node to their copies below `root`. */
+export function withOwnKeys(sources: string, root: string): string {
+  return sources.replace(/((?:Signed-By:|signed-by=)\s*)(\/(?:usr\/share|etc\/apt)\/)/gi, `$1${root}$2`)
+}
+
+function archivesIn(folder: string): string[] {
+  const archives = join(folder, 'archives')
+  return readdirSync(archives)
+    .filter((name) => name.endsWith('.deb'))
+    .map((name) => join(archives, name))
+}
