@@ -82,15 +82,11 @@ const dnsService: V1Service = {
 }
 
 /** Creates kubeadm's add-ons in kube-system: cluster DNS and kube-proxy with their accounts. */
-export function createAddons(
-  api: Api,
-  options: { controlPlane: string; kubeProxyVersion: string; genuine: boolean },
-): void {
-  const server = `https://${options.controlPlane}:6443`
+function createAddons(api: Api, controlPlane: string, kubeProxyVersion: string, genuine: boolean): void {
   const draft = (object: object) => object as Draft
   for (const name of ['coredns', 'kube-proxy']) api.create('serviceaccounts', namespace, { metadata: { name } })
-  api.create('configmaps', namespace, draft(kubeProxyConfigMap(server)))
-  api.create('daemonsets', namespace, draft(kubeProxyDaemonSet(options.kubeProxyVersion, options.genuine)))
+  api.create('configmaps', namespace, draft(kubeProxyConfigMap(`https://${controlPlane}:6443`)))
+  api.create('daemonsets', namespace, draft(kubeProxyDaemonSet(kubeProxyVersion, genuine)))
   api.create('services', namespace, draft(dnsService))
   api.create('deployments', namespace, draft(dnsDeployment))
 }
@@ -139,7 +135,7 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
   const controllers = startControllers(api, { apiServerEndpoint, report })
   endings.push(() => controllers.stop())
   const kubeProxyVersion = kubeProxy ? await versionOfProgram(kubeProxy) : gitVersion
-  createAddons(api, { controlPlane, kubeProxyVersion, genuine: Boolean(kubeProxy) })
+  createAddons(api, controlPlane, kubeProxyVersion, Boolean(kubeProxy))
   const reachable = machine.forward(controlPlane, apiServerEndpoint.ip, apiServerEndpoint.port, server.port)
   const balancer = new LoadBalancer(machine, api)
   endings.push(() => balancer.stop())

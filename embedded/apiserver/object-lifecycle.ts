@@ -1,4 +1,5 @@
 import { randomInt, randomUUID } from 'node:crypto'
+import type { V1Pod } from '@kubernetes/client-node'
 import { wireCopy } from './json.ts'
 import { apiVersionOf, type Resource, resourceNamed } from './resource.ts'
 import { badRequest, forbidden, notFound } from './status-error.ts'
@@ -70,16 +71,11 @@ function suffix(): string {
   return Array.from({ length: 5 }, () => alphabet[randomInt(alphabet.length)]).join('')
 }
 
-interface PodLike {
-  spec?: { nodeName?: string; terminationGracePeriodSeconds?: number }
-  status?: { phase?: string }
-}
-
 /** The object with its deletion recorded: time and grace period. */
 export function markDeleted(resource: Resource, old: Stored, options: DeleteOptions, now: Date): Stored {
   const object = wireCopy(old)
   const { metadata } = object
-  const grace = resource.name === 'pods' ? podGrace(object as Stored & PodLike, options) : 0
+  const grace = resource.name === 'pods' ? podGrace(object as Stored & V1Pod, options) : 0
   const before = metadata.deletionGracePeriodSeconds
   if (metadata.deletionTimestamp === undefined) {
     metadata.deletionTimestamp = timestamp(new Date(now.getTime() + grace * 1000))
@@ -102,7 +98,7 @@ export function canGo({ name }: Resource, { metadata }: Stored): boolean {
 }
 
 /** Pods that no kubelet runs, or that have ended, need no grace. */
-function podGrace(pod: Stored & PodLike, options: DeleteOptions): number {
+function podGrace(pod: V1Pod, options: DeleteOptions): number {
   if (!pod.spec?.nodeName || pod.status?.phase === 'Succeeded' || pod.status?.phase === 'Failed') return 0
   return Math.max(0, options.gracePeriodSeconds ?? pod.spec.terminationGracePeriodSeconds ?? 30)
 }

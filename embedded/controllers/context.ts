@@ -145,13 +145,9 @@ export class ControllerContext {
 
   /** Calls `handle` for every present object of a resource, then for every change. */
   watch<T extends KubeObject>(resource: string, handle: (change: Change<T>) => void): void {
-    const last = new Map<string, T>()
-    const end = this.api.watch<T>(resource, (type, object) => {
-      const previous = last.get(object.metadata.uid)
-      if (type === 'DELETED') last.delete(object.metadata.uid)
-      else last.set(object.metadata.uid, object)
-      handle({ type, object, ...(previous && { previous }) })
-    })
+    const end = this.api.watch<T>(resource, (type, object, previous) =>
+      handle({ type, object, ...(previous && { previous }) }),
+    )
     this.ends.push(end)
   }
 
