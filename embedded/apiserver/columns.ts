@@ -118,7 +118,7 @@ function statusText(pod: V1Pod): string {
   const status = pod.status ?? {}
   const initReason = initStatus(pod)
   let reason = initReason ?? containersStatus(pod) ?? (status.reason || status.phase || '')
-  if (!initReason && reason === 'Completed' && anyRunning(pod)) {
+  if (!initReason && reason === 'Completed' && readyContainers(pod).length > 0) {
     reason = hasCondition(status, 'Ready') ? 'Running' : 'NotReady'
   }
   if (!pod.metadata?.deletionTimestamp) return reason
@@ -151,17 +151,11 @@ function exitText({ signal, exitCode }: { signal?: number; exitCode: number }): 
   return signal ? `Signal:${signal}` : `ExitCode:${exitCode}`
 }
 
-function anyRunning(pod: V1Pod): boolean {
-  return (pod.status?.containerStatuses ?? []).some((container) => container.ready && container.state?.running)
-}
+const readyContainers = ({ status }: V1Pod) =>
+  (status?.containerStatuses ?? []).filter(({ ready, state }) => ready && state?.running)
 
 function hasCondition(status: V1Pod['status'], type: string): boolean {
   return (status?.conditions ?? []).some((own) => own.type === type && own.status === 'True')
-}
-
-function readyText(pod: V1Pod): string {
-  const ready = (pod.status?.containerStatuses ?? []).filter((container) => container.ready && container.state?.running)
-  return `${ready.length}/${pod.spec?.containers.length ?? 0}`
 }
 
 function restartsText(pod: V1Pod, now: Date): string {
@@ -182,7 +176,7 @@ function readinessGates({ spec, status }: V1Pod): string {
 
 const podColumns = columns<V1Pod>(
   nameColumn,
-  { name: 'Ready', cell: readyText },
+  { name: 'Ready', cell: (pod) => `${readyContainers(pod).length}/${pod.spec?.containers.length ?? 0}` },
   { name: 'Status', cell: statusText },
   { name: 'Restarts', cell: restartsText },
   ageColumn,
