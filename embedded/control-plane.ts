@@ -18,15 +18,12 @@ import { startKubelets } from './kubelet/kubelets.ts'
 import { LoadBalancer } from './load-balancer/load-balancer.ts'
 import type { Machine } from './machine/machine.ts'
 import { createNetwork } from './network/topology.ts'
-import type { DaemonOptions } from './state-file.ts'
+import type { DaemonOptions, DaemonState } from './state-file.ts'
 
 const namespace = 'kube-system'
 const dnsLabel = { 'k8s-app': 'kube-dns' }
 
-/**
- * Cluster DNS as kubeadm installs it; on kind both replicas run on the control plane, because it is the first
- * node.
- */
+/** Cluster DNS as kubeadm installs it; on kind both replicas run on the control plane, because it is the first node. */
 const dnsDeployment: V1Deployment = {
   apiVersion: 'apps/v1',
   kind: 'Deployment',
@@ -103,20 +100,15 @@ export interface ControlPlaneOptions extends Pick<DaemonOptions, 'name' | 'kubeP
   endings: Ending[]
 }
 
-/** The access to the API server, and the ready nodes. */
-export interface ControlPlane {
-  port: number
-  token: string
-  nodes: string[]
-}
-
 const readyDeadlineMs = 30_000
 
 /**
- * Starts on a booted kernel: the network of three nodes, kubelets, API server, controllers and kubeadm's
- * add-ons.
+ * Starts on a booted kernel: the network of three nodes, kubelets, API server, controllers and kubeadm's add-ons. Resolves when the
+ * nodes are ready.
  */
-export async function startControlPlane(options: ControlPlaneOptions): Promise<ControlPlane> {
+export async function startControlPlane(
+  options: ControlPlaneOptions,
+): Promise<Pick<DaemonState, 'port' | 'token' | 'nodes'>> {
   const { machine, name, directory, kubeProxy, step, endings } = options
   const nodes = nodePlans(name)
   const token = randomBytes(24).toString('base64url')

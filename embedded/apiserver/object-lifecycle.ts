@@ -27,27 +27,20 @@ export function timestamp(time: Date | number = Date.now()): string {
  * request.
  */
 export function newMetadata(resource: Resource, namespace: string | undefined, draft: Draft, now: Date): Stored {
-  const object = wireCopy(draft) as Record<string, unknown>
-  const meta: Partial<Stored['metadata']> = { ...draft.metadata }
-  const own = meta.namespace || namespace
+  const { apiVersion: _version, kind: _kind, metadata: given = {}, ...content } = wireCopy(draft)
+  const { labels, annotations, ownerReferences, finalizers, generateName, resourceVersion } = given
+  const own = given.namespace || namespace
   if (resource.namespaced && namespace !== undefined && own !== namespace) {
     throw badRequest('the namespace of the provided object does not match the namespace sent on the request')
   }
   if (resource.namespaced && !own) throw badRequest('an object of this kind needs a namespace')
-  if (meta.resourceVersion) throw badRequest('resourceVersion should not be set on objects to be created')
-  const metadata: Stored['metadata'] = wireCopy({
-    ...meta,
-    name: meta.name || (meta.generateName ? meta.generateName.slice(0, 58) + suffix() : ''),
-    namespace: resource.namespaced ? own : undefined,
-    uid: randomUUID(),
-    resourceVersion: '',
-    creationTimestamp: timestamp(now),
-    deletionTimestamp: undefined,
-    deletionGracePeriodSeconds: undefined,
-    generation: undefined,
-    managedFields: undefined,
+  if (resourceVersion) throw badRequest('resourceVersion should not be set on objects to be created')
+  const metadata: ObjectMeta = wireCopy({
+    name: given.name || (generateName ? generateName.slice(0, 58) + suffix() : ''),
+    ...(resource.namespaced && own && { namespace: own }),
+    ...{ uid: randomUUID(), resourceVersion: '', creationTimestamp: timestamp(now) },
+    ...{ generateName, labels, annotations, ownerReferences, finalizers },
   })
-  const { apiVersion: _version, kind: _kind, metadata: _meta, ...content } = object
   return { apiVersion: apiVersionOf(resource), kind: resource.kind, metadata, ...content }
 }
 
