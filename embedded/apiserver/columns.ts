@@ -91,15 +91,6 @@ function endpointsText(endpoints: V1Endpoints): string {
   return firstThree(all) || '<none>'
 }
 
-function slicePorts(slice: V1EndpointSlice): string {
-  const ports = (slice.ports ?? []).map((port) => (port.port === undefined ? '*' : String(port.port)))
-  return firstThree(ports) || '<unset>'
-}
-
-function sliceAddresses(slice: V1EndpointSlice): string {
-  return firstThree((slice.endpoints ?? []).flatMap((endpoint) => endpoint.addresses)) || '<unset>'
-}
-
 function firstThree(items: readonly string[]): string {
   const shown = items.slice(0, 3).join(',')
   return items.length > 3 ? `${shown} + ${items.length - 3} more...` : shown
@@ -272,8 +263,11 @@ const byResource: Record<string, readonly Column[]> = {
   endpointslices: columns<V1EndpointSlice>(
     nameColumn,
     field('AddressType', 'addressType'),
-    { name: 'Ports', cell: slicePorts },
-    { name: 'Endpoints', cell: sliceAddresses },
+    { name: 'Ports', cell: ({ ports = [] }) => firstThree(ports.map(({ port = '*' }) => `${port}`)) || '<unset>' },
+    {
+      name: 'Endpoints',
+      cell: ({ endpoints }) => firstThree(endpoints.flatMap(({ addresses }) => addresses)) || '<unset>',
+    },
     ageColumn,
   ),
   configmaps: columns<V1ConfigMap>(
