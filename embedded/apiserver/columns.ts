@@ -45,8 +45,7 @@ function templateText(workload: Workload, field: 'name' | 'image'): string {
 }
 
 function jobStatus({ status }: V1Job): string {
-  const held = (status?.conditions ?? []).filter((condition) => condition.status === 'True').map(({ type }) => type)
-  return ['Complete', 'Failed', 'Suspended'].find((type) => held.includes(type)) ?? 'Running'
+  return status?.conditions?.find((condition) => condition.status === 'True')?.type ?? 'Running'
 }
 
 // Times are strings in JSON, although client-node's types declare Date.

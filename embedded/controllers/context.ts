@@ -104,10 +104,8 @@ export function keyOf(object: KubeObject): string {
 
 /** The namespace (undefined for cluster-scoped objects) and name of a key. */
 export function splitKey(key: string): { namespace: string | undefined; name: string } {
-  const slash = key.indexOf('/')
-  return slash < 0
-    ? { namespace: undefined, name: key }
-    : { namespace: key.slice(0, slash), name: key.slice(slash + 1) }
+  const [name = '', namespace] = key.split('/').reverse()
+  return { namespace, name }
 }
 
 /** The input of every controller. Everything that it starts ends with the context. */
