@@ -42,10 +42,10 @@ export class EmbeddedCluster implements Cluster {
   readonly name: string
   readonly kubeconfig: string
 
-  private readonly lab: (() => Promise<LabNeeds>) | undefined
+  private readonly lab: LabNeeds | undefined
 
-  /** `lab` returns the lab that is about to start, if any: a new cluster gets a kernel that can run it. */
-  constructor(name: string, lab?: () => Promise<LabNeeds>) {
+  /** `lab` is the one that is about to start, if any: a new cluster gets a kernel that can run it. */
+  constructor(name: string, lab?: LabNeeds) {
     this.name = name
     this.lab = lab
     this.kubeconfig = join(clusterFolder(name), 'kubeconfig')
@@ -65,7 +65,7 @@ export class EmbeddedCluster implements Cluster {
     await this.stop(progress)
     await requireSupport()
     const fetchPackages = () => ensurePackages(cacheFolder, progress)
-    const choice = await kernelForNew(fetchPackages, await this.lab?.())
+    const choice = await kernelForNew(fetchPackages, this.lab)
     if ('refusal' in choice) throw new UserError(choice.refusal)
     if (choice.note !== undefined) progress.note(choice.note)
     const packages = await fetchPackages()
@@ -90,8 +90,9 @@ export class EmbeddedCluster implements Cluster {
   }
 
   /** A cluster keeps its kernel. Steps that need another kernel run on a second cluster, so that no work is lost. */
-  private async noteOtherKernel(progress: Progress): Promise<void> {
-    const [own, lab] = [this.kernel(), await this.lab?.()]
+  private noteOtherKernel(progress: Progress): void {
+    const { lab } = this
+    const own = this.kernel()
     const other = own === 'uml' ? 'host' : 'uml'
     const lacking = own === 'uml' ? kernelLacks('embedded', lab?.kernelOfSteps ?? []) : []
     const isLacking = lacking.length > 0 && !hostKernelTrouble()

@@ -1,8 +1,8 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { requireSupport, Unsupported } from '../embedded/index.ts'
+import { requireSupport } from '../embedded/index.ts'
 import { clusterName, kindFolder, offlineRoot } from '../host/layout.ts'
-import { UserError } from '../host/main.ts'
+import { reasonOf, UserError } from '../host/main.ts'
 import type { Progress } from '../host/progress.ts'
 import { chooseCluster, refusalOf } from './doctor/choose.ts'
 import type { LabNeeds } from './doctor/facts.ts'
@@ -16,8 +16,8 @@ const contextPrefix = 'context:'
 export interface Purpose {
   /** If there is no cluster, one is about to be created; this shows the progress of downloads. */
   creating?: Progress
-  /** The lab that is about to start; read only if the choice depends on it. */
-  lab?: () => Promise<LabNeeds>
+  /** The lab that is about to start. */
+  lab?: LabNeeds
 }
 
 /**
@@ -52,19 +52,18 @@ export async function runningCluster(): Promise<Cluster> {
 }
 
 /** Throws for a lab that measures, on whichever cluster, where its measuring kernel can't run. */
-async function requireMeasurable(lab: () => Promise<LabNeeds>): Promise<void> {
+async function requireMeasurable(lab: LabNeeds): Promise<void> {
+  if (!lab.measures) return
   try {
     await requireSupport('uml')
   } catch (error) {
-    const needs = await lab()
-    if (!needs.measures || !(error instanceof Unsupported)) return
-    throw new UserError(refusalOf(needs, `${UNMEASURABLE} (${error.message.replace(/\.$/, '')})`))
+    throw new UserError(refusalOf(lab, `${UNMEASURABLE} (${reasonOf(error).replace(/\.$/, '')})`))
   }
 }
 
 /** In most cases an embedded cluster runs, or ended by itself, or there is no engine: then there is nothing to choose. */
-async function automatic(name: string, { creating, lab: wanted }: Purpose): Promise<Cluster> {
-  const embedded = new EmbeddedCluster(name, wanted)
+async function automatic(name: string, { creating, lab }: Purpose): Promise<Cluster> {
+  const embedded = new EmbeddedCluster(name, lab)
   if ((await embedded.running()) || embedded.unexpectedEnd()) return embedded
   const [{ containerEngine }, { KindCluster }] = await Promise.all([import('./kind/engine.ts'), import('./kind.ts')])
   const engine = await containerEngine()
@@ -72,8 +71,7 @@ async function automatic(name: string, { creating, lab: wanted }: Purpose): Prom
   if (!engine && !kindWasMade) return embedded
   const kind = new KindCluster(name, engine)
   const kindExists = engine !== undefined && (await kind.exists())
-  const lab = await wanted?.()
-  const needsKernel = lab !== undefined && lab.kernel.length > 0
+  const needsKernel = (lab?.kernel ?? []).length > 0
   if (kindExists && !needsKernel) return kind
   const { gatherFacts } = await import('./doctor/gather.ts')
   const facts = await gatherFacts(name, engine, { kernel: needsKernel, exists: kindExists, creating })

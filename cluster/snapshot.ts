@@ -43,16 +43,24 @@ const troubleOf = (cluster: Cluster) => async (error: unknown) => {
   throw new ClusterTrouble(`The cluster "${cluster.name}" does not respond (${reasonOf(error)}): run \`make up\`.`)
 }
 
-/** The state of one node, read with one exec. Rejects when it can't be reached. */
-export async function readNode(cluster: Cluster, name: string, depth: ReportDepth = 'essential'): Promise<NodeFiles> {
+/**
+ * The state of one node, read with one exec, and the exit code of each command that failed (127: not installed). Rejects when
+ * the node can't be reached.
+ */
+export async function readNode(
+  cluster: Cluster,
+  name: string,
+  depth: ReportDepth = 'essential',
+): Promise<NodeFiles & { failures: Map<string, number> }> {
   const { script, read } = nodeReportRequest(depth)
   const { stdout } = await runOnNode(cluster, name, script, { timeoutMs: 30_000, readOnly: true })
-  return { name, files: read(stdout).files }
+  return { name, ...read(stdout) }
 }
 
 async function tryReadNode(cluster: Cluster, name: string, depth: ReportDepth): Promise<NodeFiles> {
   try {
-    return await readNode(cluster, name, depth)
+    const { files } = await readNode(cluster, name, depth)
+    return { name, files }
   } catch (error) {
     return { name, files: new Map(), trouble: `node ${name} could not be read (${reasonOf(error)})` }
   }

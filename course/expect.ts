@@ -1,6 +1,6 @@
 import { createReadStream, existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { text } from 'node:stream/consumers'
+import { text as readAll } from 'node:stream/consumers'
 import { compareNodeState, type Finding } from '../dataplane/compare.ts'
 import { printIpAddr } from '../dataplane/ip-addr.ts'
 import { acceptedFamily } from '../dataplane/ip-address.ts'
@@ -28,18 +28,13 @@ export const CHOICES = {
 } as const
 type Choice<Option extends keyof typeof CHOICES> = (typeof CHOICES)[Option][number]
 
-/** The command line of scripts/expect.ts. */
-export interface ExpectOptions {
-  objects?: string | undefined
-  node?: string | undefined
-  mode?: string | undefined
-  'kube-proxy'?: string | undefined
-  as?: string | undefined
-  diff?: string | undefined
-  config?: string | undefined
-  address?: string[] | undefined
-  family?: string | undefined
-}
+const text = { type: 'string' } as const
+/** The options of scripts/expect.ts, for parseArgs. */
+export const expectOptions = {
+  ...{ objects: text, node: text, mode: text, 'kube-proxy': text, as: text, diff: text, config: text, family: text },
+  address: { type: 'string', multiple: true },
+} as const
+type ExpectOptions = { [Name in Exclude<keyof typeof expectOptions, 'address'>]?: string } & { address?: string[] }
 
 /**
  * Prints the state that kube-proxy programs on a node, or its differences from a recorded node. Returns the exit code.
@@ -118,9 +113,9 @@ const ADVICE = 'write it with: kubectl get nodes,services,endpointslices -A -o j
 /** The text of a file, or of standard input for `-`. */
 async function readInput(path: string): Promise<string> {
   // A stream waits for a slow pipe; a synchronous read of the descriptor does not.
-  if (path === '-') return text(process.stdin)
+  if (path === '-') return readAll(process.stdin)
   // <(command) in a shell is also a pipe.
-  if (/^\/(?:dev|proc\/self)\/(?:fd\/|stdin)/.test(path)) return text(createReadStream(path))
+  if (/^\/(?:dev|proc\/self)\/(?:fd\/|stdin)/.test(path)) return readAll(createReadStream(path))
   try {
     return readPlainFile(path)
   } catch (error) {

@@ -1,3 +1,15 @@
+import { rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { changeCluster } from '../cluster/cluster-lock.ts'
+import type { Cluster } from '../cluster/driver.ts'
+import { PATH } from '../cluster/node-report.ts'
+import { runOnNode } from '../cluster/node-script.ts'
+import { evidenceFolder, loadSpec } from '../grading/grader.ts'
+import { judgeRound } from '../grading/judge.ts'
+import { type LabDefinition, listLabs } from '../grading/lab-definition.ts'
+import { NOTES_NAMESPACE, notesName } from '../grading/lab-notes.ts'
+import { openCluster } from '../grading/live-cluster.ts'
+import { projectRoot } from '../host/layout.ts'
 import type { LabBench } from './lab-bench.ts'
 
 /** One step of a reference solution. */
@@ -26,4 +38,84 @@ export interface LabSolution {
 export async function loadSolution(folder: string): Promise<LabSolution> {
   const module: { solution: LabSolution } = await import(`../labs/${folder}/solution.ts`)
   return module.solution
+}
+
+/**
+ * Deletes every rule whose comment matches $1, in all chains of both families; iptables-save prints quotes around a comment
+ * with spaces. A learner adds rules through the node's own iptables or through one of its back ends, so all of them are read.
+ * Legacy iptables is skipped if the kernel lists no table of its family; that list does not include nf_tables.
+ */
+const script = `${PATH}
+match="--comment \\"?($1)([^0-9a-z]|$)"
+for family in iptables ip6tables; do
+  own=$(command -v "$family-save")
+  tools=$family
+  [ -n "$own_iptables" ] || tools="$family $family-legacy $family-nft"
+  for tool in $tools; do
+    command -v "$tool-save" >/dev/null || continue
+    if [ "$tool" = "$family-legacy" ] || [ "$own" -ef "\${own%-save}-legacy-save" ] && [ "$tool" != "$family-nft" ]; then
+      names=/proc/net/\${family%tables}_tables_names
+      [ ! -e $names ] || read -r table <$names || continue
+    fi
+    "$tool-save" 2>/dev/null | grep -qE -- "$match" || continue
+    for table in raw mangle nat filter; do
+      rules=$("$tool-save" -t $table 2>/dev/null | grep -E -- "$match" | sed 's/^-A/-D/')
+      [ -z "$rules" ] || printf '*%s\\n%s\\nCOMMIT\\n' "$table" "$rules" | "$tool-restore" --noflush
+    done
+  done
+done
+true`
+
+/**
+ * Removes the rules that learners add in labs from every node: those whose comment is one of these words or begins with
+ * `WORD-`.
+ */
+export async function removeRules(cluster: Cluster, comments: readonly string[]): Promise<void> {
+  if (comments.length === 0) return
+  const args = [comments.join('|')]
+  await Promise.all((await cluster.nodes()).map((node) => runOnNode(cluster, node, script, { args })))
+}
+
+/**
+ * Removes leftovers of all other labs on machines and in the cluster, and this lab's rules on the nodes. Notes in the cluster
+ * show which labs were started; they are kept.
+ */
+export async function leaveOthers(number: number, bench: LabBench): Promise<void> {
+  const { items } = await bench.client.core.listNamespacedConfigMap({ namespace: NOTES_NAMESPACE })
+  const begun = new Set(items.map(({ metadata }) => metadata?.name))
+  const others = listLabs().filter((lab) => lab.number !== number && begun.has(notesName(lab.number)))
+  const own = listLabs().filter((lab) => lab.number === number)
+  const comments = [...own, ...others].map(async ({ folder }) => (await loadSolution(folder)).comments ?? [])
+  await Promise.all([
+    removeRules(bench.cluster, (await Promise.all(comments)).flat()),
+    ...others.map(async ({ folder }) => (await loadSolution(folder)).leave?.(bench)),
+  ])
+}
+
+/**
+ * Removes leftovers of other labs, resets a lab to its starting state and runs its observers once, so that the state "before"
+ * is recorded. Evidence and hints of earlier attempts are deleted.
+ */
+export function resetLab(lab: LabDefinition, bench: LabBench): Promise<void> {
+  return changeCluster(bench.cluster, `resets lab ${lab.number} on`, bench.progress, () => resetAlone(lab, bench))
+}
+
+async function resetAlone(lab: LabDefinition, bench: LabBench): Promise<void> {
+  const solution = await loadSolution(lab.folder)
+  await leaveOthers(lab.number, bench)
+  await (solution.reset?.(bench) ?? startOver(lab.number, solution, bench))
+  rmSync(join(projectRoot, evidenceFolder(lab.number, bench.cluster.name)), { recursive: true, force: true })
+  const source = await openCluster(bench.cluster)
+  await judgeRound(await loadSpec(lab), await source.snapshot(), source.live, [])
+}
+
+/** The starting state of most labs. */
+export async function startOver(number: number, { leave }: LabSolution, bench: LabBench): Promise<void> {
+  await Promise.all([
+    leave?.(bench),
+    bench.delete('Pod', 'client'),
+    bench.deleteLabelled('app=web'),
+    bench.delete('ConfigMap', notesName(number)),
+  ])
+  await bench.startIn('iptables')
 }

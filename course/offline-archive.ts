@@ -65,9 +65,7 @@ function copyPackages(to: string): void {
   writeFileSync(join(to, lock), readFileSync(join(projectRoot, lock)))
 }
 
-/**
- * Debian 12 has kubectl 1.20, which works in every lab but is older than the one that learners use elsewhere.
- */
+/** Debian 12 has kubectl 1.20, which works in every lab but is older than the one that learners use elsewhere. */
 async function takeOfficialKubectl(offline: string, progress: Progress): Promise<void> {
   try {
     const official = await officialKubectl(progress)

@@ -11,21 +11,8 @@ import { openCluster, type SnapshotSource } from '../grading/live-cluster.ts'
 import { personalise } from '../grading/variant.ts'
 import type { Progress } from '../host/progress.ts'
 import { LabBench } from './lab-bench.ts'
-import { resetLab } from './lab-reset.ts'
-import { type LabSolution, loadSolution, type SolutionStep } from './lab-solution.ts'
+import { type LabSolution, loadSolution, resetLab, type SolutionStep } from './lab-solution.ts'
 import { settled } from './settled.ts'
-
-/**
- * A step that changes the cluster, and the following steps that only read, answer a question, or do not affect earlier steps:
- * all are judged on one snapshot.
- */
-interface Act {
-  steps: StepDefinition[]
-  solution: SolutionStep
-  /** The solutions of the steps after the first one, by step id. */
-  others: Map<string, SolutionStep>
-  cleanup: SolutionStep['cleanup']
-}
 
 /** A lab that is open on a cluster: its checks, its reference solution, the learner's commands, and what the nodes hold. */
 export interface OpenLab {
@@ -51,30 +38,32 @@ async function playAlone(
 ): Promise<StepOutcome[]> {
   const outcomes: StepOutcome[] = []
   for (const act of actsOf(steps, solution)) {
-    announce(spec, act.steps[0])
-    printCommands(act.solution.commands, bench)
+    const [first] = act
+    announce(spec, first.step)
+    printCommands(first.entry.commands, bench)
     let changed = false
-    for (const { play, independent } of [act.solution, ...act.others.values()]) {
+    for (const { entry } of act) {
       // Answers are read from a settled cluster; other steps need not wait.
-      if (changed && !independent) await settled(bench)
-      await play?.(bench)
-      changed = independent === true || (play !== undefined && act.solution.play === play)
+      if (changed && !entry.independent) await settled(bench)
+      await entry.play?.(bench)
+      changed = entry.independent === true || (entry.play !== undefined && entry === first.entry)
     }
     if (changed) await settled(bench)
-    const only = act.steps.map(({ id }) => id)
-    const { outcomes: judged } = await judge(spec, source, { only })
-    for (const [index, step] of act.steps.entries()) {
+    const { outcomes: judged } = await judge(spec, source, { only: act.map(({ step }) => step.id) })
+    for (const { step, entry } of act) {
       const outcome = judged.find(({ id }) => id === step.id)
       if (!outcome) throw new Error(`step "${step.id}" was not judged`)
-      if (index > 0) announce(spec, step)
-      printCommands(act.others.get(step.id)?.commands ?? [], bench)
+      if (step !== first.step) {
+        announce(spec, step)
+        printCommands(entry.commands, bench)
+      }
       console.log(`  ${outcomeLine(outcome, step)}`)
       for (const line of measuredLines(outcome)) console.log(line)
       for (const line of failureLines(spec.lab.number, step, outcome)) console.log(line)
       outcomes.push(outcome)
     }
     if (judged.some(({ verdict }) => verdict !== 'passed' && verdict !== 'not applicable')) break
-    const { cleanup } = act
+    const { cleanup } = act.find(({ entry }) => entry.cleanup)?.entry ?? {}
     if (!cleanup) continue
     printCommands(cleanup.commands, bench)
     await cleanup.play?.(bench)
@@ -86,27 +75,30 @@ function printCommands(commands: readonly string[], { variant }: LabBench): void
   for (const command of commands) console.log(`  $ ${personalise(command, variant)}`)
 }
 
+interface Played {
+  step: StepDefinition
+  entry: SolutionStep
+}
+
+/** A step that changes the cluster, and the following steps that only read, answer a question, or do not affect earlier steps. */
+type Act = [first: Played, ...others: Played[]]
+
+/** All steps of an act are judged on one snapshot. */
 function actsOf(steps: readonly StepDefinition[], solution: LabSolution): Act[] {
   const acts: Act[] = []
   for (const step of steps) {
     const entry = solution.steps[step.id]
     if (!entry) throw new Error(`The reference solution has no step "${step.id}".`)
     const last = acts.at(-1)
-    const harmless = entry.independent || step.question !== undefined
-    const joins = last && (!entry.play || (harmless && !last.cleanup))
-    if (!joins) {
-      acts.push({ steps: [step], solution: entry, others: new Map(), cleanup: entry.cleanup })
-      continue
-    }
-    last.steps.push(step)
-    if (entry.play) last.others.set(step.id, entry)
-    last.cleanup ??= entry.cleanup
+    const isHarmless = entry.independent || step.question !== undefined
+    const joins = !entry.play || (isHarmless && !last?.some((played) => played.entry.cleanup))
+    if (last && joins) last.push({ step, entry })
+    else acts.push([{ step, entry }])
   }
   return acts
 }
 
-function announce({ lab }: LabSpec, step: StepDefinition | undefined): void {
-  if (!step) return
+function announce({ lab }: LabSpec, step: StepDefinition): void {
   const number = lab.steps.findIndex(({ id }) => id === step.id) + 1
   console.log(`\n${chalk.bold(`${number}/${lab.steps.length} ${step.id}`)}  ${step.title}`)
 }

@@ -9,10 +9,12 @@ export type NftExpression =
   /** As printed: `ip saddr`, `th dport`, `meta l4proto`, `ct state`, `fib daddr type`, `iifname`. */
   | { kind: 'selector'; text: string }
   | { kind: 'concat'; parts: NftExpression[] }
-  | { kind: 'binary'; operator: '&' | '|' | '^'; left: NftExpression; right: NftExpression }
+  | { kind: 'binary'; operator: BinaryOperator; left: NftExpression; right: NftExpression }
   /** `numgen`, `jhash`, `symhash`: a number below `modulus`; for an unknown client all are equally likely. */
   | { kind: 'number'; modulus: number; offset: number }
   | { kind: 'map'; key: NftExpression; data: NftElements }
+
+type BinaryOperator = '&' | '|' | '^'
 
 /** A named set or map (`@name`), or an anonymous one; elements without a value have an empty verdict. */
 export type NftElements = { name: string } | { elements: [key: string, value: string][] }
@@ -237,12 +239,8 @@ class RuleReader {
       parts.push(this.#primary())
     }
     if (parts.length > 1) left = { kind: 'concat', parts }
-    for (
-      let operator = this.#peek();
-      operator === '&' || operator === '|' || operator === '^';
-      operator = this.#peek()
-    ) {
-      this.#at++
+    while (/^[&|^]$/.test(this.#peek())) {
+      const operator = this.#next() as BinaryOperator
       left = { kind: 'binary', operator, left, right: this.#primary() }
     }
     if (this.#peek() !== 'map') return left

@@ -59,34 +59,14 @@ export function leftOutObjects(faults: readonly Fault[]): string[] {
   return [...reasons].map(([object, why]) => `${object} was left out: ${why.join('; ')}`)
 }
 
-/** Reads an object of one kind, and returns what adds it to the others. */
-type Reader = (read: FieldReader, namespace: string, name: string) => (to: ClusterObjects) => unknown
-
-/** Kinds without a reader are ignored. */
-const READERS: Record<string, Reader> = {
-  Node(read, _namespace, name) {
-    const node = readNode(read, name)
-    return ({ nodes }) => nodes.push(node)
-  },
-  Service(...given) {
-    const service = readService(...given)
-    return ({ services }) => services.push(service)
-  },
-  EndpointSlice(...given) {
-    const slice = readEndpointSlice(...given)
-    return ({ endpointSlices }) => endpointSlices.push(slice)
-  },
-  ServiceCIDR(read) {
-    const ranges = read.child('spec').cidrs('cidrs')
-    return ({ serviceCIDRs }) => serviceCIDRs.push(...ranges)
-  },
-  ConfigMap(read, namespace, name) {
-    if (namespace !== 'kube-system' || name !== 'kube-proxy') return () => {}
-    const data = read.labels('data')
-    return (objects) => {
-      objects.kubeProxyConfigMap = data
-    }
-  },
+/** What one object of a kind adds to the others; kinds without a reader are ignored. */
+const READERS: Record<string, (read: FieldReader, namespace: string, name: string) => Partial<ClusterObjects>> = {
+  Node: (read, _namespace, name) => ({ nodes: [readNode(read, name)] }),
+  Service: (...given) => ({ services: [readService(...given)] }),
+  EndpointSlice: (...given) => ({ endpointSlices: [readEndpointSlice(...given)] }),
+  ServiceCIDR: (read) => ({ serviceCIDRs: read.child('spec').cidrs('cidrs') }),
+  ConfigMap: (read, namespace, name) =>
+    namespace === 'kube-system' && name === 'kube-proxy' ? { kubeProxyConfigMap: read.labels('data') } : {},
 }
 
 const CLUSTER_SCOPED = new Set(['Node', 'ServiceCIDR'])
@@ -138,12 +118,17 @@ export function readObjects(json: unknown): { objects: ClusterObjects; faults: F
     const metadata = new FieldReader({ metadata: given }, object, own).child('metadata')
     const name = metadata.name('name')
     const namespace = CLUSTER_SCOPED.has(kind) ? '' : metadata.name('namespace')
-    const addTo = READERS[kind]?.(new FieldReader(raw, object, own), namespace, name)
+    const added = READERS[kind]?.(new FieldReader(raw, object, own), namespace, name) ?? {}
     const key = `${kind} ${namespace}/${name}`
     if (name !== '' && seen.has(key)) metadata.fault('name', `"${name}" is listed twice`)
     seen.add(key)
     faults.push(...own)
-    if (own.length === 0) addTo?.(objects)
+    if (own.length > 0) continue
+    objects.nodes.push(...(added.nodes ?? []))
+    objects.services.push(...(added.services ?? []))
+    objects.endpointSlices.push(...(added.endpointSlices ?? []))
+    objects.serviceCIDRs.push(...(added.serviceCIDRs ?? []))
+    if (added.kubeProxyConfigMap) objects.kubeProxyConfigMap = added.kubeProxyConfigMap
   }
   return { objects, faults }
 }

@@ -70,15 +70,11 @@ export function writeState(
   proxiers: Proxiers,
   { mode, family = 'ipv4' }: Pick<PredictOptions, 'mode' | 'family'>,
 ): NodeState {
-  if (mode === 'nftables') {
-    const nftables = [...proxiers.values()].map(nftablesTable)
-    return { iptables: new Map(), ipsets: new Map(), virtualServers: [], links: [], nftables }
-  }
+  const nothing: NodeState = { iptables: new Map(), ipsets: new Map(), virtualServers: [], links: [] }
+  if (mode === 'nftables') return { ...nothing, nftables: [...proxiers.values()].map(nftablesTable) }
   const own = proxiers.get(family) as Proxier
-  if (mode !== 'ipvs') {
-    const iptables = mode === 'iptables' ? iptablesRuleset(own) : userspaceRuleset(own)
-    return { iptables, ipsets: new Map(), virtualServers: [], links: [] }
-  }
+  if (mode !== 'ipvs')
+    return { ...nothing, iptables: mode === 'iptables' ? iptablesRuleset(own) : userspaceRuleset(own) }
   const states = new Map([...proxiers].map(([of, proxier]) => [of, ipvsState(proxier)]))
   const all = [...states.values()]
   return {

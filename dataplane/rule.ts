@@ -188,16 +188,14 @@ export function targetOf(spec: string): string | undefined {
   return TARGET.exec(unquoted)?.[1]
 }
 
-const texts = new WeakMap<ParsedRule, string>()
-
 /** The canonical text of a rule, so that different spellings are equal; text that is not a rule is unchanged. */
-export function normaliseSpec(spec: string): string {
-  const rule = knownRule(spec)
-  if (!rule) return spec
-  const text = texts.get(rule) ?? printRule(rule)
-  texts.set(rule, text)
-  return text
-}
+export const normaliseSpec = (spec: string): string =>
+  normalised.getOrCreate(spec, () => {
+    const rule = parseRule(spec)
+    return rule ? printRule(rule) : spec
+  })
+
+const normalised = new BoundedCache<string>(5000)
 
 /** Caches 5,000 rules: captures of a cluster's nodes contain mostly the same ones. */
 const known = new BoundedCache<ParsedRule | undefined>(5000)

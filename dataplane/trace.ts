@@ -56,7 +56,7 @@ export interface TraceOptions {
  * a packet that the node cannot have (no source address) and CircleError for chains that jump to each other in a cycle.
  */
 export function tracePacket(state: NodeState, packet: Packet, options: TraceOptions = {}): Trace {
-  const network = networkOf(state)
+  const network = new NodeNetwork(state.links, state.routes)
   const steps: Step[] = []
   const context = { network, ipsets: state.ipsets, visited: new Set(options.visited) }
   const path = new KernelPath(state, context, (step) => steps.push(step), options.matchingOnly)
@@ -76,17 +76,6 @@ export function tracePacket(state: NodeState, packet: Packet, options: TraceOpti
     hooks: [...path.hooks],
     steps,
   }
-}
-
-const networks = new WeakMap<NodeState['links'], { routes: NodeState['routes']; network: NodeNetwork }>()
-
-/** Cached, because many packets are traced through the same node. */
-function networkOf({ links, routes }: NodeState): NodeNetwork {
-  const known = networks.get(links)
-  if (known && known.routes === routes) return known.network
-  const network = new NodeNetwork(links, routes)
-  networks.set(links, { routes, network })
-  return network
 }
 
 function enter(packet: Packet, network: NodeNetwork): Flow {

@@ -151,18 +151,16 @@ export async function shellOnNode(endpoint: ExecEndpoint, node: string, command:
 /** Connections to the API server that stay open between two scripts, but keep no process from ending. */
 const agent = new Agent({ keepAlive: true })
 
-interface NodeCall {
-  method: 'GET' | 'POST'
-  subresource: 'script' | 'synced'
-  /** For the message of a call that took too long. */
-  what: string
-  timeoutMs: number
-  body?: string
-}
-
 /** Asks the API server for a subresource of a node. Rejects when the node can't be reached or time is up. */
-function askNode({ port, token, ca }: ExecEndpoint, node: string, call: NodeCall): Promise<string> {
-  const { method, subresource, what, timeoutMs, body } = call
+function askNode(
+  { port, token, ca }: ExecEndpoint,
+  node: string,
+  subresource: 'script' | 'synced',
+  timeoutMs: number,
+  body?: string,
+): Promise<string> {
+  const what = { script: 'a script', synced: "kube-proxy's sync" }[subresource]
+  const method = body === undefined ? 'GET' : 'POST'
   return new Promise((resolve, reject) => {
     const path = `/api/v1/nodes/${encodeURIComponent(node)}/${subresource}`
     const headers = { authorization: `Bearer ${token}`, 'content-type': 'text/plain' }
@@ -195,11 +193,10 @@ export async function scriptOnNode(
   text: string,
   timeoutMs: number,
 ): Promise<ExecResult> {
-  const call = { method: 'POST', subresource: 'script', what: 'a script', timeoutMs, body: text } as const
-  return JSON.parse(await askNode(endpoint, node, call)) as ExecResult
+  return JSON.parse(await askNode(endpoint, node, 'script', timeoutMs, text)) as ExecResult
 }
 
 /** Resolves when a node's kube-proxy has nothing left to program. Rejects when the node can't be asked or time is up. */
 export async function syncedOnNode(endpoint: ExecEndpoint, node: string, timeoutMs: number): Promise<void> {
-  await askNode(endpoint, node, { method: 'GET', subresource: 'synced', what: "kube-proxy's sync", timeoutMs })
+  await askNode(endpoint, node, 'synced', timeoutMs)
 }

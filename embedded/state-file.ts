@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync
 import { join } from 'node:path'
 import { clusterFolder } from '../host/layout.ts'
 import { isLive, notedProcess, noteProcess } from '../host/live-process.ts'
-import { KERNELS, type KernelName } from './machine/kernel.ts'
+import type { KernelName } from './machine/kernel.ts'
 
 /** What the daemon leaves in its folder so that commands find it. A cache: the process itself is the truth. */
 export interface DaemonState {
@@ -16,27 +16,12 @@ export interface DaemonState {
   kernel: KernelName
 }
 
-/** Without a library: every command runs this, and loading one would take 0.2 s. */
-function isState(value: unknown): value is DaemonState {
-  const { pid, startTime, port, token, nodes, kernel }: Partial<Record<keyof DaemonState, unknown>> = Object(value)
-  const numbers = [pid, port].every((number) => Number.isInteger(number) && Number(number) > 0)
-  const texts = [startTime, token].every((text) => typeof text === 'string')
-  return (
-    numbers &&
-    texts &&
-    KERNELS.some((name) => name === kernel) &&
-    Array.isArray(nodes) &&
-    nodes.every((node) => typeof node === 'string')
-  )
-}
-
 const stateFile = (name: string) => join(clusterFolder(name), 'daemon.json')
 
 /** The daemon's state, or undefined when it does not run (a file that a dead daemon left is no state). */
 export function readDaemonState(name: string): DaemonState | undefined {
-  if (!existsSync(stateFile(name))) return undefined
-  const state = readJson(stateFile(name))
-  return isState(state) && isLive(state) ? state : undefined
+  const state = readJson<DaemonState>(stateFile(name))
+  return state?.pid && isLive(state) ? state : undefined
 }
 
 export function writeDaemonState(name: string, state: DaemonState): void {
@@ -91,18 +76,18 @@ export function noteEnd(name: string, reason: string): void {
 export function unexpectedEnd(name: string): UnexpectedEnd | undefined {
   if (daemonOf(name) !== undefined) return undefined
   if (existsSync(endFile(name))) {
-    const { at, reason, log }: Partial<Record<keyof UnexpectedEnd, unknown>> = Object(readJson(endFile(name)))
-    const isWhole = typeof at === 'string' && typeof reason === 'string' && typeof log === 'string'
-    return isWhole ? { at, reason, log } : { reason: 'it ended, and why is not noted', log: consoleFile(name) }
+    const noted = readJson<UnexpectedEnd>(endFile(name))
+    return noted ?? { reason: 'it ended, and why is not noted', log: consoleFile(name) }
   }
   // Only a daemon that was ready writes its state, and one that ends takes it away.
   if (!existsSync(stateFile(name))) return undefined
   return { reason: `its daemon was killed, or this machine was restarted`, log: logFile(name) }
 }
 
-function readJson(file: string): unknown {
+/** What this program wrote into a file; undefined when there is none, or it was not written to its end. */
+function readJson<T>(file: string): T | undefined {
   try {
-    return JSON.parse(readFileSync(file, 'utf8'))
+    return JSON.parse(readFileSync(file, 'utf8')) as T
   } catch {
     return undefined
   }

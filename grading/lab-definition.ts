@@ -45,15 +45,11 @@ const claimsSchema = z.record(z.string().regex(/^[A-D]\d+$/), z.array(z.string()
 export type StepDefinition = z.infer<typeof stepSchema> & { claims: string[] }
 
 /** The definition of a lab, from its folder. */
-export interface LabDefinition {
-  number: number
+export interface LabDefinition extends LabNeeds {
   /** Name of the folder in labs/ and stem of the spec in checks/: `02-ipvs`. */
   folder: string
   title: string
   minutes: number
-  kernel?: z.infer<typeof kernelNeed>[]
-  kernelOfSteps?: z.infer<typeof kernelNeed>[]
-  measures?: boolean
   steps: StepDefinition[]
 }
 
@@ -116,21 +112,12 @@ export function findStep(lab: LabDefinition, id: string): StepDefinition {
   throw new Error(`Lab ${lab.number} has no step "${id}": its steps are ${lab.steps.map((s) => s.id).join(', ')}.`)
 }
 
-/** The needs of a lab, which decide on which clusters it can run. */
-export const needsOf = ({ number, kernel = [], kernelOfSteps = [], measures = false }: LabDefinition): LabNeeds => ({
-  number,
-  kernel,
-  kernelOfSteps,
-  measures,
-})
-
 /** Throws Trouble if the kernel of a running cluster lacks a feature that a lab needs, which is not the learner's fault. */
 export async function mustRunHere(cluster: Cluster, lab: LabDefinition): Promise<void> {
-  const { kernel } = needsOf(lab)
   // Most labs need no special kernel feature.
-  if (kernel.length === 0) return
+  if (!lab.kernel?.length) return
   const { kernelLackOf } = await import('../cluster/doctor/gather.ts')
-  const lacking = await kernelLackOf(cluster, kernel)
+  const lacking = await kernelLackOf(cluster, lab.kernel)
   if (lacking.length === 0) return
   const { driver, name } = cluster
   const where = `the kernel of the ${driver} cluster "${name}" has no ${lacking.join(' and no ')}`

@@ -6,12 +6,6 @@ export interface NotedProcess {
   startTime: string
 }
 
-/** Without a library: every command runs this, and loading one would take 0.2 s. */
-function isNoted(value: unknown): value is NotedProcess {
-  const { pid, startTime }: Partial<Record<keyof NotedProcess, unknown>> = Object(value)
-  return Number.isInteger(pid) && Number(pid) > 0 && typeof startTime === 'string'
-}
-
 /** Start times are in /proc; on systems without it only the process ID is compared. */
 const hasProc = existsSync('/proc/self/stat')
 
@@ -59,8 +53,8 @@ export function noteProcess(file: string, pid: number): void {
 /** The ID of the process recorded in a file, if it still runs. */
 export function notedProcess(file: string): number | undefined {
   try {
-    const noted: unknown = JSON.parse(readFileSync(file, 'utf8'))
-    return isNoted(noted) && isLive(noted) ? noted.pid : undefined
+    const noted: NotedProcess = JSON.parse(readFileSync(file, 'utf8'))
+    return noted.startTime !== undefined && isLive(noted) ? noted.pid : undefined
   } catch {
     return undefined
   }

@@ -1,8 +1,10 @@
 // Web servers for the user of this machine only, for the slides and the guide's page.
 
 import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
 import type { Server } from 'node:http'
-import { UserError } from './main.ts'
+import type { AddressInfo } from 'node:net'
+import { reasonOf, UserError } from './main.ts'
 
 /** A secret for a URL or a cookie that no other user or page can guess. */
 export const newToken = (): string => randomBytes(16).toString('hex')
@@ -28,18 +30,16 @@ export function requestedPort(target: string, wish = process.env.PORT ?? ''): nu
 }
 
 /** Listens on 127.0.0.1 only and returns the port. Throws UserError if the port can't be used. */
-export function listenOnLoopback(server: Server, port: number, target: string): Promise<number> {
-  return new Promise((resolve, reject) => {
-    server.once('error', ({ message }) =>
-      reject(
-        new UserError(`Port ${port} can't be used (${message}); leave PORT= out to use a free one: make ${target}`),
-      ),
+export async function listenOnLoopback(server: Server, port: number, target: string): Promise<number> {
+  server.listen(port, '127.0.0.1')
+  try {
+    await once(server, 'listening')
+  } catch (error) {
+    throw new UserError(
+      `Port ${port} can't be used (${reasonOf(error)}); leave PORT= out to use a free one: make ${target}`,
     )
-    server.listen(port, '127.0.0.1', () => {
-      const address = server.address()
-      resolve(typeof address === 'object' && address ? address.port : port)
-    })
-  })
+  }
+  return (server.address() as AddressInfo).port
 }
 
 /** Ends all connections and stops listening. */
@@ -51,8 +51,6 @@ export function closeServer(server: Server): Promise<void> {
 }
 
 /** Resolves when this process is terminated: by Ctrl-C, by a signal, or because its terminal was closed. */
-export function untilTerminated(): Promise<void> {
-  return new Promise((resolve) => {
-    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => resolve())
-  })
+export async function untilTerminated(): Promise<void> {
+  await Promise.race(['SIGINT', 'SIGTERM', 'SIGHUP'].map((signal) => once(process, signal)))
 }

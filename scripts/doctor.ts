@@ -3,7 +3,7 @@ import { gatherFacts } from '../cluster/doctor/gather.ts'
 import type { Severity } from '../cluster/doctor/judge.ts'
 import { doctorRows, layoutRows } from '../cluster/doctor/table.ts'
 import { containerEngine } from '../cluster/kind/engine.ts'
-import { listLabs, needsOf, readLab } from '../grading/lab-definition.ts'
+import { listLabs, readLab } from '../grading/lab-definition.ts'
 import { clusterName, offlineRoot } from '../host/layout.ts'
 import { ExitCode, main } from '../host/main.ts'
 
@@ -15,7 +15,7 @@ const colours: Record<Severity, (sign: string) => string> = {
 }
 
 await main(async () => {
-  const labs = listLabs().map(({ number }) => needsOf(readLab(number)))
+  const labs = listLabs().map(({ number }) => readLab(number))
   const facts = await gatherFacts(clusterName(), await containerEngine(), { kernel: true })
   const { KERNEL: kernel, CLUSTER: cluster } = process.env
   const { rows, able } = doctorRows(facts, labs, { kernel, cluster: cluster || (offlineRoot ? 'embedded' : 'auto') })

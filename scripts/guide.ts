@@ -6,7 +6,7 @@ import { kubeClient } from '../cluster/kube-client.ts'
 import { kubectlPath } from '../cluster/programs.ts'
 import { selectCluster } from '../cluster/select.ts'
 import { labChange } from '../course/lab-bench.ts'
-import { labNumber, mustRunHere, needsOf, readLab } from '../grading/lab-definition.ts'
+import { labNumber, mustRunHere, readLab } from '../grading/lab-definition.ts'
 import { begunLabs } from '../grading/lab-notes.ts'
 import { PageGuide } from '../guide/server/guide.ts'
 import { buildPage, serveGuide } from '../guide/server/server.ts'
@@ -22,7 +22,7 @@ await main(async () => {
   const asked = process.env.LAB ? labNumber(process.env.LAB) : undefined
   const first = readLab(asked ?? FIRST_LAB)
   const progress = createProgress()
-  const cluster = await selectCluster(undefined, undefined, { creating: progress, lab: async () => needsOf(first) })
+  const cluster = await selectCluster(undefined, undefined, { creating: progress, lab: first })
   await consent(cluster, labChange(`run a privileged Pod on each node and work through labs`))
   await guideOnCluster(cluster, { target: 'guide', doing: "serves the guide's page" }, async () => {
     const [files] = await Promise.all([buildPage(), cluster.up(progress)])

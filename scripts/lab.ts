@@ -5,7 +5,7 @@ import { selectCluster } from '../cluster/select.ts'
 import { guideThroughLab } from '../course/guide/guide.ts'
 import { labChange } from '../course/lab-bench.ts'
 import { play } from '../course/play-lab.ts'
-import { labNumber, mustRunHere, needsOf, readLab } from '../grading/lab-definition.ts'
+import { labNumber, mustRunHere, readLab } from '../grading/lab-definition.ts'
 import { main } from '../host/main.ts'
 import { createProgress } from '../host/progress.ts'
 
@@ -14,7 +14,7 @@ await main(async () => {
   const lab = readLab(labNumber(process.argv[2]))
   const { number } = lab
   const progress = createProgress()
-  const cluster = await selectCluster(undefined, undefined, { creating: progress, lab: async () => needsOf(lab) })
+  const cluster = await selectCluster(undefined, undefined, { creating: progress, lab })
   await consent(cluster, labChange(`run a privileged Pod on each node and work through lab ${number}`))
   const own = { target: `lab-${number}`, doing: `runs the guide of lab ${number}` }
   const ready = async () => {

@@ -2,7 +2,7 @@
 
 import { runningCluster } from '../cluster/select.ts'
 import { LabBench } from '../course/lab-bench.ts'
-import { resetLab } from '../course/lab-reset.ts'
+import { resetLab } from '../course/lab-solution.ts'
 import { labNumber, readLab } from '../grading/lab-definition.ts'
 import { main } from '../host/main.ts'
 import { createProgress } from '../host/progress.ts'

@@ -5,6 +5,7 @@ import {
   measurement,
   type Quantity,
 } from '../../course/scale/measurement.ts'
+import { measurementTable } from '../../course/scale/results.ts'
 import {
   type Counts,
   countState,
@@ -13,7 +14,6 @@ import {
   SERVER,
   syntheticCluster,
 } from '../../course/scale/synthetic-cluster.ts'
-import { measurementTable } from '../../course/scale/table.ts'
 import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import { readObjects } from '../../dataplane/objects.ts'
 import { predict } from '../../dataplane/predict.ts'

@@ -11,7 +11,7 @@ import {
   risesClearly,
   seriesOf,
 } from '../../course/scale/measurement.ts'
-import { lastServiceSlowdown } from '../../course/scale/table.ts'
+import { lastServiceSlowdown } from '../../course/scale/results.ts'
 import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import type { Check, CheckContext } from '../../grading/check-context.ts'
 import { Failure, NotApplicable, Trouble } from '../../grading/failure.ts'

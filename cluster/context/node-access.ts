@@ -11,7 +11,7 @@ const accessLabels = { app: accessName }
 export const accessImage = () => process.env.AGENT_IMAGE || 'busybox:1.37'
 
 /** One idle privileged Pod per node, in the node's network and PID namespaces. */
-function accessDaemonSet(image = accessImage()): V1DaemonSet {
+function accessDaemonSet(): V1DaemonSet {
   return {
     apiVersion: 'apps/v1',
     kind: 'DaemonSet',
@@ -32,7 +32,7 @@ function accessDaemonSet(image = accessImage()): V1DaemonSet {
           containers: [
             {
               name: 'agent',
-              image,
+              image: accessImage(),
               imagePullPolicy: 'IfNotPresent',
               command: ['sh', '-c', 'trap "exit 0" TERM INT; while :; do sleep 3600 & wait; done'],
               securityContext: { privileged: true },

@@ -30,7 +30,7 @@ export function chooseCluster(existing: ExistingClusters, facts: Facts, lab?: La
     }
   }
   if (!lab && kindExists) return { driver: 'kind' }
-  const places = placesFor(lab ?? { number: 0, kernel: [] }, facts)
+  const places = placesFor(lab ?? { number: 0 }, facts)
   const onKind = ({ name: place }: Place) => place === 'kind'
   const drivers = { kind: places.filter(onKind), embedded: places.filter((place) => !onKind(place)) }
   const whyNot = (driver: 'kind' | 'embedded') =>

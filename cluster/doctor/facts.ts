@@ -85,9 +85,10 @@ export interface EmbeddedFacts {
 /** A kernel feature that a lab needs besides iptables. */
 export type KernelNeed = 'ipvs' | 'ipset' | 'recent' | 'nft'
 
+/** What decides on which clusters a lab can run. */
 export interface LabNeeds {
   number: number
-  kernel: readonly KernelNeed[]
+  kernel?: readonly KernelNeed[]
   /** Needed by single steps only, which are not applicable on other kernels. */
   kernelOfSteps?: readonly KernelNeed[]
   /** It measures on this machine, in User-Mode Linux, whatever its cluster is. */

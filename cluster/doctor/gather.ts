@@ -52,28 +52,26 @@ async function hostFacts(): Promise<HostFacts> {
     system: systemName(),
     nodeVersion: process.version,
     platform: platform(),
-    wsl: isMicrosoftKernel(),
+    wsl: /microsoft/i.test(contentOf('/proc/version')),
     freeMemory: freeMemory(),
     freeDisk: bavail * bsize,
     kubectl: (await which('kubectl', { nothrow: true })) ?? undefined,
   }
 }
 
-function systemName(): string {
-  const file = '/etc/os-release'
-  const [, name] = /^PRETTY_NAME="?([^"\n]*)/m.exec(existsSync(file) ? readFileSync(file, 'utf8') : '') ?? []
-  return `${name || platform()} on ${arch()}${offlineRoot === undefined ? '' : ', from the offline archive'}`
-}
+/** A file of this system; empty where there is none. */
+const contentOf = (file: string) => (existsSync(file) ? readFileSync(file, 'utf8') : '')
 
-function isMicrosoftKernel(): boolean {
-  return existsSync('/proc/version') && /microsoft/i.test(readFileSync('/proc/version', 'utf8'))
+/** The distribution (os-release(5)), or the kernel's name, and the processor. */
+function systemName(): string {
+  const [, name] = /^PRETTY_NAME="?([^"\n]*)/m.exec(contentOf('/etc/os-release')) ?? []
+  return `${name || platform()} on ${arch()}${offlineRoot === undefined ? '' : ', from the offline archive'}`
 }
 
 /** Memory that a program can still allocate: the kernel's own estimate (MemAvailable) if there is one, because it counts reclaimable caches. */
 function freeMemory(): number {
-  const file = '/proc/meminfo'
-  const line = existsSync(file) ? /^MemAvailable:\s+(\d+) kB$/m.exec(readFileSync(file, 'utf8')) : null
-  return line ? Number(line[1]) * 1024 : freemem()
+  const [, kilobytes] = /^MemAvailable:\s+(\d+) kB$/m.exec(contentOf('/proc/meminfo')) ?? []
+  return kilobytes === undefined ? freemem() : Number(kilobytes) * 1024
 }
 
 async function kindFacts(name: string, engine: EngineName | undefined, depth: Depth): Promise<KindFacts> {

@@ -208,7 +208,10 @@ export function kernelLacks(kernel: KernelFacts | 'embedded', needs: readonly Ke
 }
 
 /** Where a lab can run, and why not elsewhere, in the order of `make doctor`. Pure. */
-export function placesFor({ kernel: needs, kernelOfSteps = [], measures = false }: LabNeeds, facts: Facts): Place[] {
+export function placesFor(
+  { kernel: needs = [], kernelOfSteps = [], measures = false }: LabNeeds,
+  facts: Facts,
+): Place[] {
   const { uml, hostKernel, trouble } = facts.embedded
   const { embedded, kind } = diagnose(facts)
   const unmeasurable = measures && (trouble ?? uml) ? UNMEASURABLE : undefined

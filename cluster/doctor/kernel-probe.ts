@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { type HostKernelTrouble, hostKernelTrouble, startMachine } from '../../embedded/index.ts'
 import { reasonOf } from '../../host/main.ts'
 import { timeoutScale } from '../../host/wait.ts'
+import { HAS_MODULE } from '../kube-proxy/module-check.ts'
 import type { EmbeddedFacts, KernelFacts } from './facts.ts'
 import { kernelLacks } from './judge.ts'
 
@@ -33,10 +34,7 @@ echo "release=$(uname -r)"
 for module in ip_vs ip_set xt_set dummy nf_conntrack xt_recent xt_statistic br_netfilter; do
   modprobe -q "$module"
 done >/dev/null 2>&1
-has_module() {
-  [ -d "/sys/module/$1" ] || grep -qs "/$1[.]ko" "/lib/modules/$(uname -r)/modules.builtin" ||
-    grep -qsE "( |[[])$1(_[a-z_]+|])" /proc/kallsyms
-}
+${HAS_MODULE}
 # In a user namespace it is there from Linux 6.11 on; without it, no packet of IPVS can be masqueraded.
 if [ -w /proc/sys/net/ipv4/vs/conntrack ]; then
   echo ipvs=yes

@@ -39,57 +39,49 @@ export async function containerEngine(): Promise<EngineName | undefined> {
   return undefined
 }
 
-/** What is used of the output of `docker info`. */
-interface DockerInfo {
-  ServerVersion?: string
-  OperatingSystem?: string
-  Name?: string
-  KernelVersion?: string
-  CgroupVersion?: string
-  SecurityOptions?: string[] | null
-  MemTotal?: number
-  NCPU?: number
+type Described = Exclude<keyof EngineFacts, 'name'>
+
+/** Where `docker info` and `podman info` have each fact in their JSON. */
+const INFO: Record<EngineName, Record<Described, string>> = {
+  docker: {
+    version: 'ServerVersion',
+    operatingSystem: 'OperatingSystem',
+    machine: 'Name',
+    kernel: 'KernelVersion',
+    cgroupVersion: 'CgroupVersion',
+    rootless: 'SecurityOptions',
+    memory: 'MemTotal',
+    cpus: 'NCPU',
+  },
+  podman: {
+    version: 'version.Version',
+    operatingSystem: 'host.distribution.distribution',
+    machine: 'host.hostname',
+    kernel: 'host.kernel',
+    cgroupVersion: 'host.cgroupVersion',
+    rootless: 'host.security.rootless',
+    memory: 'host.memTotal',
+    cpus: 'host.cpus',
+  },
 }
 
-/** What is used of the output of `podman info`. */
-interface PodmanInfo {
-  host?: {
-    kernel?: string
-    hostname?: string
-    cgroupVersion?: string
-    memTotal?: number
-    cpus?: number
-    distribution?: { distribution?: string }
-    security?: { rootless?: boolean }
+/** Reads what `docker info` or `podman info` print as JSON; what is missing is empty, or 0. */
+export function readEngineInfo(name: EngineName, json: unknown): EngineFacts {
+  const text = (fact: Described) => {
+    const inside = (value: unknown, key: string) => (value instanceof Object ? Reflect.get(value, key) : undefined)
+    return String(INFO[name][fact].split('.').reduce(inside, json) ?? '')
   }
-  version?: { Version?: string }
-}
-
-/** Reads what `docker info` or `podman info` print as JSON; what is missing is empty. */
-export function readEngineInfo(name: EngineName, json: DockerInfo & PodmanInfo): EngineFacts {
-  if (name === 'docker')
-    return {
-      name,
-      version: json.ServerVersion ?? '',
-      operatingSystem: json.OperatingSystem ?? '',
-      machine: json.Name ?? '',
-      kernel: json.KernelVersion ?? '',
-      cgroupVersion: json.CgroupVersion ?? '1',
-      rootless: json.SecurityOptions?.some((one) => one.includes('rootless')) ?? false,
-      memory: json.MemTotal ?? 0,
-      cpus: json.NCPU ?? 0,
-    }
-  const { host = {}, version = {} } = json
   return {
     name,
-    version: version.Version ?? '',
-    operatingSystem: host.distribution?.distribution ?? '',
-    machine: host.hostname ?? '',
-    kernel: host.kernel ?? '',
-    cgroupVersion: host.cgroupVersion?.replace(/^v/, '') ?? '',
-    rootless: host.security?.rootless ?? false,
-    memory: host.memTotal ?? 0,
-    cpus: host.cpus ?? 0,
+    version: text('version'),
+    operatingSystem: text('operatingSystem'),
+    machine: text('machine'),
+    kernel: text('kernel'),
+    cgroupVersion: text('cgroupVersion').replace(/^v/, ''),
+    // One of Docker's options, or Podman's yes or no.
+    rootless: /rootless|true/.test(text('rootless')),
+    memory: Number(text('memory')),
+    cpus: Number(text('cpus')),
   }
 }
 
@@ -100,7 +92,7 @@ export async function engineInfo(name: EngineName): Promise<EngineFacts> {
   try {
     return readEngineInfo(name, JSON.parse(stdout))
   } catch {
-    return { ...readEngineInfo(name, {}), cgroupVersion: '' }
+    return readEngineInfo(name, undefined)
   }
 }
 

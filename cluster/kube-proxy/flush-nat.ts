@@ -7,8 +7,8 @@ import { DeadlineError, waitFor } from '../../host/wait.ts'
 import { changeCluster } from '../cluster-lock.ts'
 import { consent } from '../consent.ts'
 import type { Cluster } from '../driver.ts'
-import { nodeReportRequest } from '../node-report.ts'
 import { RESTORE_WITH_BACKEND, runOnNode } from '../node-script.ts'
+import { readNode } from '../snapshot.ts'
 import { KubeProxyError } from './kube-proxy-pods.ts'
 
 /** The changes made on one node. */
@@ -57,7 +57,7 @@ async function flushNode(cluster: Cluster, node: string, { mode, plan }: NodeRea
   const report = { node, mode, removed: describeFlush(plan), kept: plan.kept }
   if (isEmptyFlush(plan)) return report
   const { exitCode, stderr } = await runOnNode(cluster, node, flushScript(plan), { timeoutMs: 120_000, noted: true })
-  const after = await readNode(cluster, node)
+  const after = await planNode(cluster, node)
   if (exitCode === 0 && isEmptyFlush(after.plan)) return report
   const left = describeFlush(after.plan).join(', ')
   throw new KubeProxyError(
@@ -67,12 +67,12 @@ async function flushNode(cluster: Cluster, node: string, { mode, plan }: NodeRea
 
 /** Waits for a kube-proxy whose own chains still refer to what must be removed. */
 async function readSettled(cluster: Cluster, node: string): Promise<NodeReading> {
-  let reading = await readNode(cluster, node)
+  let reading = await planNode(cluster, node)
   const unsettled = () => reading.plan.kept.some((line) => / stays: KUBE-\S+ still leads to it/.test(line))
   try {
     await waitFor(`kube-proxy on ${node} to rewrite its chains`, firstSyncMs, async () => {
       if (!unsettled()) return true
-      reading = await readNode(cluster, node)
+      reading = await planNode(cluster, node)
       return !unsettled()
     })
   } catch (error) {
@@ -83,10 +83,8 @@ async function readSettled(cluster: Cluster, node: string): Promise<NodeReading>
 }
 
 /** Plans the removal of leftovers from a node's report. Throws KubeProxyError if they cannot be determined. */
-async function readNode(cluster: Cluster, node: string): Promise<NodeReading> {
-  const { script, read } = nodeReportRequest('both families')
-  const { stdout } = await runOnNode(cluster, node, script, { readOnly: true })
-  const { files, failures } = read(stdout)
+async function planNode(cluster: Cluster, node: string): Promise<NodeReading> {
+  const { files, failures } = await readNode(cluster, node, 'both families')
   const mode = files.get('proxyMode')?.trim()
   if (mode !== 'iptables' && mode !== 'ipvs' && mode !== 'nftables')
     throw new KubeProxyError(

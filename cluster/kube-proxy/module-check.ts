@@ -19,8 +19,7 @@ export class ModeUnsupported extends Error {
  * Shell: tests whether a module is compiled in, loaded, or present by its symbols, because a kernel without module files may
  * also contain it.
  */
-const hasModule = `
-has_module() {
+export const HAS_MODULE = `has_module() {
   [ -d "/sys/module/$1" ] || grep -qs "/$1\\.ko" "/lib/modules/$(uname -r)/modules.builtin" ||
     grep -qsE "( |\\[)$1(_[a-z_]+|\\])" /proc/kallsyms
 }`
@@ -31,7 +30,7 @@ has_module() {
  * kube-proxy itself requires Linux 5.13 (pkg/proxy/nftables), because distributions with an older kernel may have an nft
  * that crashes on its rules.
  */
-export const nftProbe = `${hasModule}
+export const nftProbe = `${HAS_MODULE}
 release=$(uname -r)
 major=\${release%%.*}; minor=\${release#*.}; minor=\${minor%%[!0-9]*}
 [ "$major" -gt 5 ] || { [ "$major" -eq 5 ] && [ "$minor" -ge 13 ]; } ||
@@ -57,7 +56,7 @@ fi
  * /proc/net/ip_vs appears with ip_vs, and a virtual server is created and removed (kube-proxy does the same since 1.27,
  * with the same test address of RFC 5737). Without ipvsadm the scheduler's module must exist.
  */
-const ipvsProbe = `${hasModule}
+const ipvsProbe = `${HAS_MODULE}
 scheduler=$1; missing=
 for module in ip_vs ip_vs_rr ip_vs_wrr ip_vs_sh "ip_vs_$scheduler" nf_conntrack ip_set xt_set dummy; do
   [ -d "/sys/module/$module" ] || missing="$missing $module"

@@ -13,9 +13,13 @@ export interface Complaint {
   text: string
 }
 
+export const errorOf = (thrown: unknown): Error => (thrown instanceof Error ? thrown : new Error(String(thrown)))
+
 /** The message of a thrown value on one line. */
 export const oneLine = (error: unknown) =>
-  (error instanceof Error ? error.message : String(error)).replace(/\s*\n\s*/g, ' ').slice(0, 400)
+  errorOf(error)
+    .message.replace(/\s*\n\s*/g, ' ')
+    .slice(0, 400)
 
 /** The mark of a scaffold for text that an author must write. */
 export const UNWRITTEN = '✎'
@@ -60,12 +64,10 @@ export async function readCourse(root = projectRoot): Promise<CourseFiles> {
       solution: `labs/${folder}/solution.ts`,
       spec: `checks/${folder}.check.ts`,
     }
-    const load = async <Module>(path: string): Promise<Module | Error | undefined> =>
-      existsSync(join(root, path))
-        ? import(join(root, path)).catch((error) => (error instanceof Error ? error : new Error(String(error))))
-        : undefined
-    const solution = await load<{ solution: LabSolution }>(paths.solution)
-    const spec = await load<{ default: LabSpec }>(paths.spec)
+    const load = async <Value>(path: string, name: string): Promise<Value | Error | undefined> => {
+      if (!existsSync(join(root, path))) return undefined
+      return import(join(root, path)).then((module) => module[name]).catch((error) => errorOf(error))
+    }
     const sources = Object.values(paths).flatMap((path) => {
       const text = read(path)
       return text === undefined ? [] : [[path, text]]
@@ -74,8 +76,8 @@ export async function readCourse(root = projectRoot): Promise<CourseFiles> {
       folder,
       definition: read(paths.definition),
       text: read(paths.text),
-      solution: solution && 'solution' in solution ? solution.solution : (solution as Error | undefined),
-      spec: spec && 'default' in spec ? spec.default : (spec as Error | undefined),
+      solution: await load<LabSolution>(paths.solution, 'solution'),
+      spec: await load<LabSpec>(paths.spec, 'default'),
       sources: Object.fromEntries(sources),
     }
   })

@@ -1,6 +1,6 @@
 import { parseClaims, parseLab, type WrittenLab } from '../../grading/lab-definition.ts'
 import { type Fence, type LabText, parseLabText } from '../lab-text.ts'
-import { type Complaint, type CourseFiles, type LabFiles, oneLine, UNWRITTEN } from './course-files.ts'
+import { type Complaint, type CourseFiles, errorOf, type LabFiles, oneLine, UNWRITTEN } from './course-files.ts'
 
 type Complaints = Generator<Complaint>
 
@@ -108,7 +108,7 @@ function textOf({ text }: LabFiles, file: string): LabText | Error | undefined {
   try {
     return parseLabText(text, file)
   } catch (error) {
-    return error instanceof Error ? error : new Error(String(error))
+    return errorOf(error)
   }
 }
 

@@ -10,13 +10,11 @@ import { clusterFolder, projectRoot } from '../../host/layout.ts'
 import { oneAtATime } from '../../host/one-at-a-time.ts'
 import type { Progress } from '../../host/progress.ts'
 import { MEASUREMENT, type Measurement, type Point } from './measurement.ts'
-import { type Cost, type Inventory, MeasuringNode } from './measuring-node.ts'
-import { connectAtRate, requestTimes } from './node-programs.ts'
+import { type Cost, connectAtRate, type Inventory, MeasuringNode, requestTimes } from './measuring-node.ts'
 import { type Effort, planScale, type ScalePlan } from './plan.ts'
-import { scalePlot } from './plot.ts'
 import { ProgrammedMode } from './programmed-mode.ts'
+import { measurementTable, scalePlot, scaleRemarks } from './results.ts'
 import { syntheticClusterIP } from './synthetic-cluster.ts'
-import { measurementTable, scaleRemarks } from './table.ts'
 
 const LAB = 6
 /** For more Services than this, the node's state is too large to be stored and read. */

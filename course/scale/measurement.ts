@@ -16,10 +16,7 @@ const pointSchema = z.strictObject({
   /** Programming an empty node: elapsed and CPU time in milliseconds. */
   programMs: z.number().nonnegative(),
   programCpuMs: z.number().nonnegative(),
-  /**
-   * Replacing one endpoint of one Service, the faster half of the changes: elapsed and CPU time in
-   * milliseconds.
-   */
+  /** Replacing one endpoint of one Service, the faster half of the changes: elapsed and CPU time in milliseconds. */
   changeMs: values,
   changeCpuMs: values,
   /** A request to the last Service on a new and on an open connection, in microseconds. */

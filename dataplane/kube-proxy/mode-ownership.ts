@@ -3,7 +3,6 @@ import { serviceOption, type VirtualServer } from '../ipvsadm-save.ts'
 import type { NodeState } from '../node-state.ts'
 import { setNames } from './ipvs/sets.ts'
 import { isServiceChain } from './ruleset-builder.ts'
-import { featuresOf, SUPPORTED_VERSIONS } from './versions.ts'
 
 /** The modes between which kube-proxy is switched in place without cleaning up. */
 export type SwitchedMode = 'iptables' | 'ipvs'
@@ -96,21 +95,10 @@ export function isJumpOfModeOnly(mode: SwitchedMode, table: string, comment: str
 export const isChainOfAnyMode = (table: string, chain: string): boolean =>
   isKubeProxyChain(chain) && !isSharedChain(table, chain)
 
-/** The sets of all versions: later versions have only added sets. */
-const SET_NAMES: ReadonlySet<string> = new Set(
-  (['ipv4', 'ipv6'] as const).flatMap((family) => setNames(family, featuresOf(SUPPORTED_VERSIONS.at(-1) ?? ''))),
-)
+const SET_NAMES: ReadonlySet<string> = new Set([...setNames('ipv4'), ...setNames('ipv6')])
 
 /** Whether IPVS mode creates a set with this name, in either family. */
 export const isIpvsModeSet = (name: string): boolean => SET_NAMES.has(name)
-
-const isAddressSet = (name: string): boolean =>
-  /^KUBE-(6-)?(CLUSTER-IP|EXTERNAL-IP|LOAD-BALANCER)(-LOCAL)?$/.test(name) || /-NODE-PORT-.*SCTP-HAS/.test(name)
-
-function nodePortSetProtocol(name: string): 'TCP' | 'UDP' | undefined {
-  const protocol = /^KUBE-(?:6-)?NODE-PORT-(?:LOCAL-)?(TCP|UDP)$/.exec(name)?.[1]
-  return protocol === 'TCP' || protocol === 'UDP' ? protocol : undefined
-}
 
 /** The API server's default range (--service-node-port-range). */
 const isNodePort = (port: number) => port >= 30_000 && port <= 32_767
@@ -124,19 +112,13 @@ export function kubeProxyVirtualServers(state: NodeState): VirtualServer[] {
   const local = new Set<string>()
   for (const link of state.links)
     for (const { address } of link.addresses) (link.name === DUMMY_LINK ? bound : local).add(address)
-  const listed = new Set<string>()
-  const nodePorts = new Set<string>()
-  for (const { name, members } of state.ipsets.values()) {
-    if (!isIpvsModeSet(name)) continue
-    const protocol = nodePortSetProtocol(name)
-    if (isAddressSet(name)) for (const member of members) listed.add(member)
-    else if (protocol) for (const member of members) nodePorts.add(`${protocol} ${member}`)
-    else if (/IPVS-IPS$/.test(name)) for (const member of members) bound.add(member)
-  }
+  const sets = [...state.ipsets.values()].filter(({ name }) => isIpvsModeSet(name))
+  const listed = new Set(sets.flatMap(({ members }) => [...members]))
   return state.virtualServers.filter(({ protocol, address, port }) => {
     if (protocol === 'FWM') return false
-    if (bound.has(address) || listed.has(`${address},${protocol.toLowerCase()}:${port}`)) return true
-    return local.has(address) && (nodePorts.has(`${protocol} ${port}`) || isNodePort(port))
+    const member = `${address},${protocol.toLowerCase()}:${port}`
+    if (bound.has(address) || listed.has(address) || listed.has(member)) return true
+    return local.has(address) && (listed.has(`${port}`) || isNodePort(port))
   })
 }
 

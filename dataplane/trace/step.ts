@@ -28,14 +28,11 @@ export interface Step {
   target?: string
 }
 
-/** A matching step, for the packet before it. Field by field: a trace makes one for every rule, and a rest pattern was slow. */
+/** A matching step, for the packet before it. */
 export const stepOf = (
-  { hook, table, chain, rule, verdict, reason }: Pick<Step, 'hook' | 'table' | 'chain' | 'rule' | 'verdict' | 'reason'>,
+  given: Pick<Step, 'hook' | 'table' | 'chain' | 'rule' | 'verdict' | 'reason' | 'path'>,
   flow: Flow,
-): Step => {
-  const { probability } = flow
-  return { hook, table, chain, rule, verdict, matched: true, reason, probability, packet: describeFlow(flow) }
-}
+): Step => ({ ...given, matched: true, probability: flow.probability, packet: describeFlow(flow) })
 
 /** True for the default end of a base chain, which is not informative. */
 export const acceptsByPolicy = ({ rule, verdict }: Step): boolean =>

@@ -135,8 +135,7 @@ export class TableWalk extends Walk {
     if (passes && this.matchingOnly) return undefined
     const { hook, name } = place
     const rule = spec === '' ? `-A ${chain.name}` : `-A ${chain.name} ${spec}`
-    const step = stepOf({ hook, table: name, chain: chain.name, rule, verdict: 'NO MATCH', reason }, flow)
-    step.path = path
+    const step = stepOf({ hook, table: name, chain: chain.name, rule, verdict: 'NO MATCH', reason, path }, flow)
     if (passes) {
       step.matched = false
       this.record(step)

@@ -44,23 +44,16 @@ export class NftWalk extends Walk {
     return states.flatMap((state): RuleEnd[] => {
       const { verdict = 'continue' } = state
       const matched = verdict !== 'break'
-      const step: Step = {
-        ...stepOf(
-          {
-            hook: place.hook,
-            table: nftTitle(place.table),
-            chain,
-            rule: text,
-            verdict: 'NO MATCH',
-            reason: state.reasons.reduce(joinReasons, ''),
-          },
-          flow,
-        ),
-        probability: state.flow.probability,
+      const by = {
+        hook: place.hook,
+        table: nftTitle(place.table),
+        chain,
+        rule: text,
+        verdict: matched ? (state.name ?? verdict.toUpperCase()) : 'NO MATCH',
+        reason: state.reasons.reduce(joinReasons, ''),
         path,
-        matched,
       }
-      if (matched) step.verdict = state.name ?? verdict.toUpperCase()
+      const step: Step = { ...stepOf(by, flow), probability: state.flow.probability, matched }
       if (verdict === 'jump' || verdict === 'goto') return this.#call(place, verdict === 'goto', state, step)
       if (matched || !this.matchingOnly) this.record(step)
       return [verdict === 'break' ? { flow: state.flow, verdict: 'continue' } : { flow: state.flow, verdict, by: step }]

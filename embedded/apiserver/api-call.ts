@@ -76,7 +76,6 @@ export interface ApiCall {
   api: Api
   backend: NodeBackend
   schema: Schema
-  now: () => Date
   request: IncomingMessage
   response: ServerResponse
   query: URLSearchParams

@@ -14,27 +14,27 @@ export const serverNames = [
   ...['', '.default', '.default.svc', '.default.svc.cluster.local'].map((suffix) => `kubernetes${suffix}`),
 ]
 
+/** Object identifiers as elements. */
 const oid = {
-  ecdsaWithSha256: '1.2.840.10045.4.3.2',
-  commonName: '2.5.4.3',
-  subjectAltName: '2.5.29.17',
-  basicConstraints: '2.5.29.19',
+  ecdsaWithSha256: Buffer.from('06082a8648ce3d040302', 'hex'),
+  commonName: Buffer.from('0603550403', 'hex'),
+  subjectAltName: Buffer.from('0603551d11', 'hex'),
+  basicConstraints: Buffer.from('0603551d13', 'hex'),
 }
 
 /** A certificate of a server that is signed by itself (X.509 v3, EC P-256, RFC 5280), valid for ten years. */
-export function createServerTls(names: readonly string[] = serverNames, now = new Date()): ServerTls {
+export function createServerTls(): ServerTls {
   const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
-  const algorithm = sequence(objectIdentifier(oid.ecdsaWithSha256))
+  const algorithm = sequence(oid.ecdsaWithSha256)
   const serial = randomBytes(16)
   // A positive number with a first byte that isn't zero, for any random bytes.
   serial[0] = ((serial[0] ?? 0) & 0x3f) | 0x40
-  const day = 24 * 60 * 60 * 1000
-  const validity = sequence(time(new Date(now.getTime() - day)), time(new Date(now.getTime() + 3650 * day)))
-  const name = sequence(setOf(sequence(objectIdentifier(oid.commonName), utf8String(Buffer.from('kubernetes')))))
+  const validity = sequence(timeIn(-1), timeIn(3650))
+  const name = sequence(setOf(sequence(oid.commonName, utf8String(Buffer.from('kubernetes')))))
   const extensions = sequence(
     // It is an authority, and this extension is critical.
-    sequence(objectIdentifier(oid.basicConstraints), isTrue, octetString(sequence(isTrue))),
-    sequence(objectIdentifier(oid.subjectAltName), octetString(sequence(...names.map(alternativeName)))),
+    sequence(oid.basicConstraints, isTrue, octetString(sequence(isTrue))),
+    sequence(oid.subjectAltName, octetString(sequence(...serverNames.map(alternativeName)))),
   )
   const body = sequence(
     explicit(0, integer(Buffer.from([2]))),
@@ -74,6 +74,8 @@ function tagged(tag: number): (...content: Uint8Array[]) => Buffer {
   return (...content) => element(tag, Buffer.concat(content))
 }
 
+/** A number from its bytes, the first below 0x80. */
+const integer = tagged(0x02)
 const octetString = tagged(0x04)
 const utf8String = tagged(0x0c)
 const sequence = tagged(0x30)
@@ -81,29 +83,14 @@ const setOf = tagged(0x31)
 /** The boolean value. */
 const isTrue = element(0x01, Buffer.from([0xff]))
 
-/** A non-negative integer given as its bytes, most significant first. */
-function integer(bytes: Uint8Array): Buffer {
-  return element(0x02, (bytes[0] ?? 0) >= 0x80 ? Buffer.concat([Buffer.from([0]), bytes]) : bytes)
-}
-
 /** Whole bytes: no unused bits at the end. */
 function bitString(content: Uint8Array): Buffer {
   return element(0x03, Buffer.concat([Buffer.from([0]), content]))
 }
 
-function objectIdentifier(dotted: string): Buffer {
-  const [first = 0, second = 0, ...rest] = dotted.split('.').map(Number)
-  const bytes = [first * 40 + second]
-  for (const arc of rest) {
-    const groups = [arc & 0x7f]
-    for (let left = arc >>> 7; left > 0; left >>>= 7) groups.unshift((left & 0x7f) | 0x80)
-    bytes.push(...groups)
-  }
-  return element(0x06, Buffer.from(bytes))
-}
-
-/** UTCTime up to 2049, GeneralizedTime after, as RFC 5280 4.1.2.5 requires. */
-function time(date: Date): Buffer {
+/** A time from now: UTCTime up to 2049, GeneralizedTime after, as RFC 5280 4.1.2.5 requires. */
+function timeIn(days: number): Buffer {
+  const date = new Date(Date.now() + days * 24 * 60 * 60 * 1000)
   const digits = `${date.toISOString().replaceAll(/[-:T]|\.\d+Z$/g, '')}Z`
   return date.getUTCFullYear() < 2050 ? element(0x17, Buffer.from(digits.slice(2))) : element(0x18, Buffer.from(digits))
 }
@@ -118,24 +105,15 @@ function implicit(number: number, content: Uint8Array): Buffer {
   return element(0x80 | number, content)
 }
 
-/** Text of a kubeconfig that reaches one cluster with a token, and nothing else. */
-export function kubeconfig(options: {
-  /** Name of cluster, user and context. */
-  name: string
-  /** `https://127.0.0.1:PORT`. */
-  server: string
-  /** PEM of the certificate to trust. */
-  ca: string
-  token: string
-  namespace?: string
-}): string {
-  const { name, server, ca, token, namespace } = options
+/** Text of a kubeconfig that reaches one cluster (`server` is a URL, `ca` the PEM to trust) with a token, and nothing else. */
+export function kubeconfig(options: { name: string; server: string; ca: string; token: string }): string {
+  const { name, server, ca, token } = options
   return stringify({
     apiVersion: 'v1',
     kind: 'Config',
     clusters: [{ name, cluster: { server, 'certificate-authority-data': Buffer.from(ca).toString('base64') } }],
     users: [{ name, user: { token } }],
-    contexts: [{ name, context: { cluster: name, user: name, ...(namespace && { namespace }) } }],
+    contexts: [{ name, context: { cluster: name, user: name } }],
     'current-context': name,
   })
 }

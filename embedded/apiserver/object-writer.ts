@@ -68,13 +68,7 @@ export class ObjectWriter {
     )
     const { resourceVersion, uid } = object.metadata
     if (resourceVersion && resourceVersion !== old.metadata.resourceVersion) throw conflict(resource, name)
-    if (uid && uid !== old.metadata.uid) {
-      throw conflict(
-        resource,
-        name,
-        `Precondition failed: UID in precondition: ${uid}, UID in object meta: ${old.metadata.uid}`,
-      )
-    }
+    if (uid) checkPrecondition(resource, old, 'uid', uid)
     strategyOf(resource.name).prepare?.(next, old)
     if (resource.generation && !sameJson(substanceOf(next), substanceOf(old))) {
       next.metadata.generation = (old.metadata.generation ?? 0) + 1
@@ -89,33 +83,28 @@ export class ObjectWriter {
   }
 
   /**
-   * Deletes an object, or marks it as being deleted while it has finalizers or a grace period. Returns the last
-   * state of the object and whether it is deleted. Throws 404, 403 for built-in namespaces, 409 for failed preconditions.
+   * Deletes an object, or marks it as being deleted while it has finalizers or a grace period. Returns its last state. Throws
+   * 404, 403 for built-in namespaces, 409 for failed preconditions.
    */
   delete(
     resource: Resource,
     namespace: string | undefined,
     name: string,
     options: DeleteOptions & WriteOptions = {},
-  ): { object: Stored; gone: boolean } {
+  ): Stored {
     const old = this.store.get(resource.name, namespace, name)
     if (!old) throw notFound(resource, name)
     if (resource.name === 'namespaces' && builtInNamespaces.includes(name)) {
       throw forbidden(resource, name, 'this namespace may not be deleted')
     }
-    for (const [field, asked] of Object.entries(options.preconditions ?? {})) {
-      const own = valueAt(old.metadata, field)
-      const why = `Precondition failed: ${field} in precondition: ${asked}, in object meta: ${own}`
-      if (asked !== own) throw conflict(resource, name, why)
-    }
+    for (const [field, asked] of Object.entries(options.preconditions ?? {}))
+      checkPrecondition(resource, old, field, asked)
     const marked = markDeleted(resource, old, options, this.now())
-    const gone = canGo(resource, marked)
-    if (options.dryRun) return { object: marked, gone }
-    if (gone) return { object: this.drop(resource, marked), gone }
+    if (options.dryRun) return marked
+    if (canGo(resource, marked)) return this.drop(resource, marked)
     const kept = sameJson(marked, old) ? old : this.store.put(resource.name, marked)
-    if (resource.name !== 'namespaces') return { object: kept, gone: false }
-    this.emptyNamespace(name)
-    return { object: kept, gone: this.store.get('namespaces', undefined, name) === undefined }
+    if (resource.name === 'namespaces') this.emptyNamespace(name)
+    return kept
   }
 
   private recordAuthor(resource: Resource, { metadata }: Stored, { author }: WriteOptions): void {
@@ -166,6 +155,13 @@ export class ObjectWriter {
     }
     if (errors.causes.length > 0) throw invalid(resource, object.metadata.name, errors.causes)
   }
+}
+
+/** Throws 409 if a field of the object's metadata has another value. */
+function checkPrecondition(resource: Resource, { metadata }: Stored, field: string, asked: unknown): void {
+  const own = valueAt(metadata, field)
+  const why = `Precondition failed: ${field} in precondition: ${asked}, in object meta: ${own}`
+  if (asked !== own) throw conflict(resource, metadata.name, why)
 }
 
 function specOf(service: Stored): V1ServiceSpec {

@@ -59,17 +59,7 @@ export function defaultPod(pod: V1Pod): void {
     )
     if (!isTolerated) spec.tolerations?.push({ key, operator: 'Exists', effect: 'NoExecute', tolerationSeconds: 300 })
   }
-  pod.status = { phase: 'Pending', qosClass: qosClass(spec) }
-}
-
-function qosClass(spec: V1PodSpec): string {
-  const resources = [...(spec.containers ?? []), ...(spec.initContainers ?? [])].map((own) => own.resources ?? {})
-  const isEmpty = (list: object | undefined) => Object.keys(list ?? {}).length === 0
-  if (resources.every(({ requests, limits }) => isEmpty(requests) && isEmpty(limits))) return 'BestEffort'
-  const isGuaranteed = resources.every(({ requests, limits }) =>
-    ['cpu', 'memory'].every((name) => limits?.[name] && (requests?.[name] ?? limits[name]) === limits[name]),
-  )
-  return isGuaranteed ? 'Guaranteed' : 'Burstable'
+  pod.status = { phase: 'Pending' }
 }
 
 /** Faults of a workload's Pod template. */
@@ -136,7 +126,8 @@ function validateContainer(container: V1Container, path: string, volumes: Set<st
   for (const [index, mount] of volumeMounts.entries()) {
     const field = `${path}.volumeMounts[${index}]`
     if (!mount.mountPath) errors.required(`${field}.mountPath`)
-    if (!volumes.has(mount.name)) errors.notFound(`${field}.name`, mount.name)
+    if (!volumes.has(mount.name))
+      errors.add('FieldValueNotFound', `${field}.name`, `Not found: ${JSON.stringify(mount.name)}`)
   }
   for (const probe of probes) validateProbe(container[probe], `${path}.${probe}`, errors)
 }
@@ -160,32 +151,22 @@ function validateProbe(probe: V1Probe | undefined, path: string, errors: FieldEr
 }
 
 /**
- * A Pod's specification is immutable except images, deadlines, and added tolerations and ephemeral containers; the
- * scheduler may set the node once.
+ * A Pod's specification is immutable except images, the deadline, tolerations and ephemeral containers; the scheduler may set
+ * the node once.
  */
 export function validatePodUpdate({ spec }: V1Pod, { spec: old }: V1Pod, errors: FieldErrors): void {
   if (!spec || !old) return
-  const allowed = wireCopy(spec)
-  for (const list of ['initContainers', 'containers'] as const) {
-    for (const [index, container] of (allowed[list] ?? []).entries()) {
-      const before = old[list]?.[index]
-      if (before?.name === container.name && before.image !== undefined) container.image = before.image
-    }
+  const fixed = (own: V1PodSpec): object => {
+    const { activeDeadlineSeconds: _, tolerations: _t, ephemeralContainers: _e, nodeName, ...rest } = own
+    const withoutImage = ({ image: _image, ...container }: V1Container) => container
+    const containers = own.containers.map(withoutImage)
+    const initContainers = (own.initContainers ?? []).map(withoutImage)
+    return wireCopy({ ...rest, containers, initContainers, nodeName: old.nodeName && nodeName })
   }
-  const allow = <K extends keyof V1PodSpec>(field: K) => {
-    if (old[field] === undefined) delete allowed[field]
-    else allowed[field] = old[field]
-  }
-  allow('activeDeadlineSeconds')
-  if (!old.nodeName) allow('nodeName')
-  for (const list of ['tolerations', 'ephemeralContainers'] as const) {
-    const [before, now]: [readonly object[], readonly object[]] = [old[list] ?? [], spec[list] ?? []]
-    if (before.every((item) => now.some((other) => sameJson(item, other)))) allow(list)
-  }
-  if (!sameJson(allowed, wireCopy(old))) {
+  if (!sameJson(fixed(spec), fixed(old))) {
     errors.forbidden(
       'spec',
-      'pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)',
+      'pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations`',
     )
   }
 }

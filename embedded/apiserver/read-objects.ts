@@ -1,10 +1,11 @@
 import { type ApiCall, flag, number } from './api-call.ts'
+import { columnsOf } from './columns.ts'
 import { sendObject } from './http-messages.ts'
 import { apiVersionOf, type Resource } from './resource.ts'
 import { selects } from './selectors.ts'
 import { badRequest, expired, invalid, notFound, StatusError } from './status-error.ts'
 import { jsonOf, type Stored, type StoreEvent } from './store.ts'
-import { type IncludeObject, tableOf } from './table.ts'
+import { tableOf } from './table.ts'
 
 /** The predicate that selects the objects of a list, a watch or a deletecollection. */
 export function selection({ query, resource, name, namespace }: ApiCall): (object: Stored) => boolean {
@@ -28,12 +29,16 @@ export function found({ api, resource, namespace, name = '' }: ApiCall): Stored 
   return object
 }
 
+/** Objects as the table that kubectl asks for; its rows contain the whole objects on request. */
+function tableFor({ resource, query }: ApiCall, objects: readonly Stored[], resourceVersion: string, headers = true) {
+  const whole = query.get('includeObject') === 'Object'
+  return tableOf(columnsOf(resource.name), objects, { resourceVersion, headers, whole })
+}
+
 /** One object in the form that the client prefers. */
 function shaped(call: ApiCall, object: Stored, headers = true): object {
-  const { resourceVersion } = object.metadata
-  return call.asTable
-    ? tableOf(call.resource.name, [object], { resourceVersion }, { ...tableOptions(call), headers })
-    : inVersionOf(call.resource, object)
+  if (!call.asTable) return inVersionOf(call.resource, object)
+  return tableFor(call, [object], object.metadata.resourceVersion, headers)
 }
 
 /** Sends one object. */
@@ -49,28 +54,22 @@ export function listObjects(call: ApiCall): void {
   const { api, resource, response } = call
   revisionOf(call)
   const items = api.store.list(resource.name, call.namespace).filter(selection(call))
-  const metadata = { resourceVersion: String(api.store.revision) }
-  const body = call.asTable
-    ? tableOf(resource.name, items, metadata, tableOptions(call))
-    : listOf(resource, items, metadata)
-  sendObject(response, 200, body)
+  const revision = String(api.store.revision)
+  sendObject(response, 200, call.asTable ? tableFor(call, items, revision) : listOf(resource, items, revision))
 }
 
 /** A typed list; as in Kubernetes its items don't repeat kind and apiVersion. */
-export function listOf(resource: Resource, items: readonly Stored[], metadata: object): object {
+export function listOf(resource: Resource, items: readonly Stored[], resourceVersion: string): object {
   const contents = items.map((item) => {
     const { kind: _kind, apiVersion: _version, ...rest } = inVersionOf(resource, item)
     return rest
   })
-  return { kind: `${resource.kind}List`, apiVersion: apiVersionOf(resource), metadata, items: contents }
-}
-
-function tableOptions(call: ApiCall): { include: IncludeObject; now: Date } {
-  const include = call.query.get('includeObject') ?? 'Metadata'
-  if (include !== 'None' && include !== 'Metadata' && include !== 'Object') {
-    throw badRequest(`unable to convert: includeObject must be None, Metadata or Object, not "${include}"`)
+  return {
+    kind: `${resource.kind}List`,
+    apiVersion: apiVersionOf(resource),
+    metadata: { resourceVersion },
+    items: contents,
   }
-  return { include, now: call.now() }
 }
 
 /** The `resourceVersion` of a list or watch, 0 if any will do. Throws 400 for other text, 410 for a version of an earlier cluster. */

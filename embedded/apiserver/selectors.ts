@@ -4,10 +4,11 @@ import type { Resource } from './resource.ts'
 import { badRequest } from './status-error.ts'
 import type { KubeObject } from './store.ts'
 
-const key = `(?:[a-zA-Z0-9](?:[-a-zA-Z0-9.]*[a-zA-Z0-9])?/)?[a-zA-Z0-9](?:[-a-zA-Z0-9_.]*[a-zA-Z0-9])?`
-const setBased = new RegExp(String.raw`^(${key})\s+(in|notin)\s*\(([^()]*)\)$`)
-const equality = new RegExp(String.raw`^(${key})\s*(==|=|!=)\s*(\S*)$`)
-const presence = new RegExp(`^(!?)\\s*(${key})$`)
+const key = '(?:[a-zA-Z0-9](?:[-a-zA-Z0-9.]*[a-zA-Z0-9])?/)?[a-zA-Z0-9](?:[-a-zA-Z0-9_.]*[a-zA-Z0-9])?'
+/** `app`, `app=web`, `app in (a,b)`; a `!` only before a key alone. */
+const requirement = new RegExp(
+  String.raw`^(?:!\s*(?<absent>${key})|(?<key>${key})(?:\s*(?<equality>==?|!=)\s*(?<value>\S*)|\s+(?<set>in|notin)\s*\((?<values>[^()]*)\))?)$`,
+)
 const value = /^(?:[a-zA-Z0-9](?:[-a-zA-Z0-9_.]*[a-zA-Z0-9])?)?$/
 
 /**
@@ -21,66 +22,31 @@ export function parseLabelSelector(text: string): LabelSelector {
 }
 
 function parseRequirement(text: string): LabelRequirement {
-  const set = setBased.exec(text)
-  if (set?.[1] && set[3] !== undefined) {
-    const values = set[3].split(',').map((item) => item.trim())
-    for (const item of values) checkValue(text, item)
-    return { key: set[1], operator: set[2] === 'in' ? 'In' : 'NotIn', values }
-  }
-  const equal = equality.exec(text)
-  if (equal?.[1] && equal[3] !== undefined) {
-    checkValue(text, equal[3])
-    return { key: equal[1], operator: equal[2] === '!=' ? 'NotIn' : 'In', values: [equal[3]] }
-  }
-  const present = presence.exec(text)
-  if (present?.[2]) return { key: present[2], operator: present[1] ? 'DoesNotExist' : 'Exists' }
-  throw badRequest(`unable to parse requirement: found '${text}', expected: a label key, '=', '!=', 'in' or 'notin'`)
-}
-
-function checkValue(text: string, item: string): void {
-  if (!value.test(item) || item.length > 63) {
-    throw badRequest(`unable to parse requirement: invalid value "${item}" in '${text}'`)
-  }
-}
-
-export interface FieldRequirement {
-  path: string
-  equal: boolean
-  value: string
+  const { absent, key, equality, value: single = '', set, values: list = '' } = requirement.exec(text)?.groups ?? {}
+  if (absent) return { key: absent, operator: 'DoesNotExist' }
+  if (!key)
+    throw badRequest(`unable to parse requirement: found '${text}', expected: a label key, '=', '!=', 'in' or 'notin'`)
+  if (!equality && !set) return { key, operator: 'Exists' }
+  const values = set ? list.split(',').map((item) => item.trim()) : [single]
+  const wrong = values.find((item) => !value.test(item) || item.length > 63)
+  if (wrong !== undefined) throw badRequest(`unable to parse requirement: invalid value "${wrong}" in '${text}'`)
+  return { key, operator: equality === '!=' || set === 'notin' ? 'NotIn' : 'In', values }
 }
 
 /**
- * Reads a field selector (`spec.nodeName=a,status.phase!=Running`). Backslash escapes `,`, `=` and itself.
- * Throws 400 for a field that the resource does not support in selectors.
+ * The predicate of a field selector (`spec.nodeName=a,status.phase!=Running`). Throws 400 for a field that the resource does
+ * not support in selectors.
  */
-export function parseFieldSelector(text: string, resource: Resource): FieldRequirement[] {
-  if (text === '') return []
+function parseFieldSelector(text: string, resource: Resource): (object: KubeObject) => boolean {
   const allowed = ['metadata.name', ...(resource.namespaced ? ['metadata.namespace'] : []), ...resource.fields]
-  return splitUnescaped(text).map((part) => {
-    const match = /^((?:[^=!\\]|\\.)+?)(==|=|!=)((?:[^\\]|\\.)*)$/.exec(part)
-    if (!match?.[1] || match[3] === undefined) {
-      throw badRequest(`invalid selector: '${part}'; can't understand '${part}'`)
-    }
-    const path = match[1]
+  const requirements = (text === '' ? [] : text.split(',')).map((part) => {
+    const [, path = '', operator, wanted] = /^([^=!]+)(==|=|!=)(.*)$/.exec(part.trim()) ?? []
+    if (!path) throw badRequest(`invalid selector: '${part}'; can't understand '${part}'`)
     if (!allowed.includes(path)) throw badRequest(`field label not supported: ${path}`)
-    return { path, equal: match[2] !== '!=', value: match[3].replaceAll(/\\(.)/g, '$1') }
+    const absent = path === 'spec.unschedulable' || path === 'spec.hostNetwork' ? 'false' : ''
+    return (object: KubeObject) => (String(valueAt(object, path) ?? absent) === wanted) === (operator !== '!=')
   })
-}
-
-export function matchesFields(requirements: readonly FieldRequirement[], object: unknown): boolean {
-  return requirements.every(({ path, equal, value }) => (fieldText(object, path) === value) === equal)
-}
-
-function fieldText(object: unknown, path: string): string {
-  const value = valueAt(object, path)
-  if (value === undefined || value === null) {
-    return path === 'spec.unschedulable' || path === 'spec.hostNetwork' ? 'false' : ''
-  }
-  return String(value)
-}
-
-function splitUnescaped(text: string): string[] {
-  return (text.match(/(?:[^,\\]|\\.)+/g) ?? []).map((part) => part.trim())
+  return (object) => requirements.every((holds) => holds(object))
 }
 
 /** The selectors of a query; each may be empty or absent. */
@@ -95,6 +61,6 @@ export function selects(
   { labelSelector, fieldSelector }: SelectorQuery,
 ): (object: KubeObject) => boolean {
   const labels = parseLabelSelector(labelSelector ?? '')
-  const fields = parseFieldSelector(fieldSelector ?? '', resource)
-  return (object) => matchesSelector(labels, object.metadata.labels) && matchesFields(fields, object)
+  const matchesFields = parseFieldSelector(fieldSelector ?? '', resource)
+  return (object) => matchesSelector(labels, object.metadata.labels) && matchesFields(object)
 }

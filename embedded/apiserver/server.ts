@@ -23,11 +23,8 @@ const idleMs = 90_000
 export interface ApiServerOptions {
   api: Api
   backend: NodeBackend
-  /** 0, the default, takes any free port. */
-  port?: number
   token: string
   tls: ServerTls
-  now?: () => Date
   /** Receives one line for each internal error. */
   log?: (line: string) => void
 }
@@ -38,7 +35,7 @@ export interface ApiServer {
   close(): Promise<void>
 }
 
-/** Serves the API over HTTPS on 127.0.0.1. Rejects when the port is taken. */
+/** Serves the API over HTTPS on a free port of 127.0.0.1. */
 export async function startApiServer(options: ApiServerOptions): Promise<ApiServer> {
   // Requests wait until the schema is loaded, shortly after the port is open.
   const schema = loadSchema()
@@ -63,7 +60,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   server.requestTimeout = 0
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject)
-    server.listen(options.port ?? 0, '127.0.0.1', resolve)
+    server.listen(0, '127.0.0.1', resolve)
   })
   const { port } = server.address() as AddressInfo
   return {
@@ -89,8 +86,8 @@ async function serve(
   const target = parsePath(url.pathname)
   const schema = await loadingSchema
   const query = url.searchParams
-  const { api, backend, now = () => new Date() } = options
-  const call = { api, backend, schema, now, request, response, query }
+  const { api, backend } = options
+  const call = { api, backend, schema, request, response, query }
   switch (target.is) {
     case 'unknown':
       throw unknownPath()

@@ -21,26 +21,6 @@ type SpdyFrame =
 /** kubectl's frames are at most 32 KiB long. */
 const longestFrame = 4 * 1024 * 1024
 
-/** Cuts a byte stream into frames. */
-class FrameReader {
-  private rest: Buffer = Buffer.alloc(0)
-
-  /** The frames that are complete with this chunk. Throws for a frame that is too long. */
-  push(chunk: Buffer): SpdyFrame[] {
-    this.rest = this.rest.length > 0 ? Buffer.concat([this.rest, chunk]) : chunk
-    const frames: SpdyFrame[] = []
-    while (this.rest.length >= 8) {
-      const length = this.rest.readUIntBE(5, 3)
-      if (length > longestFrame)
-        throw new Error(`a SPDY frame of ${length} bytes is longer than the maximum of ${longestFrame}`)
-      if (this.rest.length < 8 + length) break
-      frames.push(frameOf(this.rest.subarray(0, 8), this.rest.subarray(8, 8 + length)))
-      this.rest = this.rest.subarray(8 + length)
-    }
-    return frames
-  }
-}
-
 function frameOf(head: Buffer, payload: Buffer): SpdyFrame {
   const flags = head.readUInt8(4)
   const first = head.readUInt32BE(0)
@@ -96,7 +76,7 @@ export interface SpdyStream {
 export class SpdyConnection {
   private readonly socket: Duplex
   private readonly opened: (stream: SpdyStream) => void
-  private readonly reader = new FrameReader()
+  private rest: Buffer = Buffer.alloc(0)
   private readonly inflate = createInflate({ dictionary, finishFlush: constants.Z_SYNC_FLUSH })
   private readonly deflate = createDeflate({ dictionary })
   private readonly inputs = new Map<number, PassThrough>()
@@ -118,11 +98,25 @@ export class SpdyConnection {
   private receive(chunk: Buffer): void {
     this.work = this.work
       .then(async () => {
-        for (const frame of this.reader.push(chunk)) await this.handle(frame)
+        for (const frame of this.framesWith(chunk)) await this.handle(frame)
       })
       .catch(() => {
         this.socket.destroy()
       })
+  }
+
+  /** The frames that are complete with this chunk. Throws for a frame that is too long. */
+  private *framesWith(chunk: Buffer): Generator<SpdyFrame> {
+    this.rest = Buffer.concat([this.rest, chunk])
+    while (this.rest.length >= 8) {
+      const length = this.rest.readUIntBE(5, 3)
+      if (length > longestFrame)
+        throw new Error(`a SPDY frame of ${length} bytes is longer than the maximum of ${longestFrame}`)
+      if (this.rest.length < 8 + length) return
+      const [head, payload] = [this.rest.subarray(0, 8), this.rest.subarray(8, 8 + length)]
+      this.rest = this.rest.subarray(8 + length)
+      yield frameOf(head, payload)
+    }
   }
 
   private async handle(frame: SpdyFrame): Promise<void> {

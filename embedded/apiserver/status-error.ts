@@ -17,9 +17,7 @@ export interface Status {
     name?: string
     group?: string
     kind?: string
-    uid?: string
-    causes?: { reason?: string; message?: string; field?: string }[]
-    retryAfterSeconds?: number
+    causes?: Partial<StatusCause>[]
   }
   code?: number
 }

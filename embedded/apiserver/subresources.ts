@@ -1,3 +1,4 @@
+import { pipeline } from 'node:stream/promises'
 import type { V1LabelSelector, V1Pod } from '@kubernetes/client-node'
 import { type ApiCall, flag, number } from './api-call.ts'
 import { readBody, readObject, readPatch, sendObject } from './http-messages.ts'
@@ -6,7 +7,7 @@ import { found } from './read-objects.ts'
 import { decode } from './schema.ts'
 import { badRequest } from './status-error.ts'
 import type { Store, Stored } from './store.ts'
-import { isDryRun, patchValue, writeOptions } from './write-objects.ts'
+import { deleteOptions, patchValue, writeOptions } from './write-objects.ts'
 
 interface Scalable {
   spec?: { replicas?: number; selector?: V1LabelSelector }
@@ -55,12 +56,8 @@ function scaleOf(object: Stored): JsonObject {
 export async function serveEviction(call: ApiCall): Promise<void> {
   const { api, response, namespace, name = '' } = call
   const body = await readObject(call.request, call.schema)
-  const options = isObject(body.deleteOptions) ? body.deleteOptions : {}
-  const grace = options.gracePeriodSeconds
-  api.writer.delete(call.resource, namespace, name, {
-    ...(typeof grace === 'number' && { gracePeriodSeconds: grace }),
-    dryRun: isDryRun(call),
-  })
+  const options = deleteOptions(call, isObject(body.deleteOptions) ? body.deleteOptions : {})
+  api.writer.delete(call.resource, namespace, name, options)
   sendObject(response, 201, { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Success', code: 201 })
 }
 
@@ -84,7 +81,7 @@ export async function servePodLog(call: ApiCall): Promise<void> {
   const { api, backend, query, response, namespace = '', name = '' } = call
   found(call)
   const container = containerOf(api.store, namespace, name, query.get('container'))
-  const sinceSeconds = number(query, 'sinceSeconds') ?? sinceTime(query, call.now())
+  const sinceSeconds = number(query, 'sinceSeconds') ?? sinceTime(query)
   const tailLines = number(query, 'tailLines')
   const limitBytes = number(query, 'limitBytes')
   const log = await backend.logs({
@@ -101,17 +98,8 @@ export async function servePodLog(call: ApiCall): Promise<void> {
   response.writeHead(200, { 'content-type': 'text/plain', 'cache-control': 'no-cache, private' })
   // Headers are sent immediately, because the container may print nothing for a long time.
   response.flushHeaders()
-  const stop = (): void => {
-    log.destroy()
-    response.end()
-  }
-  call.closing.addEventListener('abort', stop)
-  response.on('close', () => {
-    call.closing.removeEventListener('abort', stop)
-    log.destroy()
-  })
-  log.on('error', () => response.end())
-  log.pipe(response)
+  // Ends with the log, with the client's connection or with the server.
+  await pipeline(log, response, { signal: call.closing }).catch(() => response.end())
 }
 
 /**
@@ -132,7 +120,7 @@ export function containerOf(store: Store, namespace: string, name: string, asked
   throw badRequest(`a container name must be specified for pod ${name}, choose one of: [${names.join(' ')}]${initText}`)
 }
 
-function sinceTime(query: URLSearchParams, now: Date): number | undefined {
+function sinceTime(query: URLSearchParams): number | undefined {
   const time = Date.parse(query.get('sinceTime') ?? '')
-  return Number.isNaN(time) ? undefined : Math.max(0, Math.ceil((now.getTime() - time) / 1000))
+  return Number.isNaN(time) ? undefined : Math.max(0, Math.ceil((Date.now() - time) / 1000))
 }

@@ -54,36 +54,22 @@ function updateObject(call: ApiCall, body: JsonObject): void {
   sendOne(call, 200, api.writer.update(resource, object, subresource, writeOptions(call)), headers)
 }
 
-/** DELETE of one object. */
+/** DELETE of one object; the answer is its last state. */
 export async function deleteObject(call: ApiCall): Promise<void> {
-  const { api, resource, namespace, name = '', response } = call
+  const { api, resource, namespace, name = '' } = call
   const options = deleteOptions(call, await readObject(call.request, call.schema))
-  const { object, gone } = api.writer.delete(resource, namespace, name, options)
-  // Pods, Services and objects that wait for finalizers are returned; for all others a Success.
-  if (!gone || ['pods', 'services', 'serviceaccounts'].includes(resource.name)) sendOne(call, 200, object)
-  else {
-    const details = {
-      name,
-      ...(resource.group ? { group: resource.group } : {}),
-      kind: resource.name,
-      uid: object.metadata.uid,
-    }
-    sendObject(response, 200, { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Success', details })
-  }
+  sendOne(call, 200, api.writer.delete(resource, namespace, name, options))
 }
 
 /** DELETE of all selected objects. */
 export async function deleteCollection(call: ApiCall): Promise<void> {
   const { api, resource, namespace, response } = call
   const options = deleteOptions(call, await readObject(call.request, call.schema))
-  const selected = selection(call)
   const deleted = api.store
     .list(resource.name, namespace)
-    .filter(selected)
+    .filter(selection(call))
     .map(({ metadata }) => api.writer.delete(resource, metadata.namespace, metadata.name, options))
-  const metadata = { resourceVersion: String(api.store.revision) }
-  const items = deleted.map(({ object }) => object)
-  sendObject(response, 200, listOf(resource, items, metadata))
+  sendObject(response, 200, listOf(resource, deleted, String(api.store.revision)))
 }
 
 /** An object of a request as the store keeps it, and the warnings about fields that its kind doesn't have. */
@@ -97,12 +83,7 @@ function decoded(call: ApiCall, body: JsonObject): { object: Stored; headers: Re
   }
   const { value, unknown } = decode(call.schema, resource.schema, body, { kind, version: resource.version })
   const warnings = [...new Set(unknown)].map((field) => `unknown field "${field}"`)
-  const validation = call.query.get('fieldValidation') || 'Warn'
-  if (!['Strict', 'Warn', 'Ignore'].includes(validation)) {
-    throw badRequest(
-      `fieldValidation: Unsupported value: "${validation}": supported values: "", "Ignore", "Strict", "Warn"`,
-    )
-  }
+  const validation = call.query.get('fieldValidation')
   if (warnings.length > 0 && validation === 'Strict') {
     const message = `strict decoding error: ${warnings.join(', ')}`
     throw badRequest(`${kind} in version "${resource.version}" cannot be handled as a ${kind}: ${message}`)
@@ -110,11 +91,11 @@ function decoded(call: ApiCall, body: JsonObject): { object: Stored; headers: Re
   if (!isObject(value.metadata)) value.metadata = {}
   return {
     object: storedOf({ ...value, kind }),
-    headers: validation === 'Warn' ? warningHeader(warnings) : {},
+    headers: validation === 'Ignore' ? {} : warningHeader(warnings),
   }
 }
 
-export function isDryRun({ query }: ApiCall): boolean {
+function isDryRun({ query }: ApiCall): boolean {
   const asked = query.getAll('dryRun')
   for (const value of asked) {
     if (value !== 'All') throw badRequest(`dryRun: Unsupported value: "${value}": supported values: "All"`)
@@ -129,7 +110,8 @@ export function writeOptions(call: ApiCall): WriteOptions {
   return { dryRun: isDryRun(call), author: { manager: manager.slice(0, 128), subresource } }
 }
 
-function deleteOptions(call: ApiCall, body: JsonObject): DeleteOptions & WriteOptions {
+/** The options of a deletion in a request's body and query. Throws 400 for a policy other than Background. */
+export function deleteOptions(call: ApiCall, body: JsonObject): DeleteOptions & WriteOptions {
   const grace = body.gracePeriodSeconds ?? number(call.query, 'gracePeriodSeconds')
   const policy = body.propagationPolicy ?? call.query.get('propagationPolicy') ?? 'Background'
   if (policy !== 'Background') {

@@ -1,19 +1,7 @@
 import type { Api, KubeObject } from '../apiserver/api.ts'
 import { sameJson } from '../apiserver/json.ts'
 import { hasReason } from '../apiserver/status-error.ts'
-import { createEventRecorder, type EventRecorder } from './events.ts'
-
-/** A queue of object keys for one reconcile function, like client-go's rate-limited workqueue. */
-export interface Workqueue {
-  /** Requests a reconcile of `key` in the next macrotask; several requests before it runs count as one. */
-  add(key: string): void
-  /** Requests a reconcile of `key` later; of several times the earliest is used. */
-  addAfter(key: string, milliseconds: number): void
-  /** True if no key is queued or will be retried; later requests of `addAfter` do not count. */
-  isIdle(): boolean
-  /** Drops all requests; nothing runs afterwards. */
-  stop(): void
-}
+import { EventRecorder } from './events.ts'
 
 // client-go's default rate limiter starts at 5 ms and doubles; its maximum of 1000 s is longer than a lab.
 const firstRetryMs = 5
@@ -24,73 +12,81 @@ const turnMs = 10
 const longestTimerMs = 2 ** 31 - 1
 
 /**
- * Creates a queue that calls `reconcile(key)`, never concurrently for the same key. When it throws, the error goes to
- * `failed` and the key is tried again with exponential back-off until a call succeeds.
+ * A queue of object keys for one reconcile function, like client-go's rate-limited workqueue. It never runs concurrently. When
+ * it throws, the error goes to `failed` and the key is tried again with exponential back-off until a call succeeds.
  */
-export function createWorkqueue(reconcile: (key: string) => void, failed: (error: unknown) => void): Workqueue {
-  const dirty = new Set<string>()
-  const failures = new Map<string, number>()
-  const timers = new Map<string, { due: number; timer: NodeJS.Timeout }>()
-  let turn: NodeJS.Immediate | undefined
-  let stopped = false
+export class Workqueue {
+  private readonly reconcile: (key: string) => void
+  private readonly failed: (error: unknown) => void
+  private readonly dirty = new Set<string>()
+  private readonly failures = new Map<string, number>()
+  private readonly timers = new Map<string, { due: number; timer: NodeJS.Timeout }>()
+  private turn: NodeJS.Immediate | undefined
+  private stopped = false
 
-  function run(key: string) {
-    try {
-      reconcile(key)
-      failures.delete(key)
-    } catch (error) {
-      const count = failures.get(key) ?? 0
-      failures.set(key, count + 1)
-      failed(error)
-      addAfter(key, Math.min(firstRetryMs * 2 ** count, lastRetryMs))
-    }
+  constructor(reconcile: (key: string) => void, failed: (error: unknown) => void) {
+    this.reconcile = reconcile
+    this.failed = failed
   }
 
-  function takeTurn() {
-    turn = undefined
-    const end = performance.now() + turnMs
-    // Only keys queued before this turn, so that a reconcile sees the effects of its earlier writes.
-    for (const key of [...dirty]) {
-      if (stopped || performance.now() > end) break
-      dirty.delete(key)
-      run(key)
-    }
-    if (dirty.size > 0) schedule()
+  /** Requests a reconcile of `key` in the next macrotask; several requests before it runs count as one. */
+  add(key: string): void {
+    if (this.stopped) return
+    this.dirty.add(key)
+    this.turn ??= setImmediate(() => this.takeTurn())
   }
 
-  function schedule() {
-    if (!stopped) turn ??= setImmediate(takeTurn)
-  }
-
-  function add(key: string) {
-    if (stopped) return
-    dirty.add(key)
-    schedule()
-  }
-
-  function addAfter(key: string, milliseconds: number) {
-    if (stopped) return
+  /** Requests a reconcile of `key` later; of several times the earliest is used. */
+  addAfter(key: string, milliseconds: number): void {
+    if (this.stopped) return
     const delay = Math.min(Math.max(milliseconds, 0), longestTimerMs)
     const due = Date.now() + delay
-    const waiting = timers.get(key)
+    const waiting = this.timers.get(key)
     if (waiting && waiting.due <= due) return
-    if (waiting) clearTimeout(waiting.timer)
+    clearTimeout(waiting?.timer)
     const timer = setTimeout(() => {
-      timers.delete(key)
-      add(key)
+      this.timers.delete(key)
+      this.add(key)
     }, delay)
-    timers.set(key, { due, timer })
+    this.timers.set(key, { due, timer })
   }
 
-  function stop() {
-    stopped = true
-    if (turn) clearImmediate(turn)
-    for (const { timer } of timers.values()) clearTimeout(timer)
-    timers.clear()
-    dirty.clear()
+  /** True if no key is queued or will be retried; later requests of `addAfter` do not count. */
+  isIdle(): boolean {
+    return this.dirty.size === 0 && this.failures.size === 0
   }
 
-  return { add, addAfter, isIdle: () => dirty.size === 0 && failures.size === 0, stop }
+  /** Drops all requests; nothing runs afterwards. */
+  stop(): void {
+    this.stopped = true
+    clearImmediate(this.turn)
+    for (const { timer } of this.timers.values()) clearTimeout(timer)
+  }
+
+  private takeTurn(): void {
+    this.turn = undefined
+    const end = performance.now() + turnMs
+    // Only keys queued before this turn, so that a reconcile sees the effects of its earlier writes.
+    for (const key of [...this.dirty]) {
+      if (this.stopped) return
+      if (performance.now() > end) break
+      this.dirty.delete(key)
+      this.run(key)
+    }
+    if (this.dirty.size > 0) this.turn ??= setImmediate(() => this.takeTurn())
+  }
+
+  private run(key: string): void {
+    try {
+      this.reconcile(key)
+      this.failures.delete(key)
+    } catch (error) {
+      const count = this.failures.get(key) ?? 0
+      this.failures.set(key, count + 1)
+      this.failed(error)
+      this.addAfter(key, Math.min(firstRetryMs * 2 ** count, lastRetryMs))
+    }
+  }
 }
 
 /** One change of an object; `previous` is its old state (absent for a new object). */
@@ -98,18 +94,6 @@ export interface Change<T> {
   type: 'ADDED' | 'MODIFIED' | 'DELETED'
   object: T
   previous?: T
-}
-
-/** The input of every controller. Everything that it starts ends with the context. */
-export interface ControllerContext {
-  readonly api: Api
-  /** A work queue; errors of `reconcile` are retried, unexpected ones also reported. */
-  queue(reconcile: (key: string) => void): Workqueue
-  /** A work queue of the objects of a resource, by their keys: each is reconciled after a change, and while it exists. */
-  reconcile<T extends KubeObject>(resource: string, reconcile: (object: T, key: string) => void): Workqueue
-  /** Calls `handle` for every present object of a resource, then for every change. */
-  watch<T extends KubeObject>(resource: string, handle: (change: Change<T>) => void): void
-  recorder(component: string): EventRecorder
 }
 
 /** The key of an object in a work queue: `namespace/name`, or the name alone. */
@@ -120,54 +104,64 @@ export function keyOf(object: KubeObject): string {
 
 /** The namespace (undefined for cluster-scoped objects) and name of a key. */
 export function splitKey(key: string): { namespace: string | undefined; name: string } {
-  const slash = key.indexOf('/')
-  return slash < 0
-    ? { namespace: undefined, name: key }
-    : { namespace: key.slice(0, slash), name: key.slice(slash + 1) }
+  const [name = '', namespace] = key.split('/').reverse()
+  return { namespace, name }
 }
 
-/** Creates a context for `api`; `report` is called for unexpected errors (all but a StatusError). */
-export function createContext(
-  api: Api,
-  report: (error: unknown) => void,
-): { context: ControllerContext; isIdle(): boolean; stop(): void } {
-  const ends: (() => void)[] = []
-  const queues: Workqueue[] = []
-  const context: ControllerContext = {
-    api,
-    queue(reconcile) {
-      const queue = createWorkqueue(reconcile, report)
-      queues.push(queue)
-      ends.push(() => queue.stop())
-      return queue
-    },
-    watch<T extends KubeObject>(resource: string, handle: (change: Change<T>) => void) {
-      const last = new Map<string, T>()
-      const end = api.watch<T>(resource, (type, object) => {
-        const previous = last.get(object.metadata.uid)
-        if (type === 'DELETED') last.delete(object.metadata.uid)
-        else last.set(object.metadata.uid, object)
-        handle({ type, object, ...(previous && { previous }) })
-      })
-      ends.push(end)
-    },
-    reconcile<T extends KubeObject>(resource: string, reconcile: (object: T, key: string) => void) {
-      const queue = context.queue((key) => {
-        const { namespace, name } = splitKey(key)
-        const object = api.get<T>(resource, namespace, name)
-        if (object) reconcile(object, key)
-      })
-      context.watch(resource, ({ type, object }) => {
-        if (type !== 'DELETED') queue.add(keyOf(object))
-      })
-      return queue
-    },
-    recorder: (component) => createEventRecorder(api, component),
+/** The input of every controller. Everything that it starts ends with the context. */
+export class ControllerContext {
+  readonly api: Api
+  private readonly report: (error: unknown) => void
+  private readonly queues: Workqueue[] = []
+  private readonly ends: (() => void)[] = []
+
+  /** `report` is called for each error of a reconcile function. */
+  constructor(api: Api, report: (error: unknown) => void) {
+    this.api = api
+    this.report = report
   }
-  function stop() {
-    for (const end of ends.splice(0)) end()
+
+  /** A work queue; errors of `reconcile` are reported and retried. */
+  queue(reconcile: (key: string) => void): Workqueue {
+    const queue = new Workqueue(reconcile, this.report)
+    this.queues.push(queue)
+    return queue
   }
-  return { context, isIdle: () => queues.every((queue) => queue.isIdle()), stop }
+
+  /** A work queue of the objects of a resource, by their keys: each is reconciled after a change, and while it exists. */
+  reconcile<T extends KubeObject>(resource: string, reconcile: (object: T, key: string) => void): Workqueue {
+    const queue = this.queue((key) => {
+      const { namespace, name } = splitKey(key)
+      const object = this.api.get<T>(resource, namespace, name)
+      if (object) reconcile(object, key)
+    })
+    this.watch(resource, ({ type, object }) => {
+      if (type !== 'DELETED') queue.add(keyOf(object))
+    })
+    return queue
+  }
+
+  /** Calls `handle` for every present object of a resource, then for every change. */
+  watch<T extends KubeObject>(resource: string, handle: (change: Change<T>) => void): void {
+    const end = this.api.watch<T>(resource, (type, object, previous) =>
+      handle({ type, object, ...(previous && { previous }) }),
+    )
+    this.ends.push(end)
+  }
+
+  recorder(component: string): EventRecorder {
+    return new EventRecorder(this.api, component)
+  }
+
+  /** True if all changes have been handled. */
+  isIdle(): boolean {
+    return this.queues.every((queue) => queue.isIdle())
+  }
+
+  stop(): void {
+    for (const end of this.ends) end()
+    for (const queue of this.queues) queue.stop()
+  }
 }
 
 /**

@@ -1,7 +1,7 @@
 import type { AddressPool } from '../../host/address-pool.ts'
 import type { Api } from '../apiserver/api.ts'
 import { StatusError } from '../apiserver/status-error.ts'
-import { createContext } from './context.ts'
+import { ControllerContext } from './context.ts'
 import { startDaemonSetController } from './daemonset.ts'
 import { startDeploymentController } from './deployment.ts'
 import { type ApiServerEndpoint, createKubernetesEndpoints, startEndpointsController } from './endpoints.ts'
@@ -27,8 +27,11 @@ export interface ControllerOptions {
  * change in the next macrotask. `stop` ends all of them and their timers; `isIdle` returns true if all changes have
  * been handled.
  */
-export function startControllers(api: Api, options: ControllerOptions = {}): { isIdle(): boolean; stop(): void } {
-  const { context, isIdle, stop } = createContext(api, (error) => {
+export function startControllers(
+  api: Api,
+  options: ControllerOptions = {},
+): Pick<ControllerContext, 'isIdle' | 'stop'> {
+  const context = new ControllerContext(api, (error) => {
     if (!(error instanceof StatusError)) options.report?.(error)
   })
   startGarbageCollector(context)
@@ -41,5 +44,5 @@ export function startControllers(api: Api, options: ControllerOptions = {}): { i
   startEndpointsController(context)
   startLoadBalancerController(context, options.loadBalancerPool ?? defaultLoadBalancerPool)
   if (options.apiServerEndpoint) createKubernetesEndpoints(api, options.apiServerEndpoint)
-  return { isIdle, stop }
+  return context
 }

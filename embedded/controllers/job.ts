@@ -2,7 +2,7 @@ import { Cron } from 'croner'
 import { timestamp } from '../apiserver/object-lifecycle.ts'
 import { type ControllerContext, remove, writeStatus } from './context.ts'
 import { controllerReference, inNamespaceOf, isControlledBy, watchOwned } from './ownership.ts'
-import { createPodControl } from './pod-control.ts'
+import { PodControl } from './pod-control.ts'
 import { byCreation, type CronJob, countsAbove0, isActive, isReady, type Job, type Pod } from './resources.ts'
 
 // pkg/controller/job: the delay after a failed Pod, doubled with each further one.
@@ -22,7 +22,7 @@ const endOf = (job: Job): Condition | undefined =>
 export function startJobController(context: ControllerContext): void {
   const { api } = context
   const recorder = context.recorder('job-controller')
-  const control = createPodControl(context, recorder)
+  const control = new PodControl(api, recorder)
 
   const queue = context.reconcile<Job>('jobs', (job, key) => {
     if (job.metadata.deletionTimestamp || endOf(job)) return
@@ -56,7 +56,7 @@ export function startJobController(context: ControllerContext): void {
     if (end) recorder.event(job, isComplete ? 'Normal' : 'Warning', isComplete ? 'Completed' : end.reason, end.message)
   })
 
-  watchOwned(context, queue, 'pods', { resource: 'jobs', kind: 'Job' })
+  watchOwned(context, queue, 'pods', 'jobs')
 }
 
 const complete = {
@@ -100,9 +100,10 @@ export function startCronJobController(context: ControllerContext, now: () => nu
         const { metadata, spec } = cronJob.spec.jobTemplate
         const job = `${name}-${Math.floor(due.getTime() / 60_000)}`
         if (!api.get('jobs', namespace, job)) {
-          const { labels = {}, annotations = {} } = metadata ?? {}
+          const { labels, annotations } = metadata ?? {}
+          const copied = { ...(labels && { labels }), ...(annotations && { annotations }) }
           const ownerReferences = [controllerReference(cronJob)]
-          api.create<Job>('jobs', namespace, { metadata: { name: job, labels, annotations, ownerReferences }, spec })
+          api.create<Job>('jobs', namespace, { metadata: { name: job, ...copied, ownerReferences }, spec })
           recorder.event(cronJob, 'Normal', 'SuccessfulCreate', `Created job ${job}`)
         }
         lastScheduleTime = timestamp(due.getTime())
@@ -128,7 +129,7 @@ export function startCronJobController(context: ControllerContext, now: () => nu
     })
   })
 
-  watchOwned(context, queue, 'jobs', { resource: 'cronjobs', kind: 'CronJob' })
+  watchOwned(context, queue, 'jobs', 'cronjobs')
 }
 
 /** The latest time of a schedule after `since`, up to `until`; earlier missed Jobs are not started. */

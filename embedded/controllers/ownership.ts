@@ -1,6 +1,7 @@
 import type { V1LabelSelector } from '@kubernetes/client-node'
-import { type Labels, matchesSelector } from '../../dataplane/label-selector.ts'
+import { matchesSelector } from '../../dataplane/label-selector.ts'
 import type { Api, KubeObject, OwnerReference } from '../apiserver/api.ts'
+import { resourceNamed } from '../apiserver/resource.ts'
 import { type ControllerContext, keyOf, type Workqueue } from './context.ts'
 
 // Ownership of objects: controller references, adoption and release (pkg/controller/controller_ref_manager.go).
@@ -36,21 +37,14 @@ type Owner = KubeObject & { spec: { selector?: V1LabelSelector } }
 
 /**
  * The objects of `resource` in the owner's namespace that the owner controls after this call: orphans that match its
- * selector are adopted, own objects that no longer match are released. An owner being deleted does neither. Objects
- * that are not `considered` are not changed.
+ * selector are adopted, own objects that no longer match are released. An owner being deleted does neither.
  */
-export function claim<T extends KubeObject>(
-  api: Api,
-  owner: Owner,
-  resource: string,
-  considered: (object: T) => boolean = () => true,
-): T[] {
+export function claim<T extends KubeObject>(api: Api, owner: Owner, resource: string): T[] {
   const claimed: T[] = []
   for (const object of api.list<T>(resource, inNamespaceOf(owner))) {
-    if (!considered(object)) continue
     const { ownerReferences: references = [] } = object.metadata
     const controller = controllerOf(object)
-    const matches = wouldClaim(owner, object.metadata.labels)
+    const matches = matchesSelector(owner.spec.selector, object.metadata.labels)
     if (controller) {
       if (controller.uid !== owner.metadata.uid) continue
       if (matches) claimed.push(object)
@@ -76,28 +70,19 @@ export function patchOwners<T extends KubeObject>(
   return api.patch<T>(resource, namespace, name, { metadata: { uid, ownerReferences: references } })
 }
 
-/** Whether an owner would adopt an orphan with these labels. */
-function wouldClaim(owner: Owner, labels: Labels | undefined): boolean {
-  return matchesSelector(owner.spec.selector, labels)
-}
-
 /**
- * Queues the owner of each object of `resource` that changes: the one of that kind that controls it or did so, or those that
- * would adopt it.
+ * Queues the owner of each object of `resource` that changes, among the objects of `owners`: the one that controls it or did
+ * so, or those that would adopt it.
  */
-export function watchOwned(
-  { api, watch }: ControllerContext,
-  queue: Workqueue,
-  resource: string,
-  owners: { resource: string; kind: string },
-): void {
-  watch<KubeObject>(resource, ({ object, previous }) => {
+export function watchOwned(context: ControllerContext, queue: Workqueue, resource: string, owners: string): void {
+  const { kind } = resourceNamed(owners)
+  context.watch<KubeObject>(resource, ({ object, previous }) => {
     for (const state of previous ? [previous, object] : [object]) {
       const owner = controllerOf(state)
-      if (owner?.kind === owners.kind) queue.add(`${state.metadata.namespace}/${owner.name}`)
+      if (owner?.kind === kind) queue.add(`${state.metadata.namespace}/${owner.name}`)
     }
     if (controllerOf(object)) return
-    for (const owner of api.list<Owner>(owners.resource, inNamespaceOf(object)))
-      if (wouldClaim(owner, object.metadata.labels)) queue.add(keyOf(owner))
+    for (const owner of context.api.list<Owner>(owners, inNamespaceOf(object)))
+      if (matchesSelector(owner.spec.selector, object.metadata.labels)) queue.add(keyOf(owner))
   })
 }

@@ -1,53 +1,39 @@
-import type { KubeObject } from '../apiserver/api.ts'
-import { hasReason, messageOf } from '../apiserver/status-error.ts'
-import type { ControllerContext } from './context.ts'
+import type { Api, KubeObject } from '../apiserver/api.ts'
+import { messageOf } from '../apiserver/status-error.ts'
+import { remove } from './context.ts'
 import type { EventRecorder } from './events.ts'
 import { controllerReference } from './ownership.ts'
 import type { Pod, PodTemplate } from './resources.ts'
 
 /** Creates and deletes Pods for a controller and records Events (pkg/controller's RealPodControl). */
-export interface PodControl {
-  /** Creates a Pod from the template, controlled by `owner`. On an error records FailedCreate and throws it. */
-  create(owner: KubeObject, template: PodTemplate): Pod
-  /** Deletes a Pod; no error if it does not exist. On another error records FailedDelete and throws it. */
-  delete(owner: KubeObject, pod: Pod): void
-}
+export class PodControl {
+  private readonly api: Api
+  private readonly recorder: EventRecorder
 
-export function createPodControl({ api }: ControllerContext, recorder: EventRecorder): PodControl {
-  return {
-    create(owner, { metadata, spec }) {
-      const { namespace, name } = owner.metadata
-      try {
-        const pod = api.create<Pod>('pods', namespace, {
-          apiVersion: 'v1',
-          kind: 'Pod',
-          metadata: {
-            generateName: `${name}-`,
-            ...(namespace && { namespace }),
-            ...(metadata?.labels && { labels: metadata.labels }),
-            ...(metadata?.annotations && { annotations: metadata.annotations }),
-            ...(metadata?.finalizers && { finalizers: metadata.finalizers }),
-            ownerReferences: [controllerReference(owner)],
-          },
-          spec,
-        })
-        recorder.event(owner, 'Normal', 'SuccessfulCreate', `Created pod: ${pod.metadata.name}`)
-        return pod
-      } catch (error) {
-        recorder.event(owner, 'Warning', 'FailedCreate', `Error creating: ${messageOf(error)}`)
-        throw error
-      }
-    },
-    delete(owner, { metadata: { namespace, name } }) {
-      try {
-        api.delete('pods', namespace, name)
-        recorder.event(owner, 'Normal', 'SuccessfulDelete', `Deleted pod: ${name}`)
-      } catch (error) {
-        if (hasReason(error, 'NotFound')) return
-        recorder.event(owner, 'Warning', 'FailedDelete', `Error deleting: ${messageOf(error)}`)
-        throw error
-      }
-    },
+  constructor(api: Api, recorder: EventRecorder) {
+    this.api = api
+    this.recorder = recorder
+  }
+
+  /** Creates a Pod from the template, controlled by `owner`. On an error records FailedCreate and throws it. */
+  create(owner: KubeObject, { metadata: { labels, annotations } = {}, spec }: PodTemplate): void {
+    const { namespace, name } = owner.metadata
+    const ownerReferences = [controllerReference(owner)]
+    const copied = { ...(labels && { labels }), ...(annotations && { annotations }) }
+    const metadata = { generateName: `${name}-`, ...copied, ownerReferences }
+    try {
+      const pod = this.api.create<Pod>('pods', namespace, { metadata, spec })
+      this.recorder.event(owner, 'Normal', 'SuccessfulCreate', `Created pod: ${pod.metadata.name}`)
+    } catch (error) {
+      this.recorder.event(owner, 'Warning', 'FailedCreate', `Error creating: ${messageOf(error)}`)
+      throw error
+    }
+  }
+
+  /** Deletes a Pod; no error if it does not exist. */
+  delete(owner: KubeObject, { metadata }: Pod): void {
+    remove(this.api, 'pods', metadata)
+    this.recorder.event(owner, 'Normal', 'SuccessfulDelete', `Deleted pod: ${metadata.name}`)
   }
 }
 

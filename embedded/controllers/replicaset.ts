@@ -2,8 +2,8 @@ import type { V1ReplicaSetCondition } from '@kubernetes/client-node'
 import { timestamp } from '../apiserver/object-lifecycle.ts'
 import { messageOf } from '../apiserver/status-error.ts'
 import { type ControllerContext, writeStatus } from './context.ts'
-import { claim, inNamespaceOf, isControlledBy, watchOwned } from './ownership.ts'
-import { createPodControl, type PodControl } from './pod-control.ts'
+import { claim, watchOwned } from './ownership.ts'
+import { PodControl } from './pod-control.ts'
 import {
   byCreation,
   compareRanks,
@@ -18,18 +18,15 @@ import {
 /** Maintains the requested number of active Pods of each ReplicaSet. */
 export function startReplicaSetController(context: ControllerContext): void {
   const { api } = context
-  const control = createPodControl(context, context.recorder('replicaset-controller'))
+  const control = new PodControl(api, context.recorder('replicaset-controller'))
 
   const queue = context.reconcile<ReplicaSet>('replicasets', (replicaSet) => {
-    const pods = claim<Pod>(api, replicaSet, 'pods', isActive)
-    const failure = replicaSet.metadata.deletionTimestamp ? undefined : manage(control, replicaSet, pods)
-    const own = api
-      .list<Pod>('pods', inNamespaceOf(replicaSet))
-      .filter((pod) => isActive(pod) && isControlledBy(pod, replicaSet))
-    writeStatus(api, 'replicasets', replicaSet, statusOf(replicaSet, own, failure))
+    const active = () => claim<Pod>(api, replicaSet, 'pods').filter(isActive)
+    const failure = replicaSet.metadata.deletionTimestamp ? undefined : manage(control, replicaSet, active())
+    writeStatus(api, 'replicasets', replicaSet, statusOf(replicaSet, active(), failure))
     if (failure) throw failure
   })
-  watchOwned(context, queue, 'pods', { resource: 'replicasets', kind: 'ReplicaSet' })
+  watchOwned(context, queue, 'pods', 'replicasets')
 }
 
 /** Creates or deletes Pods towards `spec.replicas`; returns the error that stopped it. */

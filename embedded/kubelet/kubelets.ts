@@ -3,7 +3,7 @@ import type { Api } from '../apiserver/api.ts'
 import type { NodeBackend } from '../apiserver/api-call.ts'
 import { gitVersion } from '../apiserver/documents.ts'
 import { timestamp } from '../apiserver/object-lifecycle.ts'
-import { createEventRecorder } from '../controllers/events.ts'
+import { EventRecorder } from '../controllers/events.ts'
 import { processor } from '../machine/kernel-package.ts'
 import type { Machine } from '../machine/machine.ts'
 import type { NodePlan } from '../network/node-setup.ts'
@@ -141,7 +141,7 @@ export async function startKubelets(machine: Machine, network: Network, api: Api
   const leases: NodeJS.Timeout[] = []
   for (const [index, node] of network.nodes.entries()) {
     const object = registerNode(api, node, facts, index === 0)
-    const events = createEventRecorder(api, 'kubelet', node.name)
+    const events = new EventRecorder(api, 'kubelet', node.name)
     const prober = new Prober(machine, network.placement(node.name))
     contexts.set(node.name, { machine, network, api, node, events, prober })
     renewLease(api, object)

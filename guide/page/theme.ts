@@ -1,4 +1,4 @@
-import { DARK, PALETTE, paletteStyle } from '../../slides/build/palette.ts'
+import { DARK, PALETTE, paletteStyle } from '../../slides/build/style.ts'
 
 export type Theme = 'system' | 'light' | 'dark'
 

@@ -12,8 +12,8 @@ import {
   showStep,
   startProgress,
 } from '../../course/lab-progress.ts'
-import { resetLab } from '../../course/lab-reset.ts'
 import { LabSession, sentenceOf } from '../../course/lab-session.ts'
+import { resetLab } from '../../course/lab-solution.ts'
 import { learnerName } from '../../grading/class-key.ts'
 import { findStep, type LabDefinition, labFolder, mustRunHere, readLab } from '../../grading/lab-definition.ts'
 import { scoreLine } from '../../grading/learner-report.ts'

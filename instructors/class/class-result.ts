@@ -1,7 +1,7 @@
 import { plainText, shortened } from '../../host/plain-text.ts'
 import { type CopyOptions, copyFlags } from './copies.ts'
 import type { Judged } from './judge-file.ts'
-import type { ClassResult, Graded, LabSummary, Refused } from './result.ts'
+import type { ClassResult, Flag, Graded, LabSummary, Refused } from './result.ts'
 
 /** Printed in every report: what a grade from captures cannot prove. */
 const CANNOT_KNOW: readonly string[] = [
@@ -20,17 +20,16 @@ export function classResult(
   now = new Date(),
   options: CopyOptions = {},
 ): ClassResult {
-  const read = judged.flatMap((entry) => ('graded' in entry ? [entry] : []))
-  const refused: Refused[] = judged.flatMap((entry) =>
-    'refused' in entry ? [{ file: entry.file, reason: entry.refused }] : [],
-  )
-  const copies = copyFlags(
-    read.map(({ graded, prints, seed }) => ({ learner: graded.learner, seed, prints })),
-    options,
-  )
-  const graded = markAttempts(
-    read.map(({ graded }, index) => ({ ...graded, flags: [...(copies[index] ?? []), ...graded.flags] })),
-  ).sort(byLabAndLearner)
+  const read = judged.filter((entry) => 'graded' in entry)
+  const refused = judged
+    .filter((entry) => 'refused' in entry)
+    .map(({ file, refused }): Refused => ({ file, reason: refused }))
+  const copies = copyFlags(read, options)
+  const flagged = read.map(({ graded }, index) => ({
+    ...graded,
+    flags: [...(copies[index] ?? []), ...graded.flags],
+  }))
+  const graded = markAttempts(flagged).sort(byLabAndLearner)
   return {
     schema: 'kube-service-labs/class/v1',
     gradedAt: now.toISOString(),
@@ -39,7 +38,8 @@ export function classResult(
     refused,
     labs: labSummaries(graded),
     cannotKnow: [...CANNOT_KNOW],
-    exitCode: exitCodeOf(graded, refused),
+    // 0: all were graded, with any result; 2: a file was refused or nothing was graded.
+    exitCode: refused.length > 0 || graded.length === 0 ? 2 : 0,
   }
 }
 
@@ -52,16 +52,11 @@ function markAttempts(graded: readonly Graded[]): Graded[] {
     if (!other || Date.parse(entry.submittedAt) > Date.parse(other.submittedAt)) latest.set(key(entry), entry)
   }
   return graded.map((entry) => {
-    const counted = latest.get(key(entry))
-    if (!counted || counted === entry) return entry
-    const flags =
-      counted.submittedAt === entry.submittedAt
-        ? [
-            ...entry.flags,
-            { kind: 'twice' as const, text: `The same submission was already handed in as ${counted.file}.` },
-          ]
-        : entry.flags
-    return { ...entry, counts: false, flags }
+    const counted = latest.get(key(entry)) ?? entry
+    if (counted === entry) return entry
+    const isSame = counted.submittedAt === entry.submittedAt
+    const twice: Flag = { kind: 'twice', text: `The same submission was already handed in as ${counted.file}.` }
+    return { ...entry, counts: false, flags: isSame ? [...entry.flags, twice] : entry.flags }
   })
 }
 
@@ -112,11 +107,6 @@ function stepCounts(entries: readonly Graded[], id: string) {
 
 const openSteps = ({ steps }: Graded) =>
   steps.filter(({ verdict }) => verdict !== 'passed' && verdict !== 'not applicable').length
-
-/** 0: all were graded, with any result; 2: a file was refused or nothing was graded. */
-function exitCodeOf(graded: readonly Graded[], refused: readonly Refused[]): 0 | 2 {
-  return refused.length > 0 || graded.length === 0 ? 2 : 0
-}
 
 const NAME_WIDTH = 24
 

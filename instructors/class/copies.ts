@@ -63,7 +63,7 @@ export function printsOf(submitted: Iterable<Pick<SubmittedCapture, 'capture' | 
 const smallest = (values: Iterable<string>, most = KEPT) => [...values].filter(Boolean).sort().slice(0, most)
 
 interface Compared {
-  learner: string
+  graded: { learner: string }
   seed: string
   prints: Prints
 }
@@ -88,17 +88,17 @@ const NAMES_SHOWN = 3
 export function copyFlags(submissions: readonly Compared[], { variants = false }: CopyOptions = {}): Flag[][] {
   const comparison = (select: (prints: Prints) => readonly string[], least: number) => {
     const index = new SourceIndex()
-    for (const { learner, prints } of submissions) index.add(learner, select(prints))
+    for (const { graded, prints } of submissions) index.add(graded.learner, select(prints))
     return (learner: string, prints: Prints) =>
       index.sharing(select(prints), least).filter(({ source }) => source !== learner)
   }
   const withSameCluster = comparison(({ clusters }) => clusters, 1)
   const withSameFiles = comparison(({ files }) => files, SHARED_FILES)
   const withSameValues = comparison(({ drawn }) => drawn, LEAST_SHARED)
-  const dealt = new Map(submissions.map(({ learner, prints }) => [learner, hasOwnVariant(learner, prints)]))
+  const dealt = new Map(submissions.map(({ graded: { learner }, prints }) => [learner, hasOwnVariant(learner, prints)]))
   const withVariant = [...dealt.values()].filter((has) => has).length
-  const learners = new Map(submissions.map(({ learner }) => [seedOf(learner), learner]))
-  return submissions.map(({ learner, seed, prints }) => {
+  const learners = new Map(submissions.map(({ graded: { learner } }) => [seedOf(learner), learner]))
+  return submissions.map(({ graded: { learner }, seed, prints }) => {
     const flags: Flag[] = []
     const flag = (kind: Flag['kind'], text: string) => flags.push({ kind, text })
     const { reuse } = prints

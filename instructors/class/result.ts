@@ -102,5 +102,6 @@ export type Flag = z.infer<typeof flagSchema>
 export type Refused = ClassResult['refused'][number]
 export type LabSummary = ClassResult['labs'][number]
 
-/** JSON Schema (draft 2020-12) of a class's result. */
-export const classJsonSchema = () => z.toJSONSchema(classSchema)
+/** What a step found, in one line: its difference, else its reason or verdict. */
+export const foundText = ({ finding, reason, verdict }: GradedStep): string =>
+  finding ? `expected ${finding.expected}, found ${finding.actual}` : (reason ?? verdict)

@@ -8,10 +8,9 @@ import { evaluate } from '../../grading/evaluate.ts'
 import { WEB_NAMESPACE } from '../../grading/expect-object.ts'
 import { Failure } from '../../grading/failure.ts'
 import { modeOf, objectsOf, Snapshot, stateOf } from '../../grading/snapshot.ts'
-import { mutationsOf } from './all-mutations.ts'
-import { busiestNode, type GoodCapture, nodesToBreak } from './good-captures.ts'
+import { busiestNode, type GoodCapture, nodesToBreak, noticed } from './good-captures.ts'
 import { isLearnersRule, type Mutation } from './mutation.ts'
-import { noticed } from './noticed.ts'
+import { mutationsOf } from './mutations.ts'
 
 type Followed = Omit<Packet, 'protocol'>
 

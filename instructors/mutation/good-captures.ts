@@ -4,12 +4,14 @@ import { leftoverFindings } from '../../checks/02-ipvs/mode-switch.ts'
 import { type Capture, readCaptureFolder } from '../../cluster/capture-folder.ts'
 import { printIptablesSave } from '../../dataplane/iptables-save.ts'
 import type { LabSpec } from '../../grading/check-context.ts'
+import type { StepOutcome } from '../../grading/failure.ts'
 import { loadSpec } from '../../grading/grader.ts'
 import { judgeRound } from '../../grading/judge.ts'
 import { listLabs, readLab } from '../../grading/lab-definition.ts'
 import { modeOf, Snapshot, stateOf } from '../../grading/snapshot.ts'
 import { projectRoot } from '../../host/layout.ts'
 import { readSubmission } from '../submission/read-submission.ts'
+import type { Mutation } from './mutation.ts'
 
 /** A recorded cluster in IPVS mode without the leftovers of iptables mode, as after `make flush-nat`. */
 export function flushed(capture: Capture): Capture {
@@ -152,4 +154,29 @@ function genuineCaptures(): [name: string, capture: Capture][] {
         return inIpvs ? [[`${name}, then flushed`, flushed(capture)]] : [[name, capture]]
       }),
   )
+}
+
+/** The verdicts after a mutation of the steps that pass on the good capture. */
+interface Notice {
+  /** The steps that no longer pass. */
+  steps: string[]
+  /** One of them names the mutated node and the changed place. */
+  about: boolean
+}
+
+/** Judges a mutated capture by the steps that pass on the good one. */
+export async function noticed(good: GoodCapture, mutation: Mutation): Promise<Notice> {
+  const snapshot = new Snapshot(mutation.apply(good.capture), good.snapshot)
+  const outcomes = await judgeRound(good.spec, snapshot, undefined, good.passing)
+  const open = outcomes.filter(({ verdict }) => verdict === 'failed' || verdict === 'not applicable')
+  return { steps: open.map(({ id }) => id), about: open.some((outcome) => isAbout(outcome, mutation)) }
+}
+
+/** A step about a moment does not fail on a capture that does not show it: it is not applicable, with a reason. */
+function isAbout({ verdict, reason = '', failure }: StepOutcome, { node, words }: Mutation): boolean {
+  if (verdict === 'not applicable') return words.some((word) => reason.includes(word))
+  if (!failure || (node !== undefined && failure.node !== node)) return false
+  const { inspect, expected, actual, differences } = failure
+  const said = JSON.stringify([inspect, expected, actual, differences])
+  return words.some((word) => said.includes(word))
 }

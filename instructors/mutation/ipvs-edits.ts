@@ -1,4 +1,3 @@
-import { z } from 'zod'
 import { type FileEdit, lineEdits } from './mutation.ts'
 
 /** Every single change of a set of kube-proxy's, its type or its members, in an `ipset save` text. */
@@ -89,74 +88,54 @@ export function* ipvsEdits(text: string): Generator<FileEdit> {
 const shifted = (server: string) =>
   server.replace(/(?<=:|^)(\d+)$/, (_all, number) => `${(Number(number) + 977) % 65_536}`)
 
-const linksSchema = z.array(
-  z.looseObject({
-    ifname: z.string(),
-    flags: z.array(z.string()),
-    addr_info: z.array(z.looseObject({ family: z.string(), local: z.string(), prefixlen: z.number() })),
-    linkinfo: z.looseObject({ info_kind: z.string() }).optional(),
-  }),
-)
-type RawLink = z.infer<typeof linksSchema>[number]
+/** The fields of a link that are changed here. */
+interface Link {
+  ifname: string
+  flags: string[]
+  addr_info: { family: string; local: string; prefixlen: number }[]
+  linkinfo?: { info_kind: string }
+}
 
 const DEVICE = 'kube-ipvs0'
+/** In lab 4 the learner adds addresses of TEST-NET-1 (RFC 5737) to a node, on any device. */
+const LEARNERS_RANGE = '192.0.2.'
 
 /** Every single change of kube-ipvs0, of an address that a learner gave, and of a Pod's link, in an `ip -j -d addr` text. */
 export function* linkEdits(text: string): Generator<FileEdit> {
-  const links = linksSchema.parse(JSON.parse(text))
+  const links: Link[] = JSON.parse(text)
   for (const [at, link] of links.entries()) {
-    const { ifname, flags } = link
-    const put: Put =
-      (...instead) =>
-      () =>
-        JSON.stringify(links.toSpliced(at, 1, ...instead))
-    yield* learnersAddressEdits(link, put)
-    if (ifname === DEVICE) yield* deviceEdits(link, put)
-    const place = { place: `link ${ifname}`, words: [ifname], detail: ifname }
-    if (ifname.startsWith('veth') && flags.includes('UP'))
-      yield { ...place, operator: 'take link down', edit: put({ ...link, flags: [] }) }
-  }
-}
-
-/** An edit that replaces one link; without another, it is dropped. */
-type Put = (...instead: RawLink[]) => () => string
-
-const withAddress = (link: RawLink, index: number, ...instead: RawLink['addr_info']): RawLink => ({
-  ...link,
-  addr_info: link.addr_info.toSpliced(index, 1, ...instead),
-})
-
-function* deviceEdits(link: RawLink, put: Put): Generator<FileEdit> {
-  const { addr_info: addresses, flags, linkinfo } = link
-  for (const [index, address] of addresses.entries()) {
-    const { local } = address
-    const place = { place: DEVICE, words: [DEVICE, local], detail: local }
-    const other = local.replace(/\d+$/, (end) => String((Number(end) + 9) % 250))
-    const changed = (...instead: RawLink['addr_info']) => put(withAddress(link, index, ...instead))
-    yield { ...place, operator: 'drop address', edit: changed() }
-    yield { ...place, operator: 'alter address', edit: changed({ ...address, local: other }) }
-    yield { ...place, operator: 'alter prefix', edit: changed({ ...address, prefixlen: 24 }) }
-  }
-  const place = { place: DEVICE, words: [DEVICE] }
-  const added = { family: 'inet', local: '10.96.96.96', prefixlen: 32 }
-  const changes: readonly [operator: string, detail: string, edit: () => string][] = [
-    ['add address', added.local, put(withAddress(link, addresses.length, added))],
-    ['raise link', 'UP', put({ ...link, flags: [...flags, 'UP'] })],
-    ['answer ARP', 'NOARP', put({ ...link, flags: flags.filter((flag) => flag !== 'NOARP') })],
-    ['drop link', DEVICE, put()],
-  ]
-  for (const [operator, detail, edit] of changes) yield { ...place, operator, detail, edit }
-  const bridge = { ...link, linkinfo: { ...linkinfo, info_kind: 'bridge' } }
-  if (linkinfo) yield { ...place, operator: 'alter kind', detail: 'bridge', edit: put(bridge) }
-}
-
-/** In lab 4 the learner adds addresses of TEST-NET-1 (RFC 5737) to a node, on any device. */
-function* learnersAddressEdits(link: RawLink, put: Put): Generator<FileEdit> {
-  for (const [index, { local }] of link.addr_info.entries()) {
-    if (!local.startsWith('192.0.2.')) continue
-    const place = { place: `address ${local}`, words: [local], detail: link.ifname }
-    const other = { family: 'inet', local: '192.0.2.99', prefixlen: 32 }
-    yield { ...place, operator: 'drop address', edit: put(withAddress(link, index)) }
-    yield { ...place, operator: 'alter address', edit: put(withAddress(link, index, other)) }
+    const { ifname, flags, addr_info: addresses, linkinfo } = link
+    const put = (changes: Partial<Link>) => () => JSON.stringify(links.with(at, { ...link, ...changes }))
+    const withAddress = (index: number, ...instead: Link['addr_info']) =>
+      put({ addr_info: addresses.toSpliced(index, 1, ...instead) })
+    for (const [index, { local }] of addresses.entries()) {
+      if (!local.startsWith(LEARNERS_RANGE)) continue
+      const place = { place: `address ${local}`, words: [local], detail: ifname }
+      const other = { family: 'inet', local: `${LEARNERS_RANGE}99`, prefixlen: 32 }
+      yield { ...place, operator: 'drop address', edit: withAddress(index) }
+      yield { ...place, operator: 'alter address', edit: withAddress(index, other) }
+    }
+    if (ifname.startsWith('veth') && flags.includes('UP')) {
+      const place = { place: `link ${ifname}`, words: [ifname], detail: ifname }
+      yield { ...place, operator: 'take link down', edit: put({ flags: [] }) }
+    }
+    if (ifname !== DEVICE) continue
+    for (const [index, address] of addresses.entries()) {
+      const { local } = address
+      const place = { place: DEVICE, words: [DEVICE, local], detail: local }
+      const other = local.replace(/\d+$/, (end) => String((Number(end) + 9) % 250))
+      yield { ...place, operator: 'drop address', edit: withAddress(index) }
+      yield { ...place, operator: 'alter address', edit: withAddress(index, { ...address, local: other }) }
+      yield { ...place, operator: 'alter prefix', edit: withAddress(index, { ...address, prefixlen: 24 }) }
+    }
+    const place = { place: DEVICE, words: [DEVICE] }
+    const added = { family: 'inet', local: '10.96.96.96', prefixlen: 32 }
+    yield { ...place, operator: 'add address', detail: added.local, edit: put({ addr_info: [...addresses, added] }) }
+    yield { ...place, operator: 'raise link', detail: 'UP', edit: put({ flags: [...flags, 'UP'] }) }
+    const answering = flags.filter((flag) => flag !== 'NOARP')
+    yield { ...place, operator: 'answer ARP', detail: 'NOARP', edit: put({ flags: answering }) }
+    yield { ...place, operator: 'drop link', detail: DEVICE, edit: () => JSON.stringify(links.toSpliced(at, 1)) }
+    const bridge = { ...linkinfo, info_kind: 'bridge' }
+    if (linkinfo) yield { ...place, operator: 'alter kind', detail: 'bridge', edit: put({ linkinfo: bridge }) }
   }
 }

@@ -4,15 +4,16 @@ import { mkdirSync, renameSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { type Cluster, downText } from '../../cluster/driver.ts'
 import { takeCapture } from '../../cluster/snapshot.ts'
-import { type ClassKey, classWord, expectedWords, readClassKey, wordIn, wordState } from '../../grading/class-key.ts'
+import { type ClassKey, classWord, readClassKey, wordIn } from '../../grading/class-key.ts'
 import { gradeWith, loadSpec } from '../../grading/grader.ts'
 import type { LabDefinition } from '../../grading/lab-definition.ts'
 import { openCluster } from '../../grading/live-cluster.ts'
-import { type Moment, Moments } from '../../grading/moments.ts'
+import { Moments } from '../../grading/moments.ts'
 import type { Report } from '../../grading/report-schema.ts'
 import { UserError } from '../../host/main.ts'
+import { wordFlags } from '../class/judge-file.ts'
 import { type HandIn, packSubmission } from './pack.ts'
-import { readSubmission } from './read-submission.ts'
+import { readSubmission, type Submission } from './read-submission.ts'
 import { reportSubmission } from './rejudge.ts'
 
 export interface HandedIn {
@@ -53,30 +54,25 @@ export async function handIn(cluster: Cluster, lab: LabDefinition, learner: stri
     report: await reportSubmission(await loadSpec(lab), submission, basename(file)),
     notes: [
       ...(now ? [] : [`${downText(cluster)}. The captures that were kept during the lab are submitted.`]),
-      ...wordWarning(lab, [...kept, ...(now ? [now] : [])], learner, key),
+      ...wordWarning(lab, submission, key),
     ],
   }
 }
 
 /** The warning if captures do not show the word of the class, which the cluster must hold before steps pass. */
 function wordWarning(
-  { number, steps }: LabDefinition,
-  parts: readonly (Pick<Moment, 'capture'> & { step?: string })[],
-  learner: string,
+  { number }: LabDefinition,
+  { captures, manifest }: Submission,
   key: ClassKey | undefined,
 ): string[] {
   const { CLASS } = process.env
-  const words = expectedWords(CLASS ? classWord(CLASS) : undefined, key, learner)
-  const own = parts.flatMap(({ capture }) => wordIn(capture.objects.items) ?? []).at(-1)
-  const expected = words.length > 0 ? words : own === undefined ? [] : [own]
-  if (expected.length === 0) return []
-  const without = parts.filter(({ capture }) => wordState(capture, expected) !== 'shown').map(({ step }) => step)
-  if (without.length === 0) return []
-  const ids = steps.map(({ id }) => id).filter((id) => without.includes(id))
-  const what = ids.length > 0 ? `what was recorded of ${ids.join(', ')}` : 'the cluster as it is now'
+  const words = [...captures.values()].flatMap(({ capture }) => wordIn(capture.objects.items) ?? [])
+  const word = CLASS ? classWord(CLASS) : key ? undefined : words.at(-1)
+  const flags = wordFlags(captures, manifest.learner, { key, word })
+  if (flags.length === 0) return []
   const set = CLASS ? `CLASS=${CLASS}` : key ? 'CLASS_KEY_FILE=…' : 'CLASS=…'
   return [
-    `The word of your class is missing from ${what}, and the class report will say so.`,
+    `The class report will say: ${flags.map(({ text }) => text).join(' ')}`,
     `To record it again, work on a new cluster: \`make down\`, then \`${set} make lab-${number}\`. Or tell your instructor why.`,
   ]
 }

@@ -76,9 +76,6 @@ export const manifestSchema = z
 export type Manifest = z.infer<typeof manifestSchema>
 export type ManifestCapture = Manifest['captures'][number]
 
-/** JSON Schema (draft 2020-12) of a submission's description. */
-export const manifestJsonSchema = () => z.toJSONSchema(manifestSchema)
-
 // Lists of objects are written with one object per line, which is fast to split and to compare.
 const HEAD = '{"apiVersion":"v1","kind":"List","items":[\n'
 const TAIL = '\n]}\n'

@@ -3,7 +3,7 @@ import type { StepOutcome } from '../../grading/failure.ts'
 import { judgeRound } from '../../grading/judge.ts'
 import type { StepDefinition } from '../../grading/lab-definition.ts'
 import { reportOf } from '../../grading/report.ts'
-import type { Report } from '../../grading/report-schema.ts'
+import type { Report, Verdict } from '../../grading/report-schema.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
 import type { Submission } from './read-submission.ts'
 
@@ -19,14 +19,20 @@ export async function rejudge(
 ): Promise<StepOutcome[]> {
   const { manifest } = submission
   const captureOf = new Map(manifest.steps.map(({ id, capture }) => [id, capture]))
-  const outcomes: StepOutcome[] = []
+  const outcomes = new Map<string, StepOutcome>()
   for (const step of spec.lab.steps) {
     const own = captureOf.get(step.id)
     const places = step.moment ? [own, manifest.final] : [manifest.final, own]
-    outcomes.push(await judgeOn(spec, step, new Set(places), snapshotOf))
+    const outcome = await judgeOn(spec, step, new Set(places), snapshotOf)
+    const open = step.needs.filter((need) => !SETTLED.includes(outcomes.get(need)?.verdict))
+    const waits = { verdict: 'not yet', waitsFor: open, reason: `waits for: ${open.join(', ')}` } as const
+    // A step whose needs did not pass waits for them, as on the cluster.
+    outcomes.set(step.id, open.length > 0 && outcome.verdict === 'passed' ? { id: step.id, ...waits } : outcome)
   }
-  return withNeeds(spec.lab.steps, outcomes)
+  return [...outcomes.values()]
 }
+
+const SETTLED: readonly (Verdict | undefined)[] = ['passed', 'not applicable']
 
 /** The report of a submission. A step that the captures do not show gets no points, with a reason. */
 export async function reportSubmission(spec: LabSpec, submission: Submission, file: string): Promise<Report> {
@@ -74,23 +80,4 @@ async function judgeOn(
   if (!best) return { id, verdict: 'not yet', reason: 'no capture that shows it was handed in' }
   if (best.verdict !== 'not applicable' || best.outOfReach || !moment) return best
   return { id, verdict: 'not yet', reason: `no capture that shows it was handed in (${best.reason})` }
-}
-
-/** A step whose needs did not pass waits for them, as on the cluster. */
-function withNeeds(steps: readonly StepDefinition[], outcomes: readonly StepOutcome[]): StepOutcome[] {
-  const settled = new Map<string, StepOutcome>()
-  for (const [index, outcome] of outcomes.entries()) {
-    const open = (steps[index]?.needs ?? []).filter((need) => {
-      const verdict = settled.get(need)?.verdict
-      return verdict !== 'passed' && verdict !== 'not applicable'
-    })
-    const waiting: StepOutcome = {
-      id: outcome.id,
-      verdict: 'not yet',
-      waitsFor: open,
-      reason: `waits for: ${open.join(', ')}`,
-    }
-    settled.set(outcome.id, open.length > 0 && outcome.verdict === 'passed' ? waiting : outcome)
-  }
-  return [...settled.values()]
 }

@@ -18,24 +18,8 @@ function requireHarmlessType(type: string, path: string): void {
   )
 }
 
-/**
- * The path of an entry without leading `./` and trailing `/`. Refuses a path that leads out of the archive or has a special
- * meaning for a file system or a terminal. No file is ever written under such a name.
- */
-function plainPath(path: string, limits: ArchiveLimits): string {
-  if (path.length > 255) refuse(`It contains a path of ${path.length} characters; 255 is the most.`)
-  if (/[\0-\x1f\x7f-\x9f\\]/.test(path))
-    refuse(`It contains a path with control characters or a backslash, ${quoted(path)}.`)
-  if (path.startsWith('/')) refuse(`It contains an absolute path, ${quoted(path)}.`)
-  const parts = path
-    .replace(/^(?:\.\/)+/, '')
-    .replace(/\/+$/, '')
-    .split('/')
-  if (parts.includes('..')) refuse(`It contains a path that leads out of it, ${quoted(path)}.`)
-  if (parts.length - 1 > limits.depth)
-    refuse(`It contains folders ${parts.length - 1} deep; ${limits.depth} is the most.`)
-  return parts.join('/')
-}
+/** The paths of a submission's files and folders. No file is ever written under such a name. */
+const PART = /^(?:\.|submission\.json|signature|captures(?:\/[A-Za-z0-9][\w.-]*)*)$/
 
 // The 512-byte headers of POSIX.1-1988 "ustar" archives. The extended headers of POSIX.1-2001 (pax) are skipped: contents are
 // found by their digests, and no size in a submission is too large for the field in the ustar header.
@@ -154,8 +138,10 @@ export function* readTar(archive: Buffer, limits: ArchiveLimits): Generator<TarE
       refuse(`It contains a file of ${size} bytes, ${quoted(header.path)}; ${limits.fileBytes} is the most.`)
     const content = take(size) ?? refuse('It is truncated in the middle of a file.')
     if (take((BLOCK - (size % BLOCK)) % BLOCK) === undefined) refuse('It is truncated after a file.')
-    const path = plainPath(header.path, limits)
-    if (type !== '0') continue
+    if (type === 'x' || type === 'g') continue
+    const path = header.path.replace(/^(?:\.\/)+(?=.)|\/+$/g, '')
+    if (!PART.test(path)) refuse(`It contains ${quoted(header.path)}, which is not part of a submission.`)
+    if (type === '5') continue
     if (seen.has(path)) refuse(`It contains ${quoted(path)} twice.`)
     seen.add(path)
     yield { path, content }

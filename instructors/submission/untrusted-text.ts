@@ -13,8 +13,6 @@ export interface ArchiveLimits {
   entries: number
   /** Bytes of one file in it. */
   fileBytes: number
-  /** Folders above a file. */
-  depth: number
   /** Characters of one line of text. */
   lineLength: number
 }
@@ -29,7 +27,6 @@ export const SUBMISSION_LIMITS: ArchiveLimits = {
   ratio: 150,
   entries: 2000,
   fileBytes: 16 * 2 ** 20,
-  depth: 4,
   // An API server accepts objects up to 1.5 MB; each is one line, which escapes may double.
   lineLength: 2 ** 22,
 }

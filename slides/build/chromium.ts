@@ -6,7 +6,7 @@ import { unpackPackages } from '../../embedded/index.ts'
 import { ensureArtifact } from '../../host/artifact.ts'
 import { cacheFolder } from '../../host/layout.ts'
 import type { Progress } from '../../host/progress.ts'
-import { GEOMETRY } from './geometry.ts'
+import { GEOMETRY } from './style.ts'
 
 const NAMES = ['chromium', 'chromium-browser', 'chromium-headless-shell', 'google-chrome-stable', 'google-chrome']
 
@@ -94,7 +94,7 @@ export async function measureSlides(browser: Browser, html: string, width: numbe
 
 /** Prints a page as PDF, one slide per sheet. */
 export async function printSlides(browser: Browser, html: string): Promise<Buffer> {
-  const options = { preferCSSPageSize: true, printBackground: true }
+  const options = { preferCSSPageSize: true, printBackground: true, tagged: true }
   return await withPage(browser, html, GEOMETRY.width, (page) => page.pdf(options))
 }
 

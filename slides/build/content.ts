@@ -2,12 +2,11 @@ import type { Token } from 'markdown-it'
 import { type LabText, readLabText } from '../../course/lab-text.ts'
 import { commentOf } from '../../dataplane/rule.ts'
 import { listLabs, readLab } from '../../grading/lab-definition.ts'
-import type { Figure } from '../figures/canvas.ts'
+import { type Figure, textWidth } from '../figures/canvas.ts'
 import { type Deck, DeckError, type Directive, markdown, type Slide } from './deck.ts'
 import { drawFigure } from './figure-catalogue.ts'
-import { CONTENT, FOLD_SCALE, GEOMETRY } from './geometry.ts'
 import { readRecording } from './recording.ts'
-import { textWidth } from './text-width.ts'
+import { CONTENT, FOLD_SCALE, GEOMETRY } from './style.ts'
 
 /** Commands from a lab's text, with their reference. */
 interface LabFence {

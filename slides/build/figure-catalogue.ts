@@ -1,13 +1,27 @@
 import { COST } from '../../course/incident/incident-note.ts'
-import { published } from '../../course/scale/table.ts'
+import { published } from '../../course/scale/results.ts'
 import { parsePacket } from '../../dataplane/trace.ts'
 import { packetPath } from '../../dataplane/view/packet-path.ts'
 import { nodePlans } from '../../host/layout.ts'
-import { type Bar, barsFigure, choiceBars, countBars, localShares, modeHistoryFigure } from '../figures/bars.ts'
 import type { Figure } from '../figures/canvas.ts'
-import { ruleGrowthFigure } from '../figures/curves.ts'
-import { clusterFigure, lookupFigure, retryFigure, symptomsFigure, verdictMapFigure } from '../figures/diagrams.ts'
-import { headersFigure, JOURNEYS } from '../figures/headers.ts'
+import {
+  type Bar,
+  barsFigure,
+  choiceBars,
+  countBars,
+  localShares,
+  modeHistoryFigure,
+  ruleGrowthFigure,
+} from '../figures/charts.ts'
+import {
+  clusterFigure,
+  headersFigure,
+  JOURNEYS,
+  lookupFigure,
+  retryFigure,
+  symptomsFigure,
+  verdictMapFigure,
+} from '../figures/diagrams.ts'
 import { hooksFigure, legsAlong, PATHS } from '../figures/hooks.ts'
 import { packetFigure } from '../figures/packets.ts'
 import { scheduleFigure } from '../figures/schedule.ts'
@@ -43,8 +57,7 @@ const FIGURES: Readonly<Record<string, Draw>> = {
   },
   score: () => labelledBars('Points', REPAIRS),
   hooks: (options) => {
-    const path = PATHS[(options.get('path') ?? 'none') as keyof typeof PATHS]
-    if (!path) throw new Error(`"${options.get('path')}" is not a path; use one of ${Object.keys(PATHS).join(', ')}`)
+    const path = entryOf(PATHS, options.get('path') ?? 'none', 'path')
     const label =
       path.length === 0 ? "Netfilter's five hooks and the steps between them." : `The path through ${path.join(', ')}.`
     return hooksFigure({ legs: legsAlong(path), local: 'process', rows: [], label })
@@ -74,9 +87,7 @@ const FIGURES: Readonly<Record<string, Draw>> = {
   local: (options) => labelledBars('Shares under Local', localShares(need(options, 'pods').split(',').map(Number))),
   headers: (options) => {
     const name = need(options, 'journey')
-    const rows = JOURNEYS[name]
-    if (!rows) throw new Error(`"${name}" is not a journey; use one of ${Object.keys(JOURNEYS).join(', ')}`)
-    return headersFigure(rows, `Addresses of a packet (${name})`)
+    return headersFigure(entryOf(JOURNEYS, name, 'journey'), `Addresses of a packet (${name})`)
   },
   schedule: (options) => {
     const weights = need(options, 'weights').split(',').map(Number)
@@ -97,9 +108,13 @@ const labelledBars = (label: string, bars: readonly Bar[]): Figure =>
  * for content that does not fit.
  */
 export function drawFigure({ name, options }: Directive): Figure {
-  const draw = FIGURES[name]
-  if (!draw) throw new Error(`"${name}" is not a figure; use one of: ${Object.keys(FIGURES).join(', ')}`)
-  return draw(options)
+  return entryOf(FIGURES, name, 'figure')(options)
+}
+
+function entryOf<Entry>(table: Readonly<Record<string, Entry>>, name: string, what: string): Entry {
+  const entry = Object.hasOwn(table, name) ? table[name] : undefined
+  if (entry === undefined) throw new Error(`"${name}" is not a ${what}; use one of ${Object.keys(table).join(', ')}`)
+  return entry
 }
 
 function need(options: ReadonlyMap<string, string>, name: string): string {

@@ -2,8 +2,7 @@ import { createHash } from 'node:crypto'
 import { type Drawing, escapeText, type Figure } from '../figures/canvas.ts'
 import type { BuiltDeck, BuiltSlide, Content } from './content.ts'
 import { markdown } from './deck.ts'
-import { geometryStyle } from './geometry.ts'
-import { paletteStyle } from './palette.ts'
+import { geometryStyle, paletteStyle } from './style.ts'
 
 /** The style sheet of every page, and the scripts of a deck: what fits the text to the slides, and what is done then. */
 export interface Theme {

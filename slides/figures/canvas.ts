@@ -1,5 +1,3 @@
-import { type Face, textWidth } from '../build/text-width.ts'
-
 /**
  * A finished drawing: `body` is SVG inside a viewBox of this size, one unit per pixel of a slide of 1280×720.
  */
@@ -40,6 +38,8 @@ export interface Box {
   height: number
 }
 
+export const boxAt = (x: number, y: number, width: number, height: number): Box => ({ x, y, width, height })
+
 /** The style of a shape: classes of the theme, whose contrast is tested. */
 export type Tone = 'plain' | 'path' | 'strong' | 'faint' | 'good' | 'bad'
 
@@ -51,7 +51,8 @@ const LINE = 34
 export class Canvas {
   readonly width: number
   readonly #parts: string[] = []
-  #bottom = 0
+  /** Where the drawing ends so far. */
+  bottom = 0
 
   constructor(width: number) {
     this.width = width
@@ -86,7 +87,7 @@ export class Canvas {
     if (left < -1 || left + width > this.width + 1) {
       throw new Error(`the text "${line}" does not fit into a figure ${this.width} wide`)
     }
-    this.#bottom = Math.max(this.#bottom, y + 8)
+    this.bottom = Math.max(this.bottom, y + 8)
     this.#put(line, x, y, anchor, face, `beside ${tone}`)
   }
 
@@ -115,7 +116,7 @@ export class Canvas {
   }
 
   finish(): Drawing {
-    return { width: this.width, height: Math.ceil(this.#bottom + 2), body: this.#parts.join('\n') }
+    return { width: this.width, height: Math.ceil(this.bottom + 2), body: this.#parts.join('\n') }
   }
 
   #put(line: string, x: number, y: number, anchor: string, face: Face, tone: string): void {
@@ -128,7 +129,7 @@ export class Canvas {
     if (x < 0 || y < 0 || x + width > this.width) {
       throw new Error(`a box at ${x},${y} is outside the figure, which is ${this.width} wide`)
     }
-    this.#bottom = Math.max(this.#bottom, y + height)
+    this.bottom = Math.max(this.bottom, y + height)
   }
 }
 
@@ -173,4 +174,59 @@ function head(points: readonly (readonly [number, number])[], tone: Tone): strin
 
 function round(value: number): number {
   return Math.round(value * 10) / 10
+}
+
+/** The typeface of a text: proportional, bold, or monospaced. */
+export type Face = 'sans' | 'bold' | 'mono'
+
+// Advance widths in em of DejaVu, the widest fallback typeface of browsers, so the estimate is conservative.
+const NARROW = 0.34
+const MEDIUM = 0.46
+const BROAD = 0.84
+const NORMAL = 0.625
+const MONO = 0.603
+const BOLDNESS = 1.12
+
+/** The width of one line of text in px, an upper bound for browsers. Pure; reads no font. */
+export function textWidth(text: string, size: number, face: Face = 'sans'): number {
+  let width = 0
+  for (const character of text) width += advance(character, face)
+  return width * size * (face === 'bold' ? BOLDNESS : 1)
+}
+
+function advance(character: string, face: Face): number {
+  const wide = character.codePointAt(0) ?? 0
+  if (wide >= 0x1100 && (wide <= 0x11ff || wide >= 0x2e80)) return 1
+  if (face === 'mono') return MONO
+  if (/[ijlI.,:;'!|]/.test(character)) return NARROW
+  if (/[ frt()[\]"/\\-]/.test(character)) return MEDIUM
+  if (/[A-HJ-Zmw@%→←…–=+<>]/.test(character)) return BROAD
+  return NORMAL
+}
+
+/** Breaks a text into lines of at most `width` px at its blanks; a word that is too long is broken too, as in the pages. */
+export function wrapText(text: string, width: number, size: number, face: Face = 'sans'): string[] {
+  const lines: string[] = []
+  let line = ''
+  for (const word of text.split(/\s+/).filter((part) => part !== '')) {
+    const longer = line === '' ? word : `${line} ${word}`
+    if (textWidth(longer, size, face) <= width) {
+      line = longer
+      continue
+    }
+    if (line !== '') lines.push(line)
+    line = word
+    while (textWidth(line, size, face) > width && line.length > 1) {
+      const end = breakAt(line, width, size, face)
+      lines.push(line.slice(0, end))
+      line = line.slice(end)
+    }
+  }
+  return line === '' && lines.length > 0 ? lines : [...lines, line]
+}
+
+function breakAt(word: string, width: number, size: number, face: Face): number {
+  let end = 1
+  while (end < word.length && textWidth(word.slice(0, end + 1), size, face) <= width) end += 1
+  return end
 }

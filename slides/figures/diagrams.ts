@@ -1,7 +1,7 @@
 // Figures of boxes and arrows whose content never changes, but for the nodes of the cluster.
 
 import type { NodePlan } from '../../host/layout.ts'
-import { type Box, type Canvas, type Figure, figure, type Tone } from './canvas.ts'
+import { type Box, boxAt, type Canvas, type Figure, figure, type Tone } from './canvas.ts'
 
 /** The nodes of the labs' cluster: each kube-proxy watches the API server and programs the kernel of its node. */
 export function clusterFigure(nodes: readonly NodePlan[]): Figure {
@@ -37,12 +37,7 @@ export function lookupFigure(): Figure {
   })
 }
 
-const entryAt = (x: number, y: number, width: number, index: number): Box => ({
-  x,
-  y: y + 44 + index * 64,
-  width,
-  height: 52,
-})
+const entryAt = (x: number, y: number, width: number, index: number) => boxAt(x, y + 44 + index * 64, width, 52)
 
 function drawList(canvas: Canvas, x: number): void {
   canvas.text('a list: compare in turn', x, 24)
@@ -136,16 +131,8 @@ export function symptomsFigure(): Figure {
     for (const [index, { seen, tone, means, checkFirst }] of SYMPTOMS.entries()) {
       const y = index * (isWide ? 156 : 352)
       const [left, middle, right] = isWide
-        ? [
-            { x: 0, y, width: 250, height: 112 },
-            { x: 318, y, width: 340, height: 112 },
-            { x: 726, y, width: 426, height: 112 },
-          ]
-        : [
-            { x: 20, y, width: 440, height: 48 },
-            { x: 20, y: y + 80, width: 440, height: 100 },
-            { x: 20, y: y + 212, width: 440, height: 100 },
-          ]
+        ? [boxAt(0, y, 250, 112), boxAt(318, y, 340, 112), boxAt(726, y, 426, 112)]
+        : [boxAt(20, y, 440, 48), boxAt(20, y + 80, 440, 100), boxAt(20, y + 212, 440, 100)]
       const first = canvas.box(left, [seen], tone)
       const second = canvas.box(middle, means)
       const third = canvas.box(right, checkFirst, 'path')
@@ -179,7 +166,7 @@ export function retryFigure(): Figure {
   return figure(label, (canvas, isWide) => {
     for (const [index, { title, chooser, isRetried, effect }] of REFUSALS.entries()) {
       const y = index * (isWide ? 284 : 490)
-      const box = (x: number, top: number, width: number, height: number): Box => ({ x, y: y + top, width, height })
+      const box = (x: number, top: number, width: number, height: number) => boxAt(x, y + top, width, height)
       const [start, middle, refuses, answers] = isWide
         ? [box(0, 92, 170, 84), box(350, 92, 250, 84), box(820, 34, 330, 84), box(820, 150, 330, 84)]
         : [box(150, 50, 180, 50), box(110, 140, 260, 84), box(0, 290, 225, 84), box(255, 290, 225, 84)]
@@ -194,6 +181,74 @@ export function retryFigure(): Figure {
       canvas.connect(choosing, out, refusing, into, 'bad')
       if (isRetried) canvas.connect(choosing, out, answering, into, 'path')
       canvas.text(effect, 0, y + (isWide ? 230 : 420), { tone: isRetried ? 'path' : 'bad' })
+    }
+  })
+}
+
+/** The header of a packet at one place of its path; `changed` names the replaced addresses. */
+interface HeaderRow {
+  at: string
+  source: string
+  destination: string
+  changed?: 'source' | 'destination' | 'both'
+}
+
+/** The addresses of a packet and its reply, by forwarding method. */
+export const JOURNEYS: Readonly<Record<string, readonly HeaderRow[]>> = {
+  nat: [
+    { at: 'client sends', source: 'client', destination: 'VIP' },
+    { at: 'behind the director', source: 'director', destination: 'real server', changed: 'both' },
+    { at: 'the server answers', source: 'real server', destination: 'director' },
+    { at: 'back at the director', source: 'VIP', destination: 'client', changed: 'both' },
+  ],
+  tunnel: [
+    { at: 'client sends', source: 'client', destination: 'VIP' },
+    { at: 'outer header (IPIP)', source: 'director', destination: 'real server', changed: 'both' },
+    { at: 'inner header', source: 'client', destination: 'VIP' },
+    { at: 'the server answers', source: 'VIP', destination: 'client' },
+  ],
+  route: [
+    { at: 'client sends', source: 'client', destination: 'VIP' },
+    { at: 'in a new frame', source: 'client', destination: 'VIP' },
+    { at: 'the server answers', source: 'VIP', destination: 'client' },
+  ],
+  service: [
+    { at: 'Pod sends', source: 'client Pod', destination: 'ClusterIP' },
+    { at: 'translated', source: 'client Pod', destination: 'backend Pod', changed: 'destination' },
+    { at: 'backend answers', source: 'backend Pod', destination: 'client Pod' },
+    { at: 'conntrack', source: 'ClusterIP', destination: 'client Pod', changed: 'source' },
+  ],
+  hairpin: [
+    { at: 'Pod sends', source: 'Pod', destination: 'ClusterIP' },
+    { at: 'its own rule', source: 'Pod', destination: 'Pod', changed: 'destination' },
+    { at: 'masqueraded', source: 'node', destination: 'Pod', changed: 'source' },
+  ],
+  external: [
+    { at: 'client sends', source: 'client', destination: 'node:port' },
+    { at: 'policy Cluster', source: 'node', destination: 'Pod', changed: 'both' },
+    { at: 'policy Local', source: 'client', destination: 'Pod', changed: 'destination' },
+  ],
+}
+
+const HEIGHT = 72
+const TOP = 44
+
+/** The header of a packet at each place, source and destination; replaced addresses are highlighted. */
+export function headersFigure(rows: readonly HeaderRow[], label: string): Figure {
+  const list = rows.map(({ at, source, destination }) => `${at}, from ${source} to ${destination}`)
+  return figure(`${label}: ${list.join('; ')}.`, (canvas, isWide) => {
+    const [left, width, step] = isWide ? [330, 330, HEIGHT + 22] : [0, 210, HEIGHT + 64]
+    const right = canvas.width - width
+    canvas.text('source', left + width / 2, 26, { anchor: 'middle', tone: 'faint' })
+    canvas.text('destination', right + width / 2, 26, { anchor: 'middle', tone: 'faint' })
+    for (const [index, { at, source, destination, changed }] of rows.entries()) {
+      const y = TOP + index * step
+      const top = isWide ? y : y + 38
+      canvas.text(at, 0, isWide ? y + 46 : y + 28)
+      const tone = (end: 'source' | 'destination') => (changed === end || changed === 'both' ? 'path' : 'plain')
+      const from = canvas.box({ x: left, y: top, width, height: HEIGHT }, [source], tone('source'))
+      const to = canvas.box({ x: right, y: top, width, height: HEIGHT }, [destination], tone('destination'))
+      canvas.connect(from, 'e', to, 'w')
     }
   })
 }

@@ -1,6 +1,5 @@
 import type { Place } from '../../dataplane/view/packet-path.ts'
-import { wrapText } from '../build/text-width.ts'
-import { type Box, type Canvas, type Figure, figure, type Side, TEXT, type Tone } from './canvas.ts'
+import { type Box, boxAt, type Canvas, type Figure, figure, type Side, TEXT, type Tone, wrapText } from './canvas.ts'
 
 /** Where a packet goes, and a row for each hook that it passes. */
 export interface HookFigure {
@@ -30,57 +29,34 @@ export const PATHS: Readonly<Record<'in' | 'forward' | 'out' | 'none', readonly 
   none: [],
 }
 
-type Layout = Readonly<Record<Place, Box>>
-type Edge = readonly [from: Place, out: Side, to: Place, into: Side]
-
 const ROW = 58
 
-const WIDE_LAYOUT: Layout = {
-  in: { x: 0, y: 176, width: 66, height: ROW },
-  PREROUTING: { x: 136, y: 176, width: 186, height: ROW },
-  routing: { x: 392, y: 176, width: 128, height: ROW },
-  INPUT: { x: 394, y: 88, width: 124, height: ROW },
-  process: { x: 605, y: 0, width: 150, height: ROW },
-  FORWARD: { x: 590, y: 176, width: 140, height: ROW },
-  OUTPUT: { x: 840, y: 88, width: 124, height: ROW },
-  POSTROUTING: { x: 800, y: 176, width: 204, height: ROW },
-  out: { x: 1074, y: 176, width: 78, height: ROW },
+/** Each place in a wide figure and in a tall one. */
+const PLACES: Readonly<Record<Place, readonly [wide: Box, tall: Box]>> = {
+  in: [boxAt(0, 176, 66, ROW), boxAt(60, 0, 80, 42)],
+  PREROUTING: [boxAt(136, 176, 186, ROW), boxAt(0, 76, 206, ROW)],
+  routing: [boxAt(392, 176, 128, ROW), boxAt(38, 174, 130, ROW)],
+  INPUT: [boxAt(394, 88, 124, ROW), boxAt(310, 174, 120, ROW)],
+  process: [boxAt(605, 0, 150, ROW), boxAt(295, 272, 150, ROW)],
+  FORWARD: [boxAt(590, 176, 140, ROW), boxAt(33, 272, 140, ROW)],
+  OUTPUT: [boxAt(840, 88, 124, ROW), boxAt(308, 370, 124, ROW)],
+  POSTROUTING: [boxAt(800, 176, 204, ROW), boxAt(0, 468, 206, ROW)],
+  out: [boxAt(1074, 176, 78, ROW), boxAt(63, 566, 80, 42)],
 }
 
-const TALL_LAYOUT: Layout = {
-  in: { x: 60, y: 0, width: 80, height: 42 },
-  PREROUTING: { x: 0, y: 76, width: 206, height: ROW },
-  routing: { x: 38, y: 174, width: 130, height: ROW },
-  INPUT: { x: 310, y: 174, width: 120, height: ROW },
-  process: { x: 295, y: 272, width: 150, height: ROW },
-  FORWARD: { x: 33, y: 272, width: 140, height: ROW },
-  OUTPUT: { x: 308, y: 370, width: 124, height: ROW },
-  POSTROUTING: { x: 0, y: 468, width: 206, height: ROW },
-  out: { x: 63, y: 566, width: 80, height: 42 },
-}
+/** The sides at which a connection leaves one place and reaches the next. */
+type Sides = readonly [out: Side, into: Side]
 
-const WIDE_EDGES: readonly Edge[] = [
-  ['in', 'e', 'PREROUTING', 'w'],
-  ['PREROUTING', 'e', 'routing', 'w'],
-  ['routing', 'n', 'INPUT', 's'],
-  ['INPUT', 'n', 'process', 'w'],
-  ['routing', 'e', 'FORWARD', 'w'],
-  ['FORWARD', 'e', 'POSTROUTING', 'w'],
-  ['process', 'e', 'OUTPUT', 'n'],
-  ['OUTPUT', 's', 'POSTROUTING', 'n'],
-  ['POSTROUTING', 'e', 'out', 'w'],
-]
-
-const TALL_EDGES: readonly Edge[] = [
-  ['in', 's', 'PREROUTING', 'n'],
-  ['PREROUTING', 's', 'routing', 'n'],
-  ['routing', 'e', 'INPUT', 'w'],
-  ['INPUT', 's', 'process', 'n'],
-  ['routing', 's', 'FORWARD', 'n'],
-  ['FORWARD', 's', 'POSTROUTING', 'n'],
-  ['process', 's', 'OUTPUT', 'n'],
-  ['OUTPUT', 's', 'POSTROUTING', 'e'],
-  ['POSTROUTING', 's', 'out', 'n'],
+const EDGES: readonly (readonly [from: Place, to: Place, wide: Sides, tall: Sides])[] = [
+  ['in', 'PREROUTING', ['e', 'w'], ['s', 'n']],
+  ['PREROUTING', 'routing', ['e', 'w'], ['s', 'n']],
+  ['routing', 'INPUT', ['n', 's'], ['e', 'w']],
+  ['INPUT', 'process', ['n', 'w'], ['s', 'n']],
+  ['routing', 'FORWARD', ['e', 'w'], ['s', 'n']],
+  ['FORWARD', 'POSTROUTING', ['e', 'w'], ['s', 'n']],
+  ['process', 'OUTPUT', ['e', 'n'], ['s', 'n']],
+  ['OUTPUT', 'POSTROUTING', ['s', 'n'], ['s', 'e']],
+  ['POSTROUTING', 'out', ['e', 'w'], ['s', 'n']],
 ]
 
 /** The way along places as legs. */
@@ -90,23 +66,25 @@ export const legsAlong = (path: readonly Place[]): [Place, Place][] =>
 /** Netfilter's five hooks with the path of one packet, and a row for each hook with what happens there. */
 export function hooksFigure(packet: HookFigure): Figure {
   return figure(packet.label, (canvas, isWide) => {
-    const layout = isWide ? WIDE_LAYOUT : TALL_LAYOUT
-    drawHooks(canvas, packet, layout, isWide ? WIDE_EDGES : TALL_EDGES)
-    const bottom = Math.max(...Object.values(layout).map(({ y, height }) => y + height))
-    drawRows(canvas, packet, bottom + 44, isWide)
+    drawHooks(canvas, packet, isWide)
+    drawRows(canvas, packet, canvas.bottom + 44, isWide)
   })
 }
 
-function drawHooks(canvas: Canvas, { legs, stop, local }: HookFigure, layout: Layout, edges: readonly Edge[]): void {
+function drawHooks(canvas: Canvas, { legs, stop, local }: HookFigure, isWide: boolean): void {
+  const boxOf = (place: Place) => PLACES[place][isWide ? 0 : 1]
   const passed = new Set<Place>(legs.flat())
   const isWhole = legs.length === 0
-  const isTaken = ([from, , to]: Edge) => legs.some((leg) => leg[0] === from && leg[1] === to)
+  const taken = EDGES.filter(([from, to]) => legs.some((leg) => leg[0] === from && leg[1] === to))
   // The path is drawn last, over the lines that it crosses.
-  for (const edge of [...edges.filter((one) => !isTaken(one)), ...edges.filter(isTaken)]) {
-    const [from, out, to, into] = edge
-    canvas.connect(layout[from], out, layout[to], into, isTaken(edge) ? 'path' : isWhole ? 'plain' : 'faint')
+  for (const edge of [...EDGES.filter((one) => !taken.includes(one)), ...taken]) {
+    const [from, to, wide, tall] = edge
+    const [out, into] = isWide ? wide : tall
+    const tone = taken.includes(edge) ? 'path' : isWhole ? 'plain' : 'faint'
+    canvas.connect(boxOf(from), out, boxOf(to), into, tone)
   }
-  for (const [place, box] of Object.entries(layout) as [Place, Box][]) {
+  for (const place of Object.keys(PLACES) as Place[]) {
+    const box = boxOf(place)
     const isHook = place === place.toUpperCase()
     const tone = !isWhole && !passed.has(place) ? 'faint' : !isHook ? 'plain' : place === stop ? 'bad' : 'path'
     canvas.box(box, [place === 'process' ? local : place], tone, isHook ? 'mono' : 'sans')

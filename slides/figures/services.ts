@@ -1,7 +1,7 @@
 import type { Ruleset } from '../../dataplane/iptables-save.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
 import { type ParsedRule, parseRule } from '../../dataplane/rule.ts'
-import { type Box, type Canvas, type Figure, figure } from './canvas.ts'
+import { type Box, boxAt, type Canvas, type Figure, figure } from './canvas.ts'
 import { shortName } from './packets.ts'
 
 /** A Service port in the rules of a node in iptables mode. */
@@ -50,18 +50,15 @@ export function serviceChainsFigure({ entry, entries, address, chain, endpoints 
   return figure(label, (canvas, isWide) => {
     const [out, into] = isWide ? (['e', 'w'] as const) : (['s', 'n'] as const)
     const middle = Math.max(0, ((endpoints.length - 1) * 132) / 2)
-    const place = (wide: [number, number, number, number], tall: [number, number, number, number]): Box => {
-      const [x, y, width, height] = isWide ? wide : tall
-      return { x, y, width, height }
-    }
+    const place = (wide: Box, tall: Box) => (isWide ? wide : tall)
     const list = canvas.box(
-      place([0, middle, 284, 112], [20, 0, 440, 112]),
+      place(boxAt(0, middle, 284, 112), boxAt(20, 0, 440, 112)),
       ['KUBE-SERVICES', `entry ${entry} of ${entries}`, address],
       'path',
       'mono',
     )
     const choice = canvas.box(
-      place([326, middle, 254, 112], [20, 150, 440, 80]),
+      place(boxAt(326, middle, 254, 112), boxAt(20, 150, 440, 80)),
       [shortName(chain), 'random choice'],
       'plain',
       'mono',
@@ -70,8 +67,8 @@ export function serviceChainsFigure({ entry, entries, address, chain, endpoints 
     for (const [index, endpoint] of endpoints.entries()) {
       const [y, below] = [index * 132, 266 + index * 186]
       const lines = [shortName(endpoint.chain), endpoint.chance]
-      const chosen = canvas.box(place([622, y, 254, 112], [20, below, 440, 80]), lines, 'plain', 'mono')
-      const pod = place([918, y + 16, 234, 80], [120, below + 108, 240, 50])
+      const chosen = canvas.box(place(boxAt(622, y, 254, 112), boxAt(20, below, 440, 80)), lines, 'plain', 'mono')
+      const pod = place(boxAt(918, y + 16, 234, 80), boxAt(120, below + 108, 240, 50))
       if (isWide || index === 0) canvas.connect(choice, out, chosen, into)
       canvas.connect(chosen, out, canvas.box(pod, [endpoint.backend], 'strong', 'mono'), into, 'strong')
     }

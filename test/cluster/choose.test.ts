@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { chooseCluster, type ExistingClusters } from '../../cluster/doctor/choose.ts'
-import type { EngineFacts, Facts, KernelFacts } from '../../cluster/doctor/facts.ts'
+import type { Facts } from '../../cluster/doctor/facts.ts'
 import { pinnedImage } from '../../cluster/kind/images.ts'
 import { KindCluster } from '../../cluster/kind.ts'
 import { kubeClient } from '../../cluster/kube-client.ts'
@@ -10,33 +10,9 @@ import { cachedKind } from '../../cluster/programs.ts'
 import { selectCluster } from '../../cluster/select.ts'
 import { kindFolder } from '../../host/layout.ts'
 import { silent } from '../../host/progress.ts'
+import { facts, kernel } from './able-machine.ts'
 import { FakeEngine } from './fake-engine.ts'
 
-const gigabyte = 1024 ** 3
-const kernel: KernelFacts = {
-  ...{ release: '6.1.0', ipvs: true, schedulers: ['rr', 'wrr', 'sh'], ipset: true, dummy: true },
-  extensions: ['comment', 'conntrack', 'addrtype', 'mark', 'MARK', 'statistic', 'recent', 'MASQUERADE'],
-  ...{ natLegacy: true, natNft: true, nodeBackend: 'nft' },
-  ...{ inotifyInstances: 1024, inotifyWatches: 524_288, freeDisk: 50 * gigabyte },
-}
-const engineFacts: EngineFacts = {
-  name: 'docker',
-  ...{ version: '28', operatingSystem: 'Debian', machine: 'laptop', kernel: '6.1.0', cgroupVersion: '2' },
-  ...{ rootless: false, memory: 16 * gigabyte, cpus: 4 },
-}
-const facts: Facts = {
-  host: {
-    ...{ system: 'Linux on x64', nodeVersion: 'v20.20.2', platform: 'linux', wsl: false },
-    ...{ freeMemory: 8 * gigabyte, freeDisk: 50 * gigabyte, kubectl: undefined },
-  },
-  kind: {
-    engine: engineFacts,
-    image: { reference: 'kindest/node:v1.34.11', held: true, registry: true },
-    binary: { path: '/usr/bin/kind', release: 'v0.33.0' },
-    ...{ cached: false, kernel, kernelTrouble: undefined },
-  },
-  embedded: { trouble: undefined, cached: true, confinement: undefined, kernel: undefined },
-}
 const kindOf = (change: Partial<Facts['kind']>) => ({ ...facts, kind: { ...facts.kind, ...change } })
 const noIpvs = kindOf({ kernel: { ...kernel, ipvs: false, schedulers: [], ipset: false } })
 const nothing: ExistingClusters = { name: 'ka', engine: 'docker', kindExists: false, kindWasMade: false }
@@ -149,7 +125,7 @@ describe('CLUSTER=auto on this machine', () => {
   test('a lab that measures is refused before anything is started where its kernel can not run, on whichever cluster', async () => {
     // Without apt there is no User-Mode Linux.
     vi.stubEnv('PATH', join(engine.folder, 'bin'))
-    const starting = (measures: boolean) => ({ lab: async () => ({ number: 6, kernel: [], measures }) })
+    const starting = (measures: boolean) => ({ lab: { number: 6, measures } })
     for (const wish of ['kind', 'embedded', 'auto'])
       await expect(selectCluster(wish, name, starting(true))).rejects.toThrow(
         /^Lab 6 can't run here, and nothing was started: it measures in User-Mode Linux, which can't run here \(.*"apt-get".*`make doctor`/,

@@ -2,63 +2,12 @@ import { spawnSync } from 'node:child_process'
 import { describe, expect, test } from 'vitest'
 import type { EngineFacts, Facts, KernelFacts, KindFacts, LabNeeds } from '../../cluster/doctor/facts.ts'
 import { type DoctorResult, diagnose, placesFor } from '../../cluster/doctor/judge.ts'
-import { ipvsTrouble, kernelProbeCommand, readKernelProbe, schedulers } from '../../cluster/doctor/kernel-probe.ts'
+import { ipvsTrouble, kernelProbeCommand, readKernelProbe } from '../../cluster/doctor/kernel-probe.ts'
 import { doctorRows, layoutRows, type Wishes } from '../../cluster/doctor/table.ts'
 import { readEngineInfo } from '../../cluster/kind/engine.ts'
 import type { Confinement } from '../../embedded/index.ts'
+import { engine, facts, gigabyte, kernel, kind } from './able-machine.ts'
 
-const gigabyte = 1024 ** 3
-const kernel: KernelFacts = {
-  release: '6.1.0-18-amd64',
-  ipvs: true,
-  schedulers: [...schedulers],
-  ipset: true,
-  dummy: true,
-  extensions: ['comment', 'conntrack', 'addrtype', 'mark', 'MARK', 'statistic', 'recent', 'MASQUERADE'],
-  natLegacy: true,
-  natNft: true,
-  nodeBackend: 'nft',
-  inotifyInstances: 1024,
-  inotifyWatches: 524_288,
-  freeDisk: 50 * gigabyte,
-}
-const engine: EngineFacts = {
-  name: 'docker',
-  version: '28.2.2',
-  operatingSystem: 'Debian GNU/Linux 12 (bookworm)',
-  machine: 'laptop',
-  kernel: '6.1.0-18-amd64',
-  cgroupVersion: '2',
-  rootless: false,
-  memory: 16 * gigabyte,
-  cpus: 4,
-}
-const kind: KindFacts = {
-  engine,
-  image: { reference: 'kindest/node:v1.34.11@sha256:44', held: true, registry: true },
-  binary: { path: '/usr/bin/kind', release: 'v0.33.0' },
-  cached: false,
-  kernel,
-  kernelTrouble: undefined,
-}
-const facts: Facts = {
-  host: {
-    system: 'Debian GNU/Linux 12 (bookworm) on x64',
-    nodeVersion: 'v20.20.2',
-    platform: 'linux',
-    wsl: false,
-    freeMemory: 8 * gigabyte,
-    freeDisk: 50 * gigabyte,
-    kubectl: '/usr/bin/kubectl',
-  },
-  kind,
-  embedded: {
-    trouble: undefined,
-    cached: true,
-    confinement: { files: 'landlock', systemCalls: true },
-    kernel: undefined,
-  },
-}
 const labs: LabNeeds[] = [
   { number: 1, kernel: [] },
   { number: 2, kernel: ['ipvs', 'ipset'] },

@@ -1,12 +1,14 @@
-import { spawnSync } from 'node:child_process'
+import { execFileSync, spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
+import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { which } from 'zx'
 import { projectRoot } from '../../host/layout.ts'
 import { processStartTime } from '../../host/live-process.ts'
+import { shellWord } from '../../host/shell-word.ts'
 
 test('a command is ended with its children, silently and without ps', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'command-'))
@@ -32,4 +34,13 @@ test('a command is ended with its children, silently and without ps', async () =
   expect(started).toHaveLength(2)
   await expect.poll(() => started.filter((pid) => processStartTime(pid) !== undefined)).toEqual([])
   rmSync(folder, { recursive: true })
+})
+
+test('sh reads each text as one word, unchanged', () => {
+  // No argument holds a NUL byte; the other separates the answers.
+  const text = fc.string({ unit: 'grapheme' }).filter((drawn) => !drawn.includes('\0') && !drawn.includes('\x1e'))
+  const texts = [...fc.sample(text, 200), "'", "''\\'", '$(id) `id` $HOME "', 'a\nb', '', '-n', '*']
+  const script = `for word in ${texts.map(shellWord).join(' ')}; do printf '%s\\036' "$word"; done`
+  const said = execFileSync('sh', ['-c', script], { encoding: 'utf8' })
+  expect(said.split('\x1e').slice(0, -1)).toEqual(texts)
 })

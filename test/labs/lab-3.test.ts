@@ -1,7 +1,7 @@
 // Lab 3 end to end on the embedded cluster: fails unsolved, passes solved, fails again for each single breakage.
 
 import { beforeAll, describe, expect, test } from 'vitest'
-import { resetLab } from '../../course/lab-reset.ts'
+import { resetLab } from '../../course/lab-solution.ts'
 import { playSteps } from '../../course/play-lab.ts'
 import { serviceHash } from '../../dataplane/kube-proxy/ruleset-builder.ts'
 import { judge, judgeRound } from '../../grading/judge.ts'

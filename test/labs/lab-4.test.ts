@@ -2,7 +2,7 @@
 // scheduler that is not the one it should be, by what is measured alone.
 
 import { beforeAll, describe, expect, test } from 'vitest'
-import { resetLab } from '../../course/lab-reset.ts'
+import { resetLab } from '../../course/lab-solution.ts'
 import { configOf } from '../../grading/evaluate.ts'
 import { judgeRound } from '../../grading/judge.ts'
 import { type Snapshot, stateOf } from '../../grading/snapshot.ts'

@@ -4,7 +4,7 @@
 import { describe, expect, test } from 'vitest'
 import { readDaemonSet } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
 import { chooseImage, isForeignImage, restartKubeProxyPods } from '../../cluster/kube-proxy/rollout.ts'
-import { resetLab } from '../../course/lab-reset.ts'
+import { resetLab } from '../../course/lab-solution.ts'
 import { webService } from '../../grading/expect-object.ts'
 import { judge, judgeRound } from '../../grading/judge.ts'
 import { type BreakageEnvironment, breakages, type Lab5Breakage, wrongAnswers } from './lab-5-breakages.ts'

@@ -5,7 +5,7 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
-import { resetLab } from '../../course/lab-reset.ts'
+import { resetLab } from '../../course/lab-solution.ts'
 import { measureHere } from '../../course/scale/measure.ts'
 import { MEASUREMENT, type Measurement, measurement } from '../../course/scale/measurement.ts'
 import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'

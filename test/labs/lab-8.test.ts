@@ -8,7 +8,7 @@ import { GUESS_PREFIX, type IncidentNote, unseal } from '../../course/incident/i
 import { laterSync } from '../../course/incident/later-sync.ts'
 import { currentNote, openNext } from '../../course/incident/open.ts'
 import { INCIDENT_LAB } from '../../course/incident/shop.ts'
-import { resetLab } from '../../course/lab-reset.ts'
+import { resetLab } from '../../course/lab-solution.ts'
 import { judge, judgeRound } from '../../grading/judge.ts'
 import { readLab } from '../../grading/lab-definition.ts'
 import { waitFor } from '../../host/wait.ts'

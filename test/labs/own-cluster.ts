@@ -3,14 +3,13 @@ import type { Cluster } from '../../cluster/driver.ts'
 import { selectCluster } from '../../cluster/select.ts'
 import { takeCapture } from '../../cluster/snapshot.ts'
 import { LabBench } from '../../course/lab-bench.ts'
-import { resetLab } from '../../course/lab-reset.ts'
-import { type LabSolution, loadSolution } from '../../course/lab-solution.ts'
+import { type LabSolution, loadSolution, resetLab } from '../../course/lab-solution.ts'
 import { playSteps } from '../../course/play-lab.ts'
 import type { LabSpec } from '../../grading/check-context.ts'
 import type { StepOutcome } from '../../grading/failure.ts'
 import { loadSpec } from '../../grading/grader.ts'
 import { judge, judgeRound } from '../../grading/judge.ts'
-import { type LabDefinition, needsOf, readLab } from '../../grading/lab-definition.ts'
+import { type LabDefinition, readLab } from '../../grading/lab-definition.ts'
 import { openCluster } from '../../grading/live-cluster.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
 import { silent } from '../../host/progress.ts'
@@ -41,7 +40,7 @@ export class LabTest {
     const lab = readLab(number)
     const own = new LabTest(lab, await loadSpec(lab), await loadSolution(lab.folder))
     beforeAll(async () => {
-      own.cluster = await selectCluster('embedded', `lab-${number}-test`, { lab: async () => needsOf(lab) })
+      own.cluster = await selectCluster('embedded', `lab-${number}-test`, { lab })
       await own.cluster.up(silent)
       own.bench = await LabBench.open(own.cluster, silent)
       own.source = await openCluster(own.cluster)

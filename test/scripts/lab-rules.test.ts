@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process'
 import { describe, expect, test } from 'vitest'
 import type { Cluster } from '../../cluster/driver.ts'
-import { removeRules } from '../../course/lab-reset.ts'
+import { removeRules } from '../../course/lab-solution.ts'
 
 /** Runs a script in a network namespace that is thrown away behind it. */
 const inNamespace = (script: string, word = '') =>

@@ -1,7 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
-import { GEOMETRY } from '../../slides/build/geometry.ts'
-import { type Colour, DARK, PALETTE } from '../../slides/build/palette.ts'
+import { type Colour, DARK, GEOMETRY, PALETTE } from '../../slides/build/style.ts'
 import { readTheme } from '../../slides/build/write.ts'
 import { TEXT } from '../../slides/figures/canvas.ts'
 

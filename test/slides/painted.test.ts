@@ -12,9 +12,8 @@ import { createProgress } from '../../host/progress.ts'
 import { printSlides, startChromium } from '../../slides/build/chromium.ts'
 import { type BuiltSlide, fillDeck } from '../../slides/build/content.ts'
 import { readDeck } from '../../slides/build/deck.ts'
-import { GEOMETRY } from '../../slides/build/geometry.ts'
 import { deckPage } from '../../slides/build/page.ts'
-import { type Colour, PALETTE } from '../../slides/build/palette.ts'
+import { type Colour, GEOMETRY, PALETTE } from '../../slides/build/style.ts'
 import { buildDecks, measureDecks, readTheme } from '../../slides/build/write.ts'
 
 const run = promisify(execFile)

@@ -44,7 +44,7 @@ describe('imperative commands', () => {
         containers: [{ args: ['sleep', '60'], env: [{ name: 'A', value: 'b' }] }],
         serviceAccountName: 'default',
       },
-      status: { phase: 'Pending', qosClass: 'BestEffort' },
+      status: { phase: 'Pending' },
     })
     expect(await cluster.ok('delete namespace team')).toContain('deleted')
     expect(cluster.api.list('pods', { namespace: 'team' })).toEqual([])

@@ -36,7 +36,8 @@ beforeAll(async () => {
       allocatable: { cpu: '4', memory: '8Gi', pods: '110' },
     },
   })
-  stop = startControllers(cluster.api).stop
+  const controllers = startControllers(cluster.api)
+  stop = () => controllers.stop()
   runPods(cluster)
 })
 afterAll(async () => {

@@ -1,7 +1,7 @@
 import { beforeEach, expect, test } from 'vitest'
 import type { Api } from '../../apiserver/api.ts'
 import { createClusterApi } from '../../apiserver/api.ts'
-import { createEventRecorder } from '../../controllers/events.ts'
+import { EventRecorder } from '../../controllers/events.ts'
 import type { Event } from '../../controllers/resources.ts'
 import { createNode } from './cluster.ts'
 import { pod } from './manifests.ts'
@@ -15,7 +15,7 @@ const list = () => api.list<Event>('events')
 
 test('an Event has the fields that kubectl get events and describe read', () => {
   const web = api.create('pods', 'default', pod('web'))
-  createEventRecorder(api, 'kubelet', 'k8s-guide-worker').event(
+  new EventRecorder(api, 'kubelet', 'k8s-guide-worker').event(
     web,
     'Normal',
     'Pulled',
@@ -51,7 +51,7 @@ test('an Event has the fields that kubectl get events and describe read', () => 
 
 test('a repeated message is counted, another message is another Event', () => {
   const web = api.create('pods', 'default', pod('web'))
-  const recorder = createEventRecorder(api, 'kubelet')
+  const recorder = new EventRecorder(api, 'kubelet')
   for (let time = 0; time < 3; time++) recorder.event(web, 'Warning', 'BackOff', 'again')
   recorder.event(web, 'Warning', 'BackOff', 'once')
   expect(list().map(({ message, count }) => [message, count])).toEqual([
@@ -62,7 +62,7 @@ test('a repeated message is counted, another message is another Event', () => {
 
 test('an Event that was deleted is recorded again', () => {
   const web = api.create('pods', 'default', pod('web'))
-  const recorder = createEventRecorder(api, 'kubelet')
+  const recorder = new EventRecorder(api, 'kubelet')
   recorder.event(web, 'Normal', 'Started', 'x')
   api.delete('events', 'default', list()[0]?.metadata.name ?? '')
   recorder.event(web, 'Normal', 'Started', 'x')
@@ -73,7 +73,7 @@ test('Events about a node are in the default namespace; where none can be, nothi
   createNode(api, 'n')
   const node = api.get('nodes', undefined, 'n')
   if (!node) throw new Error('no node')
-  const recorder = createEventRecorder(api, 'kubelet')
+  const recorder = new EventRecorder(api, 'kubelet')
   recorder.event(node, 'Normal', 'NodeReady', 'x')
   expect(list()).toMatchObject([{ metadata: { namespace: 'default' }, involvedObject: { kind: 'Node', name: 'n' } }])
   const lost = { ...node, metadata: { ...node.metadata, namespace: 'gone' } }

@@ -1,5 +1,5 @@
 import { afterEach, expect, test } from 'vitest'
-import { createWorkqueue, type Workqueue } from '../../controllers/context.ts'
+import { Workqueue } from '../../controllers/context.ts'
 
 let queue: Workqueue
 afterEach(() => queue.stop())
@@ -16,7 +16,7 @@ async function until(holds: () => boolean) {
 
 test('several requests for a key are one reconcile, in the next macrotask', async () => {
   const seen: string[] = []
-  queue = createWorkqueue(
+  queue = new Workqueue(
     (key) => seen.push(key),
     () => {},
   )
@@ -29,7 +29,7 @@ test('several requests for a key are one reconcile, in the next macrotask', asyn
 
 test('a key added during its own reconcile runs again, but in a later turn', async () => {
   let runs = 0
-  queue = createWorkqueue(
+  queue = new Workqueue(
     (key) => {
       if (++runs < 3) queue.add(key)
     },
@@ -45,7 +45,7 @@ test('a failing key is reported and tried again with growing pauses, others go o
   const times: number[] = []
   const errors: unknown[] = []
   const order: string[] = []
-  queue = createWorkqueue(
+  queue = new Workqueue(
     (key) => {
       order.push(key)
       if (key === 'bad' && times.push(performance.now()) < 5) throw new Error('no')
@@ -65,7 +65,7 @@ test('a failing key is reported and tried again with growing pauses, others go o
 test('of several times for a key the earliest is used', async () => {
   const start = performance.now()
   const times: number[] = []
-  queue = createWorkqueue(
+  queue = new Workqueue(
     () => times.push(performance.now() - start),
     () => {},
   )
@@ -76,7 +76,7 @@ test('of several times for a key the earliest is used', async () => {
 
 test('a stopped queue runs nothing, whatever is added before or after', async () => {
   let runs = 0
-  queue = createWorkqueue(
+  queue = new Workqueue(
     () => runs++,
     () => {},
   )
@@ -91,7 +91,7 @@ test('a stopped queue runs nothing, whatever is added before or after', async ()
 
 test('long work is divided into turns, so that other tasks run in between', async () => {
   let runs = 0
-  queue = createWorkqueue(
+  queue = new Workqueue(
     () => {
       const end = performance.now() + 2
       while (performance.now() < end) runs += 0

@@ -1,9 +1,19 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { z } from 'zod'
+import { reportJsonSchema } from '../../../grading/report-schema.ts'
 import { requireWritable } from '../../../host/plain-file.ts'
 import { plainJson } from '../../../host/plain-text.ts'
-import type { ClassResult, Graded } from '../result.ts'
-import { check50Of, classroom50Of, gradescopeOf } from './course-platforms.ts'
+import { manifestSchema } from '../../submission/manifest.ts'
+import { type ClassResult, classSchema, type Graded } from '../result.ts'
+import {
+  check50Of,
+  check50Schema,
+  classroom50Of,
+  classroom50Schema,
+  gradescopeOf,
+  gradescopeSchema,
+} from './course-platforms.ts'
 import { csvOf, htmlOf } from './tables.ts'
 import { junitOf, tapOf } from './test-results.ts'
 
@@ -25,9 +35,18 @@ export const LEARNER_FORMATS = {
   gradescope: (graded) => pretty(gradescopeOf(graded)),
 } as const satisfies Record<string, (graded: Graded) => string>
 
-export type ClassFormat = keyof typeof CLASS_FORMATS
-export type LearnerFormat = keyof typeof LEARNER_FORMATS
-export type Format = ClassFormat | LearnerFormat
+/** Every machine-readable result that the graders write: file in instructors/schema/ → its JSON Schema (draft 2020-12). */
+export const jsonSchemas = () => ({
+  'report.v1.json': reportJsonSchema(),
+  'submission.v1.json': z.toJSONSchema(manifestSchema),
+  'class.v1.json': z.toJSONSchema(classSchema),
+  'gradescope.results.json': z.toJSONSchema(gradescopeSchema),
+  'check50.report.json': z.toJSONSchema(check50Schema),
+  'classroom50.result.v1.json': z.toJSONSchema(classroom50Schema),
+})
+
+type ClassFormat = keyof typeof CLASS_FORMATS
+export type Format = ClassFormat | keyof typeof LEARNER_FORMATS
 
 export const FORMATS: readonly Format[] = [...keysOf(CLASS_FORMATS), ...keysOf(LEARNER_FORMATS)]
 

@@ -1,6 +1,6 @@
 import type { Verdict } from '../../../grading/report-schema.ts'
 import { plainText, visibleText } from '../../../host/plain-text.ts'
-import type { ClassResult, Flag, Graded, GradedStep, LabSummary } from '../result.ts'
+import { type ClassResult, type Flag, foundText, type Graded, type GradedStep, type LabSummary } from '../result.ts'
 
 /** The flags of a submission in one line. */
 const flagText = (flags: readonly Flag[]) => flags.map(({ kind, text }) => `${kind}: ${text}`).join(' ')
@@ -143,10 +143,12 @@ function learnerRow({ learner, score, maxScore, steps, flags, counts, submittedA
   return `<tr${counts ? '' : ' class="old"'}><th scope="row">${xmlText(learner)}${attempt}${signed}<br><small>${xmlText(submittedAt)}</small></th><td class="n">${score}/${maxScore}</td>${steps.map(stepCell).join('')}<td>${notes}</td></tr>`
 }
 
-function stepCell({ id, verdict, reason, finding }: GradedStep): string {
+function stepCell(step: GradedStep): string {
+  const { id, verdict } = step
   const [mark, style] = MARKS[verdict]
-  const said = finding ? `expected ${finding.expected}, found ${finding.actual}` : (reason ?? '')
-  return `<td class="m ${style}" title="${xmlText(`${id}: ${verdict}${said ? `, ${said}` : ''}`)}">${mark}</td>`
+  const found = foundText(step)
+  const title = found === verdict ? `${id}: ${verdict}` : `${id}: ${verdict}, ${found}`
+  return `<td class="m ${style}" title="${xmlText(title)}">${mark}</td>`
 }
 
 function refusedSection(refused: ClassResult['refused']): string {

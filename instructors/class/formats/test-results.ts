@@ -1,5 +1,5 @@
 import { plainText } from '../../../host/plain-text.ts'
-import type { ClassResult, Graded, GradedStep } from '../result.ts'
+import { type ClassResult, foundText, type Graded, type GradedStep } from '../result.ts'
 import { xmlText } from './tables.ts'
 
 /** JUnit XML: a suite per submission, a case per step. A step that could not be judged is an error, never a failure. */
@@ -21,10 +21,11 @@ function suiteOf({ learner, lab, steps, submittedAt }: Graded): string {
   return `  <testsuite name="${name}" timestamp="${xmlText(submittedAt)}" ${counts}>\n${cases.join('\n')}\n  </testsuite>`
 }
 
-function caseOf({ id, title, verdict, reason, finding }: GradedStep, classname: string): string {
+function caseOf(step: GradedStep, classname: string): string {
+  const { id, title, verdict } = step
   const head = `<testcase classname="${xmlText(classname)}" name="${xmlText(`${id}: ${title}`)}"`
   if (verdict === 'passed') return `${head}/>`
-  const message = xmlText(finding ? `expected ${finding.expected}, found ${finding.actual}` : (reason ?? verdict))
+  const message = xmlText(foundText(step))
   if (verdict === 'not applicable') return `${head}><skipped message="${message}"/></testcase>`
   const element = verdict === 'could not check' ? 'error' : 'failure'
   return `${head}><${element} type="${verdict}" message="${message}"/></testcase>`
@@ -32,29 +33,26 @@ function caseOf({ id, title, verdict, reason, finding }: GradedStep, classname: 
 
 /** Test Anything Protocol, version 14: one line per learner and step, in the order of the lab. */
 export function tapOf({ graded, refused }: ClassResult): string {
-  const lines: string[] = []
-  const say = (ok: boolean, what: string, directive = '') =>
-    lines.push(`${ok ? 'ok' : 'not ok'} ${lines.length + 1} - ${line(what)}${directive}`)
-  const diagnostics: string[][] = []
-  for (const { learner, lab, steps } of graded.filter(({ counts }) => counts))
-    for (const { id, verdict, reason, finding } of steps) {
-      const what = `${learner} lab ${lab} ${id}`
-      if (verdict === 'not applicable') say(true, what, ` # SKIP ${line(reason ?? verdict)}`)
-      else say(verdict === 'passed', what)
-      if (verdict !== 'passed' && verdict !== 'not applicable')
-        diagnostics[lines.length - 1] = [
-          '  ---',
-          `  verdict: ${JSON.stringify(verdict)}`,
-          `  message: ${JSON.stringify(plainText(finding ? `expected ${finding.expected}, found ${finding.actual}` : (reason ?? verdict)))}`,
-          '  ...',
-        ]
-    }
-  for (const { file, reason } of refused) {
-    say(false, `${file} can be read`)
-    diagnostics[lines.length - 1] = ['  ---', `  message: ${JSON.stringify(plainText(reason))}`, '  ...']
+  let count = 0
+  const point = (ok: boolean, what: string, more = '') => `${ok ? 'ok' : 'not ok'} ${++count} - ${line(what)}${more}`
+  const diagnosis = (fields: Record<string, string>) => {
+    const lines = Object.entries(fields).map(([name, text]) => `  ${name}: ${JSON.stringify(plainText(text))}`)
+    return ['', '  ---', ...lines, '  ...'].join('\n')
   }
-  const body = lines.flatMap((text, index) => [text, ...(diagnostics[index] ?? [])])
-  return `TAP version 14\n1..${lines.length}\n${body.map((text) => `${text}\n`).join('')}`
+  const points = graded
+    .filter(({ counts }) => counts)
+    .flatMap(({ learner, lab, steps }) =>
+      steps.map((step) => {
+        const { id, verdict, reason } = step
+        const what = `${learner} lab ${lab} ${id}`
+        if (verdict === 'passed') return point(true, what)
+        if (verdict === 'not applicable') return point(true, what, ` # SKIP ${line(reason ?? verdict)}`)
+        return point(false, what, diagnosis({ verdict, message: foundText(step) }))
+      }),
+    )
+  for (const { file, reason } of refused)
+    points.push(point(false, `${file} can be read`, diagnosis({ message: reason })))
+  return `TAP version 14\n1..${points.length}\n${points.map((text) => `${text}\n`).join('')}`
 }
 
 /** A description may hold no `#` (it begins a directive) and no line end. */

@@ -22,7 +22,7 @@ function refusalOf(entries: readonly RawEntry[]): string {
 const pathPart = fc.stringMatching(/^[a-z0-9][a-z0-9._-]{0,20}$/)
 const files = fc.uniqueArray(
   fc.record({
-    path: fc.array(pathPart, { minLength: 1, maxLength: 4 }).map((parts) => parts.join('/')),
+    path: fc.array(pathPart, { minLength: 1, maxLength: 4 }).map((parts) => `captures/${parts.join('/')}`),
     content: fc.uint8Array({ maxLength: 3000 }),
   }),
   { selector: ({ path }) => path, maxLength: 12 },
@@ -63,11 +63,12 @@ test("other tools' archives are read: folders, ./ in front; whatever an extended
 
 describe('one sentence for each', () => {
   test.each<[what: string, entries: RawEntry[], says: RegExp]>([
-    ['a path that climbs', [{ path: '../../etc/passwd' }], /leads out of it/],
-    ['a path that climbs inside', [{ path: 'captures/../../x' }], /leads out of it/],
-    ['an absolute path', [{ path: '/etc/cron.d/x' }], /absolute path/],
-    ['a backslash', [{ path: '..\\..\\x' }], /backslash/],
-    ['an escape sequence in a path', [{ path: 'captures/\u001b[2J' }], /control characters.*\\x1b/],
+    ['a path that climbs', [{ path: '../../etc/passwd' }], /not part of a submission/],
+    ['a path that climbs inside', [{ path: 'captures/../../x' }], /not part/],
+    ['a folder that climbs', [{ path: '../x/', type: '5' }], /not part/],
+    ['an absolute path', [{ path: '/etc/cron.d/x' }], /not part/],
+    ['a backslash', [{ path: 'captures\\..\\x' }], /not part/],
+    ['an escape sequence in a path', [{ path: 'captures/\u001b[2J' }], /\\x1b.*not part/],
     ['a symbolic link', [{ path: 'submission.json', type: '2' }], /symbolic link/],
     ['a hard link', [{ path: 'a', type: '1' }], /hard link/],
     ['a character device', [{ path: 'null', type: '3' }], /character device/],
@@ -75,9 +76,12 @@ describe('one sentence for each', () => {
     ['a named pipe', [{ path: 'pipe', type: '6' }], /named pipe/],
     ['a GNU long link', [{ path: '././@LongLink', type: 'L', content: 'x' }], /unknown type "L"/],
     ['a sparse file', [{ path: 'sparse', type: 'S' }], /unknown type "S"/],
-    ['folders too deep', [{ path: 'a/b/c/d/e/f/g' }], /folders 6 deep/],
-    ['too many entries', Array.from({ length: 60 }, (_, index) => ({ path: `f${index}` })), /more than 50 entries/],
-    ['the same path twice', [{ path: 'a' }, { path: './a' }], /twice/],
+    [
+      'too many entries',
+      Array.from({ length: 60 }, (_, index) => ({ path: `captures/f${index}` })),
+      /more than 50 entries/,
+    ],
+    ['the same path twice', [{ path: 'signature' }, { path: './signature' }], /twice/],
     ['a file too large', [{ path: 'a', content: Buffer.alloc(10_001) }], /10001 bytes/],
     ['a size beyond the archive', [{ path: 'a', claims: 9000 }], /truncated/],
     ['a size of eight gigabytes', [{ path: 'a', claims: 0o77777777777 }], /8589934591 bytes/],
@@ -92,7 +96,7 @@ describe('one sentence for each', () => {
     const binary = entryBytes({ path: 'a' })
     binary[124] = 0x80
     expect(() => entriesOf(binary)).toThrow(Refusal)
-    expect(() => entriesOf(entryBytes({ path: 'a', content: 'x' }))).toThrow(/no end/)
+    expect(() => entriesOf(entryBytes({ path: 'signature', content: 'x' }))).toThrow(/no end/)
     expect(() => entriesOf(Buffer.alloc(0))).toThrow(/no end/)
   })
 })

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { textWidth, wrapText } from '../../slides/build/text-width.ts'
+import { textWidth, wrapText } from '../../slides/figures/canvas.ts'
 
 test('no wrapped line is too wide, and no character is lost', () => {
   const text = 'a KUBE-SVC-LOLE4ISW44XBNF3G chain and WWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWWW more'
