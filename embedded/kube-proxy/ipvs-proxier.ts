@@ -3,6 +3,7 @@ import { contains, printEndpoint } from '../../dataplane/ip-address.ts'
 import { type IpSets, printIpsetSave } from '../../dataplane/ipset-save.ts'
 import { printIptablesSave } from '../../dataplane/iptables-save.ts'
 import {
+  parseIpvsadmList,
   printIpvsadmSave,
   type RealServer,
   type VirtualServer,
@@ -33,6 +34,8 @@ export class IpvsProxier extends Proxier {
   protected readonly mode = 'ipvs'
   protected readonly failure = ['proxier.go:1383', 'Failed to sync ipvs rules'] as const
   private first = true
+  /** The real servers (realServerKey) without an endpoint that keep their connections with weight 0. */
+  private draining: ReadonlySet<string> = new Set()
 
   async prepare(): Promise<Sysctl[]> {
     const { guest, log, settings } = this.context
@@ -47,9 +50,12 @@ export class IpvsProxier extends Proxier {
 
   protected async write(wanted: NodeState, held: NodeState, full: boolean): Promise<StepsResult> {
     const { guest, settings } = this.context
+    const kept = await this.keptFor(wanted.virtualServers, held.virtualServers)
     const servers = serverInputs({
       wanted: wanted.virtualServers,
       held: held.virtualServers,
+      kept,
+      draining: this.draining,
       first: this.first,
       excludeCIDRs: settings.config.ipvs.excludeCIDRs,
     })
@@ -65,9 +71,34 @@ export class IpvsProxier extends Proxier {
       { command: 'ipvsadm -R', input: servers.remove, complains: true },
     ])
     if (result.ok) this.first = false
+    // Only a full sync reads them from the node again, and deletes those whose connections have ended.
+    this.draining = new Set([...(full ? [] : this.draining), ...kept])
     return result
   }
+
+  /**
+   * The keys of real servers whose endpoint has gone and whose connections have not ended; only TCP waits for them
+   * (pkg/proxy/ipvs graceful_termination.go).
+   */
+  private async keptFor(wanted: readonly VirtualServer[], held: readonly VirtualServer[]): Promise<Set<string>> {
+    const keys = (servers: readonly VirtualServer[]) =>
+      servers.flatMap((server) => server.realServers.map((real) => realServerKey(server, real)))
+    const endpoints = new Set(keys(wanted))
+    const gone = keys(held.filter(({ protocol }) => protocol === 'TCP')).filter((key) => !endpoints.has(key))
+    if (gone.length === 0) return new Set()
+    const connections = parseIpvsadmList((await this.context.guest.run('ipvsadm -Ln\n')).stdout)
+    return new Set(
+      gone.filter((key) => {
+        const { active, inactive } = connections.get(key) ?? { active: 0, inactive: 0 }
+        return active + inactive > 0
+      }),
+    )
+  }
 }
+
+/** A real server of one virtual server, as a key: `TCP 10.96.0.1:80 10.244.1.2:80`. */
+const realServerKey = (server: VirtualServer, { address, port }: RealServer): string =>
+  `${virtualServerKey(server)} ${printEndpoint(address, port)}`
 
 /**
  * kube-proxy's test of a kernel before it runs in IPVS mode (1.27–1.34: CanUseIPVSProxier): IPVS is present, ipset runs, and
@@ -141,6 +172,10 @@ export function addressInputs(wanted: readonly Link[], held: readonly Link[]): {
 export interface ServerChange {
   wanted: readonly VirtualServer[]
   held: readonly VirtualServer[]
+  /** Keys of real servers that get weight 0 instead of being deleted. */
+  kept?: ReadonlySet<string>
+  /** Keys of real servers that an earlier sync gave weight 0. */
+  draining?: ReadonlySet<string>
   /** The first sync after a start also corrects weights (kube-proxy 1.26). */
   first: boolean
   excludeCIDRs: readonly string[]
@@ -156,7 +191,8 @@ const bareService = (server: VirtualServer) => serviceOf(server).split(' ').slic
  * The changes of virtual servers in a sync (pkg/proxy/ipvs syncService, syncEndpoint, cleanLegacyService), as inputs of `ipvsadm -R`: `add`
  * edits those that differ, before the rules are written; `remove` deletes all others outside `excludeCIDRs`, afterwards.
  */
-export function serverInputs({ wanted, held, first, excludeCIDRs }: ServerChange): { add: string; remove: string } {
+export function serverInputs(change: ServerChange): { add: string; remove: string } {
+  const { wanted, held, excludeCIDRs } = change
   const left = new Map(held.map((server) => [virtualServerKey(server), server]))
   let add = ''
   for (const server of wanted) {
@@ -165,7 +201,7 @@ export function serverInputs({ wanted, held, first, excludeCIDRs }: ServerChange
     if (!present) add += printIpvsadmSave([server])
     else {
       if (serviceOf(present) !== serviceOf(server)) add += `-E ${serviceOf(server)}\n`
-      add += realServerLines(server, present, first)
+      add += realServerLines(server, present, change)
     }
   }
   const foreign = [...left.values()].filter(
@@ -174,17 +210,19 @@ export function serverInputs({ wanted, held, first, excludeCIDRs }: ServerChange
   return { add, remove: foreign.map((server) => `-D ${bareService(server)}\n`).join('') }
 }
 
-function realServerLines(server: VirtualServer, held: VirtualServer, first: boolean): string {
+function realServerLines(server: VirtualServer, held: VirtualServer, { kept, draining, first }: ServerChange): string {
   const line = (verb: string, { address, port }: RealServer) =>
     `${verb} ${bareService(server)} -r ${printEndpoint(address, port)}`
-  const left = new Map(held.realServers.map((real) => [printEndpoint(real.address, real.port), real]))
+  const left = new Map(held.realServers.map((real) => [realServerKey(server, real), real]))
   let lines = ''
   for (const real of server.realServers) {
-    const key = printEndpoint(real.address, real.port)
+    const key = realServerKey(server, real)
     const present = left.get(key)
     left.delete(key)
-    if (!present) lines += `${line('-a', real)} -m -w ${real.weight}\n`
-    else if (present.weight !== real.weight && first) lines += `${line('-e', real)} -m -w ${real.weight}\n`
+    if (draining?.has(key) || (first && present && present.weight !== real.weight))
+      lines += `${line('-e', real)} -m -w ${real.weight}\n`
+    else if (!present) lines += `${line('-a', real)} -m -w ${real.weight}\n`
   }
-  return lines + [...left.values()].map((real) => `${line('-d', real)}\n`).join('')
+  for (const [key, real] of left) lines += kept?.has(key) ? `${line('-e', real)} -m -w 0\n` : `${line('-d', real)}\n`
+  return lines
 }

@@ -7,7 +7,7 @@ import { describeFlush, planFlush } from '../../../dataplane/kube-proxy/flush.ts
 import { readObjects } from '../../../dataplane/objects.ts'
 import { predict } from '../../../dataplane/predict.ts'
 import { timeoutScale, waitFor } from '../../../host/wait.ts'
-import { controlPlane, type NodeName, silent, ThreeNodes, webIP, worker, worker2 } from './three-nodes.ts'
+import { controlPlane, type NodeName, silent, ThreeNodes, webIP, webPods, worker, worker2 } from './three-nodes.ts'
 
 let nodes: ThreeNodes
 beforeAll(async () => {
@@ -44,6 +44,12 @@ const settled = (node: NodeName, mode: 'iptables' | 'ipvs', deadlineMs = 20_000)
 const CLOCK_SECONDS = 8
 
 const everyNode = [controlPlane, worker, worker2] as const
+
+const weights = async (node: NodeName, address: string) =>
+  (await nodes.state(node)).virtualServers
+    .filter((server) => server.address === address)
+    .flatMap(({ realServers }) => realServers.map((real) => `${real.address} ${real.weight}`))
+    .sort()
 
 describe.sequential('one cluster, iptables, then ipvs, then iptables again', { timeout: 90_000 }, () => {
   test('iptables mode programs what is predicted, on every node', async () => {
@@ -134,6 +140,32 @@ describe.sequential('one cluster, iptables, then ipvs, then iptables again', { t
       return (await differences(worker, 'ipvs')).length >= 6
     })
     await settled(worker, 'ipvs')
+  })
+
+  test('a real server with an open connection gets weight 0; one without is deleted immediately', async () => {
+    // The connection to the first choice of rr stays open while its endpoint is taken away.
+    const held = await nodes.machine.spawn(['bash', '-c', `exec 3<>/dev/tcp/${webIP}/80; echo open; cat`], {
+      netns: 'client1',
+    })
+    await new Promise((resolve) => held.stdout.once('data', resolve))
+    const busy = (await nodes.sh(worker, 'ipvsadm -Ln'))
+      .split('\n')
+      .find((line) => /-> 10\.244\.\d\.5:80 .* 1 +\d+ *$/.test(line))
+    const [, host] = /-> 10\.244\.(\d)\.5/.exec(busy ?? '') ?? []
+    const gone = host === '1' ? worker : worker2
+    const stays = host === '1' ? worker2 : worker
+    nodes.setEndpoints('web', [stays])
+    await waitFor('weight 0', 5000, async () => (await weights(worker, webIP)).includes(`${webPods[gone]} 0`))
+    expect(await weights(worker2, webIP)).toEqual([`${webPods[stays]} 1`])
+    nodes.setEndpoints('web', [worker, worker2])
+    await waitFor(
+      'both',
+      5000,
+      async () => (await weights(worker, webIP)).join() === [`${webPods[worker]} 1`, `${webPods[worker2]} 1`].join(),
+    )
+    held.stdin.end()
+    held.kill('SIGKILL')
+    await held.exited
   })
 
   test('health check node ports return 200 on nodes with endpoints, else 503', async () => {
