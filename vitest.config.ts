@@ -23,7 +23,7 @@ const starting = [
 ]
 
 /**
- * The text of lab 2 is typed in every run, beside its guide; that of the others takes longer than all tests together. `TEXTS=all`
+ * The text of lab 2 is typed in every run, by the guide's page; that of the others takes longer than all tests together. `TEXTS=all`
  * types them, too.
  */
 const texts = process.env.TEXTS === 'all' ? [] : ['test/labs/lab-*-text.test.ts']

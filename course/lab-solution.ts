@@ -103,14 +103,14 @@ export function resetLab(lab: LabDefinition, bench: LabBench): Promise<void> {
 async function resetAlone(lab: LabDefinition, bench: LabBench): Promise<void> {
   const solution = await loadSolution(lab.folder)
   await leaveOthers(lab.number, bench)
-  await (solution.reset?.(bench) ?? startOver(lab, solution, bench))
+  await (solution.reset?.(bench) ?? startOver(lab.number, solution, bench))
   rmSync(join(projectRoot, evidenceFolder(lab.number, bench.cluster.name)), { recursive: true, force: true })
   const source = await openCluster(bench.cluster)
   await judgeRound(await loadSpec(lab), await source.snapshot(), source.live, [])
 }
 
 /** The starting state of most labs. */
-async function startOver({ number }: LabDefinition, { leave }: LabSolution, bench: LabBench): Promise<void> {
+export async function startOver(number: number, { leave }: LabSolution, bench: LabBench): Promise<void> {
   await Promise.all([
     leave?.(bench),
     bench.delete('Pod', 'client'),

@@ -129,7 +129,7 @@ const expand = (word: string, known: Variables): string =>
 export type OnMachine = readonly [node: string, command: string]
 
 /** Words for commands on machines, in which the variables that the lab's README sets are replaced by what `read` returns. */
-export function withVariables(read: (bench: LabBench) => Promise<Variables>) {
+export function withVariables(read: (bench: LabBench) => Promise<Variables> = async () => ({})) {
   const run = async (bench: LabBench, known: Variables, [node, command]: OnMachine): Promise<string> => {
     const machine = node === '' ? await chosenNode(bench.cluster, node) : expand(node, known)
     return bench.onNode(machine, personalise(expand(command, known), bench.variant))

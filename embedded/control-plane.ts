@@ -18,15 +18,12 @@ import { startKubelets } from './kubelet/kubelets.ts'
 import { LoadBalancer } from './load-balancer/load-balancer.ts'
 import type { Machine } from './machine/machine.ts'
 import { createNetwork } from './network/topology.ts'
-import type { DaemonOptions } from './state-file.ts'
+import type { DaemonOptions, DaemonState } from './state-file.ts'
 
 const namespace = 'kube-system'
 const dnsLabel = { 'k8s-app': 'kube-dns' }
 
-/**
- * Cluster DNS as kubeadm installs it; on kind both replicas run on the control plane, because it is the first
- * node.
- */
+/** Cluster DNS as kubeadm installs it; on kind both replicas run on the control plane, because it is the first node. */
 const dnsDeployment: V1Deployment = {
   apiVersion: 'apps/v1',
   kind: 'Deployment',
@@ -82,15 +79,11 @@ const dnsService: V1Service = {
 }
 
 /** Creates kubeadm's add-ons in kube-system: cluster DNS and kube-proxy with their accounts. */
-export function createAddons(
-  api: Api,
-  options: { controlPlane: string; kubeProxyVersion: string; genuine: boolean },
-): void {
-  const server = `https://${options.controlPlane}:6443`
+function createAddons(api: Api, controlPlane: string, kubeProxyVersion: string, genuine: boolean): void {
   const draft = (object: object) => object as Draft
   for (const name of ['coredns', 'kube-proxy']) api.create('serviceaccounts', namespace, { metadata: { name } })
-  api.create('configmaps', namespace, draft(kubeProxyConfigMap(server)))
-  api.create('daemonsets', namespace, draft(kubeProxyDaemonSet(options.kubeProxyVersion, options.genuine)))
+  api.create('configmaps', namespace, draft(kubeProxyConfigMap(`https://${controlPlane}:6443`)))
+  api.create('daemonsets', namespace, draft(kubeProxyDaemonSet(kubeProxyVersion, genuine)))
   api.create('services', namespace, draft(dnsService))
   api.create('deployments', namespace, draft(dnsDeployment))
 }
@@ -107,20 +100,15 @@ export interface ControlPlaneOptions extends Pick<DaemonOptions, 'name' | 'kubeP
   endings: Ending[]
 }
 
-/** The access to the API server, and the ready nodes. */
-export interface ControlPlane {
-  port: number
-  token: string
-  nodes: string[]
-}
-
 const readyDeadlineMs = 30_000
 
 /**
- * Starts on a booted kernel: the network of three nodes, kubelets, API server, controllers and kubeadm's
- * add-ons.
+ * Starts on a booted kernel: the network of three nodes, kubelets, API server, controllers and kubeadm's add-ons. Resolves when the
+ * nodes are ready.
  */
-export async function startControlPlane(options: ControlPlaneOptions): Promise<ControlPlane> {
+export async function startControlPlane(
+  options: ControlPlaneOptions,
+): Promise<Pick<DaemonState, 'port' | 'token' | 'nodes'>> {
   const { machine, name, directory, kubeProxy, step, endings } = options
   const nodes = nodePlans(name)
   const token = randomBytes(24).toString('base64url')
@@ -139,7 +127,7 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
   const controllers = startControllers(api, { apiServerEndpoint, report })
   endings.push(() => controllers.stop())
   const kubeProxyVersion = kubeProxy ? await versionOfProgram(kubeProxy) : gitVersion
-  createAddons(api, { controlPlane, kubeProxyVersion, genuine: Boolean(kubeProxy) })
+  createAddons(api, controlPlane, kubeProxyVersion, Boolean(kubeProxy))
   const reachable = machine.forward(controlPlane, apiServerEndpoint.ip, apiServerEndpoint.port, server.port)
   const balancer = new LoadBalancer(machine, api)
   endings.push(() => balancer.stop())

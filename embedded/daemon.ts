@@ -38,19 +38,18 @@ async function step<T>(text: string, work: () => Promise<T>): Promise<T> {
 let ending: Promise<never> | undefined
 /** Ends everything that was started, last first, and this process; the first reason is recorded. */
 function shutDown(exitCode: number, reason: string): Promise<never> {
-  ending ??= endAll(exitCode, reason)
+  const endAll = async (): Promise<never> => {
+    console.log(`Ending: ${reason}.`)
+    for (const end of endings.reverse())
+      try {
+        await end()
+      } catch (error) {
+        console.log(error)
+      }
+    process.exit(exitCode)
+  }
+  ending ??= endAll()
   return ending
-}
-
-async function endAll(exitCode: number, reason: string): Promise<never> {
-  console.log(`Ending: ${reason}.`)
-  for (const end of endings.reverse())
-    try {
-      await end()
-    } catch (error) {
-      console.log(error)
-    }
-  process.exit(exitCode)
 }
 
 /** No command can find a daemon whose folder was removed or belongs to another one, so it ends by itself. */

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { expectThat, Failure, NotApplicable, onNode } from './failure.ts'
+import { Failure, NotApplicable } from './failure.ts'
 import type { LabDefinition, StepDefinition } from './lab-definition.ts'
 import type { LabNotes } from './lab-notes.ts'
 import type { LiveCluster } from './live-cluster.ts'
@@ -65,25 +65,3 @@ export const onceSeen =
   (note: string, prove: (context: CheckContext) => Promise<object>): Check =>
   (context) =>
     holdsOnceSeen(context, note, () => prove(context))
-
-/** The mode that must have been observed before the switch back. */
-interface SeenBefore {
-  mode: 'userspace' | 'nftables'
-  /** Key of the note that the step about this mode stores. */
-  note: string
-  inspect: string
-  /** The command to pass that step. */
-  hint: string
-}
-
-/** Fails unless the grader has observed every node in that mode; not applicable for an earlier capture. */
-export function mustHaveSeen({ notes, nodes, live }: CheckContext, { mode, note, inspect, hint }: SeenBefore): void {
-  const wasSeen = notes.read(note, proofNote) !== undefined
-  if (!wasSeen && !live) throw new NotApplicable(`${mode} mode had not been seen when this capture was taken`)
-  expectThat(wasSeen, {
-    inspect: onNode(nodes.at(-1)?.name ?? '', inspect),
-    expected: `that ${mode} mode was seen on every node before the return`,
-    actual: 'the grader has not seen it',
-    hint,
-  })
-}

@@ -2,7 +2,7 @@ import { createHash, createHmac, timingSafeEqual } from 'node:crypto'
 import type { Capture } from '../cluster/capture-folder.ts'
 import { parseNodeBoot } from '../dataplane/capture.ts'
 import { readPlainFile } from '../host/plain-file.ts'
-import { NOTES_NAMESPACE } from './lab-notes.ts'
+import { configMapIn } from './lab-notes.ts'
 
 /** Valid names of learners; they become parts of file names and reports. */
 export const LEARNER_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/
@@ -117,15 +117,7 @@ export const classMark = (word: string, bootId: string): string =>
   createHash('sha256').update(`${word} ${bootId}`).digest('hex')
 
 /** The word in a cluster's objects; undefined if there is none. */
-export function wordIn(items: readonly unknown[]): string | undefined {
-  for (const item of items as readonly { kind?: unknown; metadata?: Record<string, unknown>; data?: unknown }[]) {
-    if (item?.kind !== 'ConfigMap' || item.metadata?.name !== CLASS_MAP) continue
-    if (item.metadata.namespace !== NOTES_NAMESPACE) continue
-    const { word } = (item.data ?? {}) as { word?: unknown }
-    return typeof word === 'string' ? word : undefined
-  }
-  return undefined
-}
+export const wordIn = (items: readonly unknown[]): string | undefined => configMapIn(items, CLASS_MAP)?.data?.word
 
 /** True if a capture contains one of the words, in its objects and as the mark on each of its nodes. */
 export function wordState({ objects, nodes }: Capture, words: readonly string[]): 'shown' | 'missing' | 'other' {

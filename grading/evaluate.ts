@@ -77,7 +77,7 @@ function servicePackets({ snapshot, name }: NodeView): Packet[] {
   for (const { clusterIPs, ports } of objects.services) {
     const address = clusterIPs.find(isIPv4)
     for (const { port, nodePort, protocol: upper } of ports) {
-      const protocol = upper === 'TCP' ? 'tcp' : upper === 'UDP' ? 'udp' : 'sctp'
+      const protocol = protocolOf(upper)
       if (address !== undefined) {
         packets.push({ from: 'host', destination: address, port, protocol })
         if (pods !== undefined) packets.push({ from: 'pod', source: pods, destination: address, port, protocol })
@@ -89,7 +89,7 @@ function servicePackets({ snapshot, name }: NodeView): Packet[] {
   for (const slice of objects.endpointSlices) {
     const { protocol: upper, port = 0 } = slice.ports[0] ?? {}
     if (slice.addressType !== 'IPv4' || pods === undefined || port === 0) continue
-    const protocol = upper === 'UDP' ? 'udp' : upper === 'SCTP' ? 'sctp' : 'tcp'
+    const protocol = protocolOf(upper)
     for (const isHere of [true, false]) {
       const [destination] = slice.endpoints.find(({ nodeName }) => (nodeName === name) === isHere)?.addresses ?? []
       if (destination !== undefined) packets.push({ from: 'pod', source: pods, destination, port, protocol })
@@ -97,6 +97,8 @@ function servicePackets({ snapshot, name }: NodeView): Packet[] {
   }
   return packets
 }
+
+const protocolOf = (upper = 'TCP') => upper.toLowerCase() as Packet['protocol']
 
 /** The inputs of a prediction for a node other than the objects. Throws like evaluate. */
 export function predictOptions(node: NodeView, mode: KubeProxyMode): PredictOptions {

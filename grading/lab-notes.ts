@@ -10,12 +10,16 @@ import type { Snapshot } from './snapshot.ts'
 export const NOTES_NAMESPACE = 'default'
 export const notesName = (lab: number) => `lab-${lab}`
 
-/** The ConfigMap with a lab's notes, among the objects of a cluster. */
+/** A ConfigMap of the notes' namespace, among the objects of a cluster; undefined if it is missing or invalid. */
+export function configMapIn(items: readonly unknown[], name: string): ApiObject | undefined {
+  // Only ConfigMaps are validated: a class's captures have many other objects.
+  const maps = items.filter((item) => (item as { kind?: unknown } | null)?.kind === 'ConfigMap')
+  return asApiObjects(maps).find(({ metadata }) => metadata.name === name && metadata.namespace === NOTES_NAMESPACE)
+}
+
+/** The ConfigMap with a lab's notes. */
 export const notesOf = (items: readonly unknown[], lab: number): ApiObject | undefined =>
-  asApiObjects(items).find(
-    ({ kind, metadata }) =>
-      kind === 'ConfigMap' && metadata.name === notesName(lab) && metadata.namespace === NOTES_NAMESPACE,
-  )
+  configMapIn(items, notesName(lab))
 
 /**
  * Notes of a lab's checks about moments (counts before and after, chains before the flush), as JSON in a ConfigMap. A check's

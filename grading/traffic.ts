@@ -1,5 +1,5 @@
 import { DeadlineError, waitFor } from '../host/wait.ts'
-import { WEB_NAMESPACE } from './expect-object.ts'
+import { WEB_NAMESPACE, type WebBackend } from './expect-object.ts'
 import { expectNone, expectThat, type FailureDetail, fail, onNode, Trouble, type Words } from './failure.ts'
 import type { HttpReply } from './http-requests.ts'
 import type { LiveCluster } from './live-cluster.ts'
@@ -127,10 +127,7 @@ export interface Bar {
 /** Columns for 100 %. */
 const WIDTH = 60
 
-/**
- * Draws counts as bars, one line each: labels in columns, a bar of proportional length, the percentage, the
- * count.
- */
+/** Draws counts as bars, one line each: labels in columns, a bar of proportional length, the percentage, the count. */
 export function shareBars(bars: readonly Bar[]): string[] {
   const total = bars.reduce((sum, { count }) => sum + count, 0)
   const widths = (bars[0]?.labels ?? []).map((_, column) =>
@@ -146,3 +143,18 @@ export function shareBars(bars: readonly Bar[]): string[] {
     return [...names, bar.padEnd(longest), `${(part(count) * 100).toFixed(1).padStart(5)} %`, `(${count})`].join('  ')
   })
 }
+
+/** The number of requests that one Pod answered. */
+export interface PodShare {
+  pod: string
+  node: string
+  requests: number
+}
+
+/** The answers of each Pod, including Pods without any. */
+export const countByPod = (backends: readonly WebBackend[], logged: readonly LoggedRequest<WebBackend>[]): PodShare[] =>
+  backends.map(({ pod, node }) => ({ pod, node, requests: logged.filter(({ backend }) => backend.pod === pod).length }))
+
+/** The same as bars. */
+export const barsByPod = (shares: readonly PodShare[]): Bar[] =>
+  shares.map(({ pod, node, requests }) => ({ labels: [pod, node], count: requests }))

@@ -1,6 +1,5 @@
-import { asApiObjects } from './api-object.ts'
 import { LEARNER_NAME, seedOf } from './class-key.ts'
-import { NOTES_NAMESPACE } from './lab-notes.ts'
+import { configMapIn } from './lab-notes.ts'
 import type { Snapshot } from './snapshot.ts'
 
 /** The ConfigMap with the learner's name in the cluster; its only key is `learner`. */
@@ -36,9 +35,7 @@ export function variantFor(learner: string | undefined): Variant {
 
 /** The learner's name in the cluster's objects; undefined if missing or invalid. */
 export function learnerIn(items: readonly unknown[]): string | undefined {
-  const maps = asApiObjects(items.filter((item) => (item as { kind?: unknown } | null)?.kind === 'ConfigMap'))
-  const own = maps.find(({ metadata }) => metadata.namespace === NOTES_NAMESPACE && metadata.name === LEARNER_MAP)
-  const learner = own?.data?.learner
+  const learner = configMapIn(items, LEARNER_MAP)?.data?.learner
   return learner !== undefined && LEARNER_NAME.test(learner) ? learner : undefined
 }
 

@@ -61,10 +61,11 @@ export function secondClientOf(subnet: string): string | undefined {
   return 2 ** (32 - Number(subnet.split('/')[1])) >= 256 ? toAddress(toNumber(last) + 4) : undefined
 }
 
-function toNumber(address: string): number {
+/** An IPv4 address as a number. */
+export function toNumber(address: string): number {
   return address.split('.').reduce((number, part) => number * 256 + Number(part), 0)
 }
 
-function toAddress(number: number): string {
+export function toAddress(number: number): string {
   return [24, 16, 8, 0].map((shift) => (number >>> shift) & 255).join('.')
 }

@@ -18,7 +18,7 @@ async function present(): Promise<void> {
 
 async function build(): Promise<void> {
   const { decks, pdf, without } = await writeSlides()
-  const slides = decks.reduce((sum, deck) => sum + deck.slides, 0)
+  const slides = decks.reduce((sum, deck) => sum + deck.slides.length, 0)
   const folder = relative(process.cwd(), SLIDES_FOLDER)
   console.log(
     `${decks.length} decks with ${slides} slides are in ${folder}; open ${folder}/index.html or run make present.`,

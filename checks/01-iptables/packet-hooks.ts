@@ -1,8 +1,14 @@
 import { HOOKS } from '../../dataplane/trace/step.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { expectFound, expectOnNode, expectThat, onNode, Trouble } from '../../grading/failure.ts'
-import { countedBetween, type HookCounts, HookProbes, LOOK_AT_PROBES, onePacket } from '../../grading/hook-probes.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
+import {
+  countedBetween,
+  type HookCounts,
+  HookProbes,
+  LOOK_AT_PROBES,
+  onePacket,
+} from '../../grading/packet-counters.ts'
 import { type NodeView, nodeAddressOf, type Snapshot, stateOf } from '../../grading/snapshot.ts'
 import { expectWithin } from '../../grading/traffic.ts'
 import { CLIENT, clientPod } from '../web-client.ts'

@@ -13,6 +13,7 @@ import { httpRequests, readReplies } from '../../grading/http-requests.ts'
 import { tracedTo } from '../../grading/packet-trace.ts'
 import type { Truth } from '../../grading/question.ts'
 import { type NodeView, type Snapshot, stateOf } from '../../grading/snapshot.ts'
+import { countByPod } from '../../grading/traffic.ts'
 import { CLIENT, clientPod, expectAnswers } from '../web-client.ts'
 import { webChain } from './service-chains.ts'
 
@@ -94,15 +95,12 @@ export async function sharesAreEven(context: CheckContext): Promise<void> {
   for (const node of nodes) expectFairRules(node, client.address, service, webChain(snapshot))
   if (!live) return
   const { logged } = await expectAnswers(context, live, client, service, REQUESTS)
-  const requests = await logged()
-  const counts = service.backends.map(
-    ({ address }) => requests.filter(({ backend }) => backend.address === address).length,
-  )
-  expectThat(isFair(counts), {
+  const shares = countByPod(service.backends, await logged())
+  expectThat(isFair(shares.map(({ requests }) => requests)), {
     node: client.node,
     inspect: 'kubectl logs -l app=web --prefix --tail=40',
-    expected: `about ${Math.round(REQUESTS / counts.length)} of ${REQUESTS} requests for each of ${counts.length} Pods`,
-    actual: service.backends.map(({ pod }, index) => `${pod} ${counts[index]}`).join(', '),
+    expected: `about ${Math.round(REQUESTS / shares.length)} of ${REQUESTS} requests for each of ${shares.length} Pods`,
+    actual: shares.map(({ pod, requests }) => `${pod} ${requests}`).join(', '),
   })
 }
 

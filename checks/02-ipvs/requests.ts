@@ -8,34 +8,18 @@ import { type WebService, webService } from '../../grading/expect-object.ts'
 import { expectNone, expectOnNode, expectThat, onNode, Trouble } from '../../grading/failure.ts'
 import { httpRequests, readReplies } from '../../grading/http-requests.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
+import { packetsOn } from '../../grading/packet-counters.ts'
 import { traceLine } from '../../grading/packet-trace.ts'
 import { type NodeView, nodeAddressOf, objectsOf, type Snapshot } from '../../grading/snapshot.ts'
-import { expectAnswered, expectLogged, expectWithin } from '../../grading/traffic.ts'
+import { expectLogged, expectWithin } from '../../grading/traffic.ts'
 import { personalise, variantIn } from '../../grading/variant.ts'
 import { CLIENT, clientPod, expectAnswers, requestsTo } from '../web-client.ts'
 import { outputLeadsToMark } from './equality.ts'
 
-/**
- * Shell text that prints the rules with their packet counters; the relevant one is that of the rule that marks packets from
- * outside the Pod network. kube-proxy zeroes it at each sync, so a reading below the previous one is invalid.
- */
-const READ_MARKED = "echo '#marked'; iptables-save -c -t nat; echo '#read'"
-const READINGS = /^#marked$([\s\S]*?)^#read$/gm
-const MARKING = /^\[(\d+):\d+\] -A KUBE-SERVICES .*KUBE-CLUSTER-IP.*-j KUBE-MARK-MASQ$/m
-
-/** The readings in a script's output, in order; a missing rule counts as 0, unreadable rules are omitted. */
-export function parseMarked(stdout: string): number[] {
-  const readings = [...stdout.matchAll(READINGS)].map(([, rules = '']) => rules)
-  return readings.filter((rules) => /^\*nat$/m.test(rules)).map((rules) => Number(MARKING.exec(rules)?.[1] ?? 0))
-}
-
-/** Runs a script on a node between two readings of the marking rule. Throws Trouble when they can't be read. */
-async function countMarked(live: LiveCluster, node: string, script: string) {
-  const { stdout } = await live.onNode(node, `${READ_MARKED}\n${script}\n${READ_MARKED}`)
-  const [before, after] = parseMarked(stdout)
-  if (before === undefined || after === undefined) throw new Trouble(`the counters of ${node} could not be read`)
-  return { packets: after - before, after, output: stdout }
-}
+/** The packets on the rule that marks packets from outside the Pod network. kube-proxy zeroes its counter at each sync. */
+const markedOn = async (live: LiveCluster, node: string): Promise<number> =>
+  (await packetsOn(live, node, ['nat', 'KUBE-SERVICES'], (spec) => /KUBE-CLUSTER-IP.*-j KUBE-MARK-MASQ$/.test(spec))) ??
+  0
 
 /** One connection of IPVS: the client and the backend. */
 interface IpvsConnection {
@@ -72,15 +56,14 @@ export async function requestFromNodeIsMarked(context: CheckContext): Promise<vo
   const target = webService(snapshot)
   const { node } = clientPod(context)
   const measure = async () => {
-    const byNode = await countMarked(live, node, requestsTo(target, 1))
-    const route = { snapshot, node, sender: 'node', target } as const
-    expectAnswered(readReplies(byNode.output), 1, route, { expected: 'an answer to a request of the node itself' })
+    const before = await markedOn(live, node)
+    await expectAnswers(context, live, { node }, target, 1, { expected: 'an answer to a request of the node itself' })
+    const between = await markedOn(live, node)
     const fromPod = await live.inPod(CLIENT, requestsTo(target, 1))
-    const [last] = parseMarked((await live.onNode(node, READ_MARKED)).stdout)
-    if (readReplies(fromPod.stdout)[0]?.status !== 200 || last === undefined) return { actual: 'the Pod got no answer' }
-    const byPod = last - byNode.after
-    if (byNode.packets === 1 && byPod === 0) return
-    return { actual: `the counter moved by ${byNode.packets} for the node's request and by ${byPod} for the Pod's` }
+    if (readReplies(fromPod.stdout)[0]?.status !== 200) return { actual: 'the Pod got no answer' }
+    const [byNode, byPod] = [between - before, (await markedOn(live, node)) - between]
+    if (byNode === 1 && byPod === 0) return
+    return { actual: `the counter moved by ${byNode} for the node's request and by ${byPod} for the Pod's` }
   }
   await expectWithin(ATTEMPTS, measure, {
     node,
@@ -128,12 +111,14 @@ export async function rulesSeeFirstPacketOnly({ live, snapshot, nodes }: CheckCo
   const node = nodes.at(-1)?.name ?? ''
   const requests = requestsTo(service, REQUESTS_ON_ONE_CONNECTION, { keep: true })
   const measure = async () => {
-    const { packets, output } = await countMarked(live, node, `${requests}; ${LIST_CONNECTIONS}`)
-    const answers = readReplies(output)
+    const before = await markedOn(live, node)
+    const { stdout } = await live.onNode(node, `${requests}; ${LIST_CONNECTIONS}`)
+    const packets = (await markedOn(live, node)) - before
+    const answers = readReplies(stdout)
     const connects = answers.reduce((total, { connects }) => total + connects, 0)
     const good = answers.filter(({ status }) => status === 200).length
     const ports = new Set(answers.map(({ port }) => port))
-    const held = parseConnections(output, service).filter(({ clientPort }) => ports.has(clientPort)).length
+    const held = parseConnections(stdout, service).filter(({ clientPort }) => ports.has(clientPort)).length
     const isGood = good === REQUESTS_ON_ONE_CONNECTION
     if (isGood && connects === 1 && packets === 1 && held === 1) return
     const actual = `${good} answers over ${connects} connections: ${packets} packets on the rule, ${held} connections in IPVS`

@@ -4,21 +4,19 @@ import { z } from 'zod'
 import { matchesSelector } from '../../dataplane/label-selector.ts'
 import type { ApiObject } from '../../grading/api-object.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
-import { expectField, expectSpread, WEB_NAMESPACE, type WebBackend, webService } from '../../grading/expect-object.ts'
+import { expectField, expectSpread, WEB_NAMESPACE, webService } from '../../grading/expect-object.ts'
 import { expectThat, NotApplicable } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import type { Truth } from '../../grading/question.ts'
 import { objectsOf, type Snapshot } from '../../grading/snapshot.ts'
-import { shareBars } from '../../grading/traffic.ts'
+import { barsByPod, countByPod, type PodShare, shareBars } from '../../grading/traffic.ts'
 import { timeoutScale } from '../../host/wait.ts'
 import { expectAllAnswered, localService } from './exposed-service.ts'
 import { sendAndReadLogs, typedCommand } from './outside-requests.ts'
 
-/** The number of requests that one Pod answered. */
-const podShareSchema = z.object({ pod: z.string(), node: z.string(), requests: z.number().int().nonnegative() })
-const sharesSchema = z.array(podShareSchema).min(1)
-
-export type PodShare = z.infer<typeof podShareSchema>
+const sharesSchema = z
+  .array(z.object({ pod: z.string(), node: z.string(), requests: z.number().int().nonnegative() }))
+  .min(1)
 
 const EXCLUDED = 'node.kubernetes.io/exclude-from-external-load-balancers'
 /**
@@ -52,12 +50,6 @@ const isLikely = (requests: number, total: number, share: number): boolean =>
 /** Some node has more Pods than another one. */
 const isUneven = (counts: readonly number[]): boolean => Math.max(...counts) !== Math.min(...counts)
 
-/** Counts the answers of each Pod, including Pods without any, grouped by node. */
-const countShares = (backends: readonly WebBackend[], answered: readonly WebBackend[]): PodShare[] =>
-  backends
-    .map(({ pod, node }) => ({ pod, node, requests: answered.filter((one) => one.pod === pod).length }))
-    .sort((a, b) => (a.node === b.node ? b.requests - a.requests : a.node < b.node ? -1 : 1))
-
 const totalOf = (shares: readonly PodShare[]): number => shares.reduce((sum, { requests }) => sum + requests, 0)
 
 /** `8 % to 51 %` */
@@ -67,10 +59,10 @@ function spanOf(shares: readonly PodShare[]): string {
 }
 
 /** The bars of shares, under a title. */
-function drawShares(shares: readonly PodShare[], title: string): string[] {
-  const bars = shares.map(({ pod, node, requests }) => ({ labels: [pod, node], count: requests }))
-  return [`${totalOf(shares)} requests ${title}:`, ...shareBars(bars)]
-}
+const drawShares = (shares: readonly PodShare[], title: string): string[] => [
+  `${totalOf(shares)} requests ${title}:`,
+  ...shareBars(barsByPod(shares)),
+]
 
 const REQUESTS = 120
 /** A share may be wrong because a node came back during a measurement: it is measured up to this often with all nodes. */
@@ -90,8 +82,11 @@ async function measureShares({ snapshot, show }: CheckContext, live: LiveCluster
   await expectAllAnswered(live, { address, port })
   const measure = async () => {
     const answered = await sendAndReadLogs(live, web, [{ address, port, times: REQUESTS }])
-    const backends = answered.flatMap(({ logged }) => logged.map(({ backend }) => backend))
-    return countShares(web.backends, backends)
+    const shares = countByPod(
+      web.backends,
+      answered.flatMap(({ logged }) => logged),
+    )
+    return shares.sort((a, b) => a.node.localeCompare(b.node) || b.requests - a.requests)
   }
   const unlikely = (shares: readonly PodShare[]) =>
     shares.find(({ node, requests }) => !isLikely(requests, totalOf(shares), expectedShare(pods, node)))

@@ -1,12 +1,11 @@
 import { z } from 'zod'
-import { parseIptablesSave } from '../../dataplane/iptables-save.ts'
-import { ParseError } from '../../dataplane/program-output.ts'
 import { HOOKS } from '../../dataplane/trace/step.ts'
 import { type CheckContext, onceSeen } from '../../grading/check-context.ts'
 import { expectMode } from '../../grading/expect-node.ts'
 import { type WebService, webService } from '../../grading/expect-object.ts'
 import { expectFound, expectOnNode, onNode, Trouble } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
+import { packetsOn } from '../../grading/packet-counters.ts'
 import type { Truth } from '../../grading/question.ts'
 import { type NodeView, stateOf } from '../../grading/snapshot.ts'
 import { chainsLeadToPods } from '../01-iptables/service-chains.ts'
@@ -49,15 +48,9 @@ export async function expectCounted(
 }
 
 async function packetsOf(live: LiveCluster, node: string, { table, chain, rule }: Stop): Promise<number> {
-  const { stdout } = await live.onNode(node, `iptables-save -c -t ${table}`)
-  try {
-    const rules = parseIptablesSave(stdout).get(table)?.get(chain)?.rules ?? []
-    const found = rules.find(({ spec }) => `-A ${chain} ${spec}` === rule)
-    if (found) return found.packets ?? 0
-  } catch (error) {
-    if (!(error instanceof ParseError)) throw error
-  }
-  throw new Trouble(`the rule "${rule}" is no longer on ${node}`)
+  const packets = await packetsOn(live, node, [table, chain], (spec) => `-A ${chain} ${spec}` === rule)
+  if (packets === undefined) throw new Trouble(`the rule "${rule}" is no longer on ${node}`)
+  return packets
 }
 
 /** The learner's rule that stopped the client in iptables mode. */

@@ -6,7 +6,7 @@ import { expectThat, NotApplicable } from '../../grading/failure.ts'
 import { httpRequests, readReplies } from '../../grading/http-requests.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import type { Truth } from '../../grading/question.ts'
-import { loggedRequests, shareBars } from '../../grading/traffic.ts'
+import { barsByPod, countByPod, loggedRequests, type PodShare, shareBars } from '../../grading/traffic.ts'
 import { chainsLeadToPods } from '../01-iptables/service-chains.ts'
 import { CLIENT, clientPod, newToken } from '../web-client.ts'
 
@@ -88,41 +88,36 @@ interface Connections {
   sent: number
   /** Number of failed connections. */
   failed: number
-  /** Answers by Pod. */
-  answered: { pod: string; node: string; count: number }[]
+  answered: PodShare[]
 }
 
-/**
- * Opens this number of sequential connections from the client to a Service, and continues after a failure.
- */
-export async function connect(live: LiveCluster, service: WebService, times: number): Promise<Connections> {
+/** Opens this number of sequential connections from the client to a Service, continues after a failure, and shows the answers. */
+export async function connect(
+  { show }: CheckContext,
+  live: LiveCluster,
+  service: WebService,
+  times: number,
+): Promise<Connections> {
   const token = newToken()
   const { address, port, backends } = service
   const script = httpRequests([{ address, port, path: `/?${token}=`, times, insist: true }])
   const replies = readReplies((await live.inPod(CLIENT, script)).stdout)
   const good = replies.filter(({ status }) => status === 200).length
   const logged = good > 0 ? await loggedRequests(live, backends, token, good) : []
-  const answered = backends.map(({ pod, node }) => {
-    return { pod, node, count: logged.filter(({ backend }) => backend.pod === pod).length }
-  })
-  return { sent: replies.length, failed: replies.length - good, answered }
+  const answered = countByPod(backends, logged)
+  const failed = replies.length - good
+  show(shareBars([...barsByPod(answered), { labels: ['no answer', ''], count: failed }]))
+  return { sent: replies.length, failed, answered }
 }
 
-/** The connections as bars, the failed ones last. */
-export function connectionBars({ answered, failed }: Connections): string[] {
-  const taken = answered.map(({ pod, node, count }) => ({ labels: [pod, node], count }))
-  return shareBars([...taken, { labels: ['no answer', ''], count: failed }])
-}
-
-/** Opens connections from the client, shows which Pods answered, and fails if one was not answered. */
+/** The same, and fails if one was not answered. */
 export async function expectAllConnect(
-  { show }: CheckContext,
+  context: CheckContext,
   live: LiveCluster,
   service: WebService,
   wanted: number,
 ): Promise<Connections> {
-  const connections = await connect(live, service, wanted)
-  show(connectionBars(connections))
+  const connections = await connect(context, live, service, wanted)
   const { sent, failed } = connections
   expectConnections(service.address, service.port, {
     holds: failed === 0 && sent === wanted,
@@ -138,14 +133,12 @@ const RETURN_COMMAND = 'make iptables KUBE_PROXY_VERSION=own'
 
 /** iptables mode: the rules choose deaf as often as the others, and connections to it fail. */
 export const connectionsFail = onceSeen('connections-that-failed', async (context) => {
-  const { live, show } = context
+  const { live } = context
   expectMode(context, 'iptables', { hint: RETURN_COMMAND })
   const { service, deaf } = deafEndpoint(context)
   chainsLeadToPods(context)
   if (!live) return { at: 'a capture' }
-  const connections = await connect(live, service, CONNECTIONS)
-  const { sent, failed } = connections
-  show(connectionBars(connections))
+  const { sent, failed } = await connect(context, live, service, CONNECTIONS)
   expectConnections(service.address, service.port, {
     holds: failed > 0 && failed < sent,
     expected: `that some of ${CONNECTIONS} connections meet ${deaf.address} and fail, and others do not`,

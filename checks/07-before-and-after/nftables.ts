@@ -2,7 +2,7 @@ import { ModeUnsupported, requireModules } from '../../cluster/kube-proxy/module
 import type { Where } from '../../dataplane/compare.ts'
 import type { FlushedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import { featuresOf, newestBefore, VersionError } from '../../dataplane/kube-proxy/versions.ts'
-import { type Check, type CheckContext, holdsOnceSeen, mustHaveSeen } from '../../grading/check-context.ts'
+import { type Check, type CheckContext, holdsOnceSeen } from '../../grading/check-context.ts'
 import { expectMode, expectNodes } from '../../grading/expect-node.ts'
 import { webService } from '../../grading/expect-object.ts'
 import { OutOfReach, Trouble } from '../../grading/failure.ts'
@@ -10,7 +10,7 @@ import type { LiveCluster } from '../../grading/live-cluster.ts'
 import { filesOf, kubeProxyVersionOf, type NodeView, stateOf } from '../../grading/snapshot.ts'
 import { CLIENT } from '../web-client.ts'
 import { expectAllConnect, expectConnections } from './connections.ts'
-import { expectIptablesModeOnly } from './userspace.ts'
+import { expectIptablesModeOnly, mustHaveSeen } from './userspace.ts'
 
 /** A kernel's features do not change while a cluster runs. */
 const known = new WeakMap<LiveCluster['cluster'], Map<FlushedMode, Promise<string | undefined>>>()
@@ -155,8 +155,7 @@ export const nothingBeside = onceInNftablesMode('nftables-alone', async ({ nodes
 /** After nftables mode was observed: iptables mode, without tables of nftables mode. */
 export async function nothingOfNftables(context: CheckContext): Promise<void> {
   await requireNftables(context)
-  mustHaveSeen(context, {
-    mode: 'nftables',
+  mustHaveSeen(context, 'nftables', {
     note: NOTE,
     inspect: 'nft list tables',
     hint: 'make nftables, then make check-7 STEP=nft-tables.',

@@ -1,19 +1,20 @@
+import { z } from 'zod'
 import { kubeProxyPods } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
 import { multisetDifference } from '../../dataplane/compare/finding.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
 import { targetOf } from '../../dataplane/rule.ts'
-import { type Check, type CheckContext, holdsOnceSeen, mustHaveSeen } from '../../grading/check-context.ts'
+import { type Check, type CheckContext, holdsOnceSeen } from '../../grading/check-context.ts'
 import { evaluate } from '../../grading/evaluate.ts'
 import { expectMode, expectNodes } from '../../grading/expect-node.ts'
 import type { WebService } from '../../grading/expect-object.ts'
-import { expectFound, expectOnNode, NotApplicable, onNode } from '../../grading/failure.ts'
+import { expectFound, expectOnNode, expectThat, NotApplicable, onNode } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import type { Truth } from '../../grading/question.ts'
 import type { Difference } from '../../grading/report-schema.ts'
 import { type NodeView, stateOf } from '../../grading/snapshot.ts'
 import { expectListener } from '../../grading/traffic.ts'
 import { expectJumpsFirst } from '../01-iptables/service-chains.ts'
-import { connect, connectionBars, type DeafEndpoint, deafEndpoint, expectConnections } from './connections.ts'
+import { connect, type DeafEndpoint, deafEndpoint, expectConnections } from './connections.ts'
 
 const RELAY_NOTE = 'rules-that-led-to-listeners'
 const HINT = 'make userspace'
@@ -142,19 +143,17 @@ export const rulesLeadToListeners = onceInUserspaceMode(RELAY_NOTE, async (conte
 
 /** No connection fails because of the deaf Pod, because kube-proxy tries the next one, and logs it. */
 export const noConnectionFails = onceInUserspaceMode('connections-tried-again', async (context) => {
-  const { live, show } = context
+  const { live } = context
   const endpoint = deafEndpoint(context)
   if (!live) return { at: 'a capture' }
   const { service, healthy, node } = endpoint
-  const connections = await connect(live, service, CONNECTIONS)
-  const { sent, failed, answered } = connections
-  show(connectionBars(connections))
-  const fewest = Math.min(...healthy.map(({ pod }) => answered.find((one) => one.pod === pod)?.count ?? 0))
+  const { sent, failed, answered } = await connect(context, live, service, CONNECTIONS)
+  const fewest = Math.min(...healthy.map(({ pod }) => answered.find((one) => one.pod === pod)?.requests ?? 0))
   expectConnections(service.address, service.port, {
     node,
     holds: failed === 0 && sent >= CONNECTIONS && fewest >= CONNECTIONS / healthy.length - 2,
     expected: `an answer to each of ${CONNECTIONS} connections, from the Pods of web in turn`,
-    actual: `${failed} of ${sent} failed; ${answered.map(({ pod, count }) => `${pod} answered ${count}`).join(', ')}`,
+    actual: `${failed} of ${sent} failed; ${answered.map(({ pod, requests }) => `${pod} answered ${requests}`).join(', ')}`,
   })
   return { sent, failed, refused: await refusalsInLog(context, live, endpoint) }
 })
@@ -188,14 +187,29 @@ export function addressThatWebSees(context: CheckContext): Truth {
   return { accepts: addresses.map(({ address }) => address), inspect: 'kubectl logs -l app=web --tail=1' }
 }
 
+/** Fails unless the grader has observed every node in that mode; not applicable for an earlier capture. */
+export function mustHaveSeen(
+  { notes, nodes, live }: CheckContext,
+  mode: 'userspace' | 'nftables',
+  { note, inspect, hint }: { note: string; inspect: string; hint: string },
+): void {
+  const wasSeen = notes.read(note, z.looseObject({})) !== undefined
+  if (!wasSeen && !live) throw new NotApplicable(`${mode} mode had not been seen when this capture was taken`)
+  expectThat(wasSeen, {
+    inspect: onNode(nodes.at(-1)?.name ?? '', inspect),
+    expected: `that ${mode} mode was seen on every node before the return`,
+    actual: 'the grader has not seen it',
+    hint,
+  })
+}
+
 /**
  * After userspace mode was observed: the cluster's own kube-proxy in iptables mode, and no state of the old version on any
  * node.
  */
 export function nothingOfUserspace(context: CheckContext): void {
   requireUserspace(context)
-  mustHaveSeen(context, {
-    mode: 'userspace',
+  mustHaveSeen(context, 'userspace', {
     note: RELAY_NOTE,
     inspect: 'curl -s localhost:10249/proxyMode',
     hint: 'make userspace, then make check-7 STEP=relay.',

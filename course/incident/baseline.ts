@@ -39,7 +39,8 @@ export function differingSettings(one: KubeProxyConfig, other: KubeProxyConfig):
 function differing(one: unknown, other: unknown, path: string): string[] {
   if (isDeepStrictEqual(one, other)) return []
   if (!isRecord(one) || !isRecord(other)) return [path]
-  const keys = [...new Set([...Object.keys(one), ...Object.keys(other)])]
+  // A baseline that another version recorded may have other settings than this one.
+  const keys = Object.keys(one).filter((key) => key in other)
   return keys.flatMap((key) => differing(one[key], other[key], path === '' ? key : `${path}.${key}`))
 }
 

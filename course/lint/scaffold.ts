@@ -76,16 +76,13 @@ const solution = (
 ) => `// The reference solution of lab ${number}, played by \`make solve-${number}\` and, without a terminal, by \`make lab-${number}\`.
 
 import type { LabSolution } from '../../course/lab-solution.ts'
+import { web } from '../../course/typed-commands.ts'
 
 export const solution: LabSolution = {
-  steps: {
-    web: { commands: ['make web'], play: (bench) => bench.web() },
-  },
+  steps: { web },
 
-  async reset(bench) {
-    // ${UNWRITTEN} Delete everything that the lab creates.
-    await Promise.all([bench.deleteLabelled('app=web'), bench.delete('ConfigMap', 'lab-${number}')])
-    await bench.startIn('iptables')
+  async leave(_bench) {
+    // ${UNWRITTEN} Delete what the lab creates, except web: \`make reset-${number}\` deletes that itself.
   },
 }
 `

@@ -37,7 +37,6 @@ export const defaultConfig = () => ({
   nfacct: false,
   /** Feature gate IPv6DualStack of 1.20; later versions always serve both families. */
   dualStack: false,
-  hostnameOverride: '',
   /** Userspace mode: `first-last`; empty lets the kernel choose. */
   portRange: '',
 })
@@ -109,7 +108,6 @@ export function parseKubeProxyConfiguration(yamlText: string): KubeProxyConfig {
     nftables: masquerade(nftables),
     conntrackTCPLiberal: read.child('conntrack').flag('tcpBeLiberal') ?? false,
     dualStack: read.child('featureGates').flag('IPv6DualStack') ?? false,
-    hostnameOverride: text(read, 'hostnameOverride', /^.{1,253}$/s, 'a name'),
     portRange: text(read, 'portRange', /^\d{1,5}-\d{1,5}$/, '"first-last"'),
   }
   if (faults.length > 0) throw new ConfigError(faults)

@@ -3,7 +3,6 @@ import { serviceOption, type VirtualServer } from '../ipvsadm-save.ts'
 import type { NodeState } from '../node-state.ts'
 import { setNames } from './ipvs/sets.ts'
 import { isServiceChain } from './ruleset-builder.ts'
-import { featuresOf, SUPPORTED_VERSIONS } from './versions.ts'
 
 /** The modes between which kube-proxy is switched in place without cleaning up. */
 export type SwitchedMode = 'iptables' | 'ipvs'
@@ -96,10 +95,7 @@ export function isJumpOfModeOnly(mode: SwitchedMode, table: string, comment: str
 export const isChainOfAnyMode = (table: string, chain: string): boolean =>
   isKubeProxyChain(chain) && !isSharedChain(table, chain)
 
-/** The sets of all versions: later versions have only added sets. */
-const SET_NAMES: ReadonlySet<string> = new Set(
-  (['ipv4', 'ipv6'] as const).flatMap((family) => setNames(family, featuresOf(SUPPORTED_VERSIONS.at(-1) ?? ''))),
-)
+const SET_NAMES: ReadonlySet<string> = new Set([...setNames('ipv4'), ...setNames('ipv6')])
 
 /** Whether IPVS mode creates a set with this name, in either family. */
 export const isIpvsModeSet = (name: string): boolean => SET_NAMES.has(name)

@@ -17,7 +17,7 @@ export const isBuiltIn = (table: string, chain: string): boolean =>
 
 /** Builds the chains of one table. */
 export class TableBuilder {
-  private readonly table: Table = new Map()
+  readonly table: Table = new Map()
 
   constructor(name: TableName) {
     for (const chain of BUILT_IN[name]) this.table.set(chain, { name: chain, policy: 'ACCEPT', rules: [] })
@@ -46,10 +46,6 @@ export class TableBuilder {
   define(name: string, rules: Rule[]): void {
     this.table.set(name, { name, policy: '-', rules })
   }
-
-  build(): Table {
-    return this.table
-  }
 }
 
 /**
@@ -69,7 +65,7 @@ export function inKernelOrder(rules: Ruleset): Ruleset {
 }
 
 export const ruleset = (tables: Partial<Record<TableName, TableBuilder>>): Ruleset =>
-  new Map(Object.entries(tables).map(([name, table]) => [name, table.build()]))
+  new Map(Object.entries(tables).map(([name, { table }]) => [name, table]))
 
 // Rules as iptables-save prints them: source, destination, interface, protocol, then matches, then the target.
 

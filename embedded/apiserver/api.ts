@@ -69,14 +69,17 @@ export class Api {
 
   /**
    * First an ADDED for every present object, then each change, in order: after the write that caused it has returned, in a
-   * microtask. Returns a function that ends the watch.
+   * microtask; `previous` is the old state, if there was one. Returns a function that ends the watch.
    */
-  watch<T extends KubeObject>(resource: string, handler: (type: StoreEvent['type'], object: T) => void): () => void {
+  watch<T extends KubeObject>(
+    resource: string,
+    handler: (type: StoreEvent['type'], object: T, previous: T | undefined) => void,
+  ): () => void {
     const { name } = resourceNamed(resource)
     let ended = false
-    const notify = ({ type, object }: Pick<StoreEvent, 'type' | 'object'>) =>
+    const notify = ({ type, object, previous }: Pick<StoreEvent, 'type' | 'object' | 'previous'>) =>
       queueMicrotask(() => {
-        if (!ended) handler(type, typed<T>(object))
+        if (!ended) handler(type, typed<T>(object), typed<T>(previous))
       })
     for (const object of this.store.list(name)) notify({ type: 'ADDED', object })
     const unsubscribe = this.store.subscribe((event) => {

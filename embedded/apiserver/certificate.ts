@@ -105,16 +105,8 @@ function implicit(number: number, content: Uint8Array): Buffer {
   return element(0x80 | number, content)
 }
 
-/** Text of a kubeconfig that reaches one cluster with a token, and nothing else. */
-export function kubeconfig(options: {
-  /** Name of cluster, user and context. */
-  name: string
-  /** `https://127.0.0.1:PORT`. */
-  server: string
-  /** PEM of the certificate to trust. */
-  ca: string
-  token: string
-}): string {
+/** Text of a kubeconfig that reaches one cluster (`server` is a URL, `ca` the PEM to trust) with a token, and nothing else. */
+export function kubeconfig(options: { name: string; server: string; ca: string; token: string }): string {
   const { name, server, ca, token } = options
   return stringify({
     apiVersion: 'v1',

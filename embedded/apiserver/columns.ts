@@ -45,8 +45,7 @@ function templateText(workload: Workload, field: 'name' | 'image'): string {
 }
 
 function jobStatus({ status }: V1Job): string {
-  const held = (status?.conditions ?? []).filter((condition) => condition.status === 'True').map(({ type }) => type)
-  return ['Complete', 'Failed', 'Suspended'].find((type) => held.includes(type)) ?? 'Running'
+  return status?.conditions?.find((condition) => condition.status === 'True')?.type ?? 'Running'
 }
 
 // Times are strings in JSON, although client-node's types declare Date.
@@ -91,15 +90,6 @@ function endpointsText(endpoints: V1Endpoints): string {
   return firstThree(all) || '<none>'
 }
 
-function slicePorts(slice: V1EndpointSlice): string {
-  const ports = (slice.ports ?? []).map((port) => (port.port === undefined ? '*' : String(port.port)))
-  return firstThree(ports) || '<unset>'
-}
-
-function sliceAddresses(slice: V1EndpointSlice): string {
-  return firstThree((slice.endpoints ?? []).flatMap((endpoint) => endpoint.addresses)) || '<unset>'
-}
-
 function firstThree(items: readonly string[]): string {
   const shown = items.slice(0, 3).join(',')
   return items.length > 3 ? `${shown} + ${items.length - 3} more...` : shown
@@ -118,7 +108,7 @@ function statusText(pod: V1Pod): string {
   const status = pod.status ?? {}
   const initReason = initStatus(pod)
   let reason = initReason ?? containersStatus(pod) ?? (status.reason || status.phase || '')
-  if (!initReason && reason === 'Completed' && anyRunning(pod)) {
+  if (!initReason && reason === 'Completed' && readyContainers(pod).length > 0) {
     reason = hasCondition(status, 'Ready') ? 'Running' : 'NotReady'
   }
   if (!pod.metadata?.deletionTimestamp) return reason
@@ -151,17 +141,11 @@ function exitText({ signal, exitCode }: { signal?: number; exitCode: number }): 
   return signal ? `Signal:${signal}` : `ExitCode:${exitCode}`
 }
 
-function anyRunning(pod: V1Pod): boolean {
-  return (pod.status?.containerStatuses ?? []).some((container) => container.ready && container.state?.running)
-}
+const readyContainers = ({ status }: V1Pod) =>
+  (status?.containerStatuses ?? []).filter(({ ready, state }) => ready && state?.running)
 
 function hasCondition(status: V1Pod['status'], type: string): boolean {
   return (status?.conditions ?? []).some((own) => own.type === type && own.status === 'True')
-}
-
-function readyText(pod: V1Pod): string {
-  const ready = (pod.status?.containerStatuses ?? []).filter((container) => container.ready && container.state?.running)
-  return `${ready.length}/${pod.spec?.containers.length ?? 0}`
 }
 
 function restartsText(pod: V1Pod, now: Date): string {
@@ -182,7 +166,7 @@ function readinessGates({ spec, status }: V1Pod): string {
 
 const podColumns = columns<V1Pod>(
   nameColumn,
-  { name: 'Ready', cell: readyText },
+  { name: 'Ready', cell: (pod) => `${readyContainers(pod).length}/${pod.spec?.containers.length ?? 0}` },
   { name: 'Status', cell: statusText },
   { name: 'Restarts', cell: restartsText },
   ageColumn,
@@ -278,8 +262,11 @@ const byResource: Record<string, readonly Column[]> = {
   endpointslices: columns<V1EndpointSlice>(
     nameColumn,
     field('AddressType', 'addressType'),
-    { name: 'Ports', cell: slicePorts },
-    { name: 'Endpoints', cell: sliceAddresses },
+    { name: 'Ports', cell: ({ ports = [] }) => firstThree(ports.map(({ port = '*' }) => `${port}`)) || '<unset>' },
+    {
+      name: 'Endpoints',
+      cell: ({ endpoints }) => firstThree(endpoints.flatMap(({ addresses }) => addresses)) || '<unset>',
+    },
     ageColumn,
   ),
   configmaps: columns<V1ConfigMap>(

@@ -60,9 +60,9 @@ function resourceList(groupVersion: string): object {
   return { kind: 'APIResourceList', apiVersion: 'v1', groupVersion, resources: list }
 }
 
-function described(resource: Pick<Unstored, 'name' | 'singular' | 'namespaced' | 'kind' | 'shortNames'>) {
-  const { name, singular, namespaced, kind, shortNames } = resource
-  return { name, singularName: singular, namespaced, kind, shortNames }
+function described(resource: Pick<Unstored, 'name' | 'namespaced' | 'kind' | 'shortNames'>) {
+  const { name, namespaced, kind, shortNames } = resource
+  return { name, singularName: kind.toLowerCase(), namespaced, kind, shortNames }
 }
 
 /** `kubectl scale` and `kubectl drain` read the kinds of these subresources. */

@@ -14,17 +14,8 @@ export class FieldErrors {
     this.add('FieldValueRequired', field, detail ? `Required value: ${detail}` : 'Required value')
   }
 
-  /** A reference to an object that does not exist. */
-  notFound(field: string, value: unknown): void {
-    this.add('FieldValueNotFound', field, `Not found: ${shown(value)}`)
-  }
-
   forbidden(field: string, detail: string): void {
     this.add('FieldValueForbidden', field, `Forbidden: ${detail}`)
-  }
-
-  duplicate(field: string, value: unknown): void {
-    this.add('FieldValueDuplicate', field, `Duplicate value: ${shown(value)}`)
   }
 
   /** Checks that a value, if there is one, is one of a list. */
@@ -42,7 +33,7 @@ export class FieldErrors {
 
   /** Checks that the value is not among those seen before, and remembers it. */
   checkUnique(field: string, value: string, seen: Set<string>): void {
-    if (seen.has(value)) this.duplicate(field, value)
+    if (seen.has(value)) this.add('FieldValueDuplicate', field, `Duplicate value: ${shown(value)}`)
     seen.add(value)
   }
 
@@ -81,7 +72,8 @@ export class FieldErrors {
       this.invalid(field, key, `name part ${fault.replace('a qualified name ', '')}`)
   }
 
-  private add(reason: string, field: string, message: string): void {
+  /** Adds a fault with Kubernetes' reason. */
+  add(reason: string, field: string, message: string): void {
     this.causes.push({ reason, message, field })
   }
 }

@@ -35,12 +35,7 @@ export function deepFreeze<T>(value: T): T {
 
 /** The value at a dotted path (`metadata.name`), or undefined. */
 export function valueAt(value: unknown, path: string): unknown {
-  let current = value
-  for (const field of path.split('.')) {
-    if (!isObject(current)) return undefined
-    current = current[field]
-  }
-  return current
+  return path.split('.').reduce((current, field) => (isObject(current) ? current[field] : undefined), value)
 }
 
 /** Sets the fields of `defaults` that `target` leaves open, at every level. */

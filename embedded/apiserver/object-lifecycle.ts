@@ -1,4 +1,5 @@
 import { randomInt, randomUUID } from 'node:crypto'
+import type { V1Pod } from '@kubernetes/client-node'
 import { wireCopy } from './json.ts'
 import { apiVersionOf, type Resource, resourceNamed } from './resource.ts'
 import { badRequest, forbidden, notFound } from './status-error.ts'
@@ -26,27 +27,20 @@ export function timestamp(time: Date | number = Date.now()): string {
  * request.
  */
 export function newMetadata(resource: Resource, namespace: string | undefined, draft: Draft, now: Date): Stored {
-  const object = wireCopy(draft) as Record<string, unknown>
-  const meta: Partial<Stored['metadata']> = { ...draft.metadata }
-  const own = meta.namespace || namespace
+  const { apiVersion: _version, kind: _kind, metadata: given = {}, ...content } = wireCopy(draft)
+  const { labels, annotations, ownerReferences, finalizers, generateName, resourceVersion } = given
+  const own = given.namespace || namespace
   if (resource.namespaced && namespace !== undefined && own !== namespace) {
     throw badRequest('the namespace of the provided object does not match the namespace sent on the request')
   }
   if (resource.namespaced && !own) throw badRequest('an object of this kind needs a namespace')
-  if (meta.resourceVersion) throw badRequest('resourceVersion should not be set on objects to be created')
-  const metadata: Stored['metadata'] = wireCopy({
-    ...meta,
-    name: meta.name || (meta.generateName ? meta.generateName.slice(0, 58) + suffix() : ''),
-    namespace: resource.namespaced ? own : undefined,
-    uid: randomUUID(),
-    resourceVersion: '',
-    creationTimestamp: timestamp(now),
-    deletionTimestamp: undefined,
-    deletionGracePeriodSeconds: undefined,
-    generation: undefined,
-    managedFields: undefined,
+  if (resourceVersion) throw badRequest('resourceVersion should not be set on objects to be created')
+  const metadata: ObjectMeta = wireCopy({
+    name: given.name || (generateName ? generateName.slice(0, 58) + suffix() : ''),
+    ...(resource.namespaced && own && { namespace: own }),
+    ...{ uid: randomUUID(), resourceVersion: '', creationTimestamp: timestamp(now) },
+    ...{ generateName, labels, annotations, ownerReferences, finalizers },
   })
-  const { apiVersion: _version, kind: _kind, metadata: _meta, ...content } = object
   return { apiVersion: apiVersionOf(resource), kind: resource.kind, metadata, ...content }
 }
 
@@ -70,16 +64,11 @@ function suffix(): string {
   return Array.from({ length: 5 }, () => alphabet[randomInt(alphabet.length)]).join('')
 }
 
-interface PodLike {
-  spec?: { nodeName?: string; terminationGracePeriodSeconds?: number }
-  status?: { phase?: string }
-}
-
 /** The object with its deletion recorded: time and grace period. */
 export function markDeleted(resource: Resource, old: Stored, options: DeleteOptions, now: Date): Stored {
   const object = wireCopy(old)
   const { metadata } = object
-  const grace = resource.name === 'pods' ? podGrace(object as Stored & PodLike, options) : 0
+  const grace = resource.name === 'pods' ? podGrace(object as Stored & V1Pod, options) : 0
   const before = metadata.deletionGracePeriodSeconds
   if (metadata.deletionTimestamp === undefined) {
     metadata.deletionTimestamp = timestamp(new Date(now.getTime() + grace * 1000))
@@ -102,7 +91,7 @@ export function canGo({ name }: Resource, { metadata }: Stored): boolean {
 }
 
 /** Pods that no kubelet runs, or that have ended, need no grace. */
-function podGrace(pod: Stored & PodLike, options: DeleteOptions): number {
+function podGrace(pod: V1Pod, options: DeleteOptions): number {
   if (!pod.spec?.nodeName || pod.status?.phase === 'Succeeded' || pod.status?.phase === 'Failed') return 0
   return Math.max(0, options.gracePeriodSeconds ?? pod.spec.terminationGracePeriodSeconds ?? 30)
 }

@@ -126,7 +126,8 @@ function validateContainer(container: V1Container, path: string, volumes: Set<st
   for (const [index, mount] of volumeMounts.entries()) {
     const field = `${path}.volumeMounts[${index}]`
     if (!mount.mountPath) errors.required(`${field}.mountPath`)
-    if (!volumes.has(mount.name)) errors.notFound(`${field}.name`, mount.name)
+    if (!volumes.has(mount.name))
+      errors.add('FieldValueNotFound', `${field}.name`, `Not found: ${JSON.stringify(mount.name)}`)
   }
   for (const probe of probes) validateProbe(container[probe], `${path}.${probe}`, errors)
 }

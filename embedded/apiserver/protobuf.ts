@@ -16,7 +16,18 @@ interface Field {
   zeroIsAbsent: boolean
 }
 
-const numbered = new Map<string, Map<number, Field>>()
+/** The fields of each message by their numbers. */
+const numbered = new Map(Object.entries(protobufFields).map(([name, list]) => [name, fieldsIn(list)]))
+
+function fieldsIn(list: string): Map<number, Field> {
+  let number = 0
+  const fields = list.split(' ').map((item): [number, Field] => {
+    const [, given, inline, name = '', zero] = /^(?:(\d+)=)?(@?)(\w+)(!?)$/.exec(item) ?? []
+    number = given ? Number(given) : number + 1
+    return [number, { name, inline: inline === '@', zeroIsAbsent: zero === '!' }]
+  })
+  return new Map(fields)
+}
 
 /** Reads an object from Kubernetes' protobuf envelope. Throws 400 for other data. */
 export function decodeProtobuf(schema: Schema, bytes: Buffer): JsonObject {
@@ -74,7 +85,7 @@ function readObject(schema: Schema, className: string, numbers: string, bytes: B
   const result: JsonObject = {}
   const fields = schema.get(className)
   for (const [number, values] of readMessage(bytes)) {
-    const field = numbersOf(numbers).get(number)
+    const field = numbered.get(numbers)?.get(number)
     if (!field) continue
     if (field.inline) {
       Object.assign(result, readObject(schema, className, field.name, asBytes(values.at(-1))))
@@ -156,19 +167,4 @@ function readRaw(bytes: Buffer): Json | undefined {
 
 function asBytes(value: Value | undefined): Buffer {
   return Buffer.isBuffer(value) ? value : Buffer.alloc(0)
-}
-
-function numbersOf(name: string): Map<number, Field> {
-  let fields = numbered.get(name)
-  if (!fields) {
-    fields = new Map()
-    let number = 0
-    for (const item of (protobufFields[name] ?? '').split(' ')) {
-      const [, given, inline, field = '', zero] = /^(?:(\d+)=)?(@?)(\w+)(!?)$/.exec(item) ?? []
-      number = given ? Number(given) : number + 1
-      fields.set(number, { name: field, inline: inline === '@', zeroIsAbsent: zero === '!' })
-    }
-    numbered.set(name, fields)
-  }
-  return fields
 }

@@ -8,7 +8,6 @@ export interface Resource {
   /** Empty for the core group. */
   group: string
   version: string
-  singular: string
   shortNames: readonly string[]
   categories: readonly string[]
   namespaced: boolean
@@ -28,7 +27,7 @@ export interface Resource {
 
 function resource(group: string, kind: string, name: string, properties: Partial<Resource> = {}): Resource {
   return {
-    ...{ group, version: 'v1', kind, name, singular: kind.toLowerCase(), namespaced: true, schema: `V1${kind}` },
+    ...{ group, version: 'v1', kind, name, namespaced: true, schema: `V1${kind}` },
     ...{ shortNames: [], categories: [], subresources: [], generation: false, nameRule: 'subdomain', fields: [] },
     ...properties,
   }
@@ -119,7 +118,7 @@ export function apiVersionOf(resource: Pick<Resource, 'group' | 'version'>): str
 }
 
 /** A kind in discovery without stored objects. */
-export interface Unstored extends Pick<Resource, 'name' | 'kind' | 'group' | 'version' | 'singular' | 'namespaced'> {
+export interface Unstored extends Pick<Resource, 'name' | 'kind' | 'group' | 'version' | 'namespaced'> {
   /** `metrics`: measured for each request. `absent`: every request is refused by name. */
   is: 'metrics' | 'absent'
   shortNames: readonly string[]
@@ -130,7 +129,7 @@ const unstoredKinds =
   (apiVersion: string, kind: string, name: string, shortName = '', namespaced = true): Unstored => {
     const [version = '', group = ''] = apiVersion.split('/').reverse()
     const shortNames = shortName ? [shortName] : []
-    return { is, group, version, kind, name, singular: kind.toLowerCase(), shortNames, namespaced }
+    return { is, group, version, kind, name, shortNames, namespaced }
   }
 const metrics = unstoredKinds('metrics')
 const absent = unstoredKinds('absent')

@@ -41,7 +41,8 @@ async function load(roots: readonly string[]): Promise<Schema> {
     for (const [index, model] of models.entries()) {
       const fields = new Map<string, FieldType>()
       for (const { baseName, type, format } of model.getAttributeTypeMap()) {
-        const fieldType = quantities.includes(baseName) ? quantityType(type) : readType(type, format)
+        const isQuantity = quantities.includes(baseName)
+        const fieldType = readType(isQuantity ? type.replace(/string(?=;|$)/, 'quantity') : type, format)
         fields.set(baseName, fieldType)
         const inner = innermost(fieldType)
         if (inner.is === 'object') found.add(inner.name)
@@ -67,9 +68,9 @@ export function innermost(type: FieldType): FieldType {
   return type
 }
 
-function quantityType(type: string): FieldType {
-  if (type.startsWith('{')) return { is: 'map', values: { is: 'quantity' } }
-  return type === 'string' ? { is: 'quantity' } : readType(type, '')
+const scalarTypes: Readonly<Record<string, Scalar>> = {
+  ...{ string: 'string', boolean: 'boolean', any: 'any', quantity: 'quantity' },
+  ...{ Date: 'date', V1MicroTime: 'date', IntOrString: 'intOrString' },
 }
 
 function readType(type: string, format: string): FieldType {
@@ -77,23 +78,9 @@ function readType(type: string, format: string): FieldType {
   if (array?.[1]) return { is: 'array', items: readType(array[1], format) }
   const map = /^\{ \[key: string\]: (.*); \}$/.exec(type)
   if (map?.[1]) return { is: 'map', values: readType(map[1], format), ...(format === 'byte' && { bytes: true }) }
-  switch (type) {
-    case 'string':
-      return { is: 'string' }
-    case 'boolean':
-      return { is: 'boolean' }
-    case 'number':
-      return { is: format === 'int32' || format === 'int64' ? format : 'number' }
-    case 'Date':
-    case 'V1MicroTime':
-      return { is: 'date' }
-    case 'IntOrString':
-      return { is: 'intOrString' }
-    case 'any':
-      return { is: 'any' }
-    default:
-      return { is: 'object', name: type }
-  }
+  if (type === 'number') return { is: format === 'int32' || format === 'int64' ? format : 'number' }
+  const scalar = scalarTypes[type]
+  return scalar ? { is: scalar } : { is: 'object', name: type }
 }
 
 export interface Decoded {

@@ -1,6 +1,7 @@
 import { randomInt } from 'node:crypto'
+import { isIPv4 } from 'node:net'
 import type { V1ServicePort, V1ServiceSpec } from '@kubernetes/client-node'
-import ipaddr from 'ipaddr.js'
+import { toAddress, toNumber } from '../../host/address-pool.ts'
 import type { FieldErrors } from './field-errors.ts'
 
 export interface ServiceRanges {
@@ -31,19 +32,45 @@ export function allocateService(
   { serviceCIDR, nodePortRange }: ServiceRanges,
   errors: FieldErrors,
 ): void {
-  if (needsClusterIP(spec) && spec.clusterIP !== 'None') {
+  if (needsClusterIP(spec) && spec.clusterIP !== 'None')
     allocateClusterIP(spec, new Set(others.map(({ clusterIP }) => clusterIP)), serviceCIDR, errors)
+  const taken = new Set(
+    others.flatMap(({ ports = [], healthCheckNodePort }) => [
+      healthCheckNodePort,
+      ...ports.map(({ nodePort }) => nodePort),
+    ]),
+  )
+  const [first, last] = nodePortRange
+  const take: TakePort = (asked, field) => {
+    const size = last - first + 1
+    const band = Math.min(Math.max(16, Math.floor(size / 32)), 128)
+    const port = asked || freeNumber(first, size, band, (number) => !taken.has(number))
+    const range = `The range of valid ports is ${first}-${last}`
+    if (port === undefined) errors.invalid(field, 0, 'failed to allocate a nodePort: range is full')
+    else if (port < first || port > last)
+      errors.invalid(field, port, `provided port is not in the valid range. ${range}`)
+    else if (taken.has(port)) errors.invalid(field, port, 'provided port is already allocated')
+    taken.add(port)
+    return port ?? 0
   }
-  const held = others.flatMap(({ ports = [], healthCheckNodePort }) => [
-    ...ports.map(({ nodePort }) => nodePort),
-    healthCheckNodePort,
-  ])
-  const nodePorts = new NodePorts(new Set(held), nodePortRange, errors)
-  if (hasNodePorts(spec) && spec.allocateLoadBalancerNodePorts !== false) nodePorts.allocate(spec.ports ?? [])
-  if (!needsHealthCheckPort(spec)) return
-  const field = 'spec.healthCheckNodePort'
-  if (spec.healthCheckNodePort) nodePorts.take(spec.healthCheckNodePort, field)
-  else spec.healthCheckNodePort = nodePorts.takeFree(field) ?? 0
+  if (hasNodePorts(spec) && spec.allocateLoadBalancerNodePorts !== false) allocateNodePorts(spec.ports ?? [], take)
+  if (needsHealthCheckPort(spec)) spec.healthCheckNodePort = take(spec.healthCheckNodePort, 'spec.healthCheckNodePort')
+}
+
+/** Takes the node port that is asked for, or a free one, for a field. */
+type TakePort = (asked: number | undefined, field: string) => number
+
+/** Ports of one Service with the same number but different protocols share a node port, as in Kubernetes. */
+function allocateNodePorts(ports: readonly V1ServicePort[], take: TakePort): void {
+  const asked = new Map(ports.flatMap((port, index) => (port.nodePort ? [[port.nodePort, index] as const] : [])))
+  for (const [nodePort, index] of asked) take(nodePort, `spec.ports[${index}].nodePort`)
+  for (const [index, port] of ports.entries()) {
+    if (port.nodePort) continue
+    const isFree = (nodePort: number | undefined) =>
+      !ports.some((other) => other.nodePort === nodePort && other.protocol === port.protocol)
+    const twin = ports.find((other) => other.port === port.port && other.nodePort && isFree(other.nodePort))
+    port.nodePort = twin?.nodePort ?? take(undefined, `spec.ports[${index}].nodePort`)
+  }
 }
 
 function allocateClusterIP(
@@ -52,84 +79,36 @@ function allocateClusterIP(
   cidr: string,
   errors: FieldErrors,
 ): void {
-  const [network, bits] = ipaddr.IPv4.parseCIDR(cidr)
-  const [base, size] = [numberOf(network), 2 ** (32 - bits)]
+  const [network = '', bits] = cidr.split('/')
+  const [base, size] = [toNumber(network), 2 ** (32 - Number(bits))]
   // The network address and the broadcast address are not allocated.
-  const isUsable = (offset: number) => offset > 0 && offset < size - 1
+  const isUsable = (number: number) => number > base && number < base + size - 1
   const { clusterIP: asked } = spec
-  if (asked === undefined || asked === '') {
+  if (!asked) {
     const band = Math.min(Math.max(16, Math.floor(size / 16)), 256)
-    const free = freeOffset(size, band, (offset) => isUsable(offset) && !taken.has(textOf(base + offset)))
+    const free = freeNumber(base, size, band, (number) => isUsable(number) && !taken.has(toAddress(number)))
     if (free === undefined) errors.invalid('spec.clusterIPs', [], 'failed to allocate a serviceIP: range is full')
-    else spec.clusterIP = textOf(base + free)
-  } else if (ipaddr.IPv4.isValid(asked)) {
+    else spec.clusterIP = toAddress(free)
+  } else if (isIPv4(asked)) {
     const reason = taken.has(asked)
       ? 'provided IP is already allocated'
       : `the provided IP (${asked}) is not in the valid range. The range of valid IPs is ${cidr}`
-    if (taken.has(asked) || !isUsable(numberOf(ipaddr.IPv4.parse(asked)) - base))
+    if (taken.has(asked) || !isUsable(toNumber(asked)))
       errors.invalid('spec.clusterIPs', [asked], `failed to allocate IP ${asked}: ${reason}`)
   }
   if (spec.clusterIP) spec.clusterIPs = [spec.clusterIP]
 }
 
-function numberOf(address: ipaddr.IPv4): number {
-  return address.octets.reduce((sum, octet) => sum * 256 + octet, 0)
-}
-
-function textOf(address: number): string {
-  return [24, 16, 8, 0].map((shift) => Math.floor(address / 2 ** shift) % 256).join('.')
-}
-
-/** The node ports of a cluster: those of other Services, and those of one Service that is about to be stored. */
-class NodePorts {
-  private readonly taken: Set<number | undefined>
-  private readonly range: readonly [number, number]
-  private readonly errors: FieldErrors
-
-  constructor(taken: Set<number | undefined>, range: readonly [number, number], errors: FieldErrors) {
-    this.taken = taken
-    this.range = range
-    this.errors = errors
-  }
-
-  /** Ports of one Service with the same number but different protocols share a node port, as in Kubernetes. */
-  allocate(ports: readonly V1ServicePort[]): void {
-    const asked = new Map(ports.flatMap((port, index) => (port.nodePort ? [[port.nodePort, index] as const] : [])))
-    for (const [nodePort, index] of asked) this.take(nodePort, `spec.ports[${index}].nodePort`)
-    for (const [index, port] of ports.entries()) {
-      if (port.nodePort) continue
-      const isFree = (nodePort: number | undefined) =>
-        !ports.some((other) => other.nodePort === nodePort && other.protocol === port.protocol)
-      const twin = ports.find((other) => other.port === port.port && other.nodePort && isFree(other.nodePort))
-      port.nodePort = twin?.nodePort ?? this.takeFree(`spec.ports[${index}].nodePort`)
-    }
-  }
-
-  take(port: number, field: string): void {
-    const [first, last] = this.range
-    if (port < first || port > last) {
-      const range = `The range of valid ports is ${first}-${last}`
-      this.errors.invalid(field, port, `provided port is not in the valid range. ${range}`)
-    } else if (this.taken.has(port)) this.errors.invalid(field, port, 'provided port is already allocated')
-    this.taken.add(port)
-  }
-
-  takeFree(field: string): number | undefined {
-    const [first, last] = this.range
-    const size = last - first + 1
-    const band = Math.min(Math.max(16, Math.floor(size / 32)), 128)
-    const free = freeOffset(size, band, (offset) => !this.taken.has(first + offset))
-    if (free === undefined) this.errors.invalid(field, 0, 'failed to allocate a nodePort: range is full')
-    else this.taken.add(first + free)
-    return free === undefined ? undefined : first + free
-  }
-}
-
 /**
- * A free offset of a range, from a random start through its upper part; the lower `band`, which is for static allocation,
+ * A free number of a range, from a random start through its upper part; the lower `band`, which is for static allocation,
  * comes last (KEP-3070, KEP-3668).
  */
-function freeOffset(size: number, band: number, isFree: (offset: number) => boolean): number | undefined {
+function freeNumber(
+  first: number,
+  size: number,
+  band: number,
+  isFree: (number: number) => boolean,
+): number | undefined {
   const lower = size < 32 ? 0 : band
   const start = lower + randomInt(size - lower)
   const parts = [
@@ -137,6 +116,7 @@ function freeOffset(size: number, band: number, isFree: (offset: number) => bool
     [lower, start],
     [0, lower],
   ] as const
-  for (const [from, to] of parts) for (let offset = from; offset < to; offset++) if (isFree(offset)) return offset
+  for (const [from, to] of parts)
+    for (let number = first + from; number < first + to; number++) if (isFree(number)) return number
   return undefined
 }

@@ -47,82 +47,57 @@ const sets: ReadonlySet<string> = new Set(['V1ObjectMeta.finalizers', 'V1NodeSpe
  * list item without its merge key or an unknown directive.
  */
 export function strategicMerge(schema: Schema, typeName: string, target: JsonObject, patch: JsonObject): JsonObject {
-  return mergeObject(schema, typeName, target, patch) ?? {}
-}
-
-/** The merged object, or undefined when the patch deletes it. */
-function mergeObject(
-  schema: Schema,
-  typeName: string | undefined,
-  target: JsonObject,
-  patch: JsonObject,
-): JsonObject | undefined {
-  const directive = patch.$patch
-  if (directive === 'delete') return undefined
-  if (directive !== undefined && directive !== 'replace' && directive !== 'merge') {
-    throw badRequest(`Unknown patch type found: ${JSON.stringify(directive)}`)
-  }
-  const result: JsonObject = directive === 'replace' ? {} : { ...target }
-  retainKeys(result, patch)
-  for (const [key, value] of Object.entries(patch)) {
-    if (key.startsWith('$') || value === undefined) continue
-    if (value === null) {
-      delete result[key]
-      continue
-    }
-    const field = `${typeName}.${key}`
-    const type = typeName === undefined ? undefined : schema.get(typeName)?.get(key)
-    const inner = type && innermost(type)
-    const innerName = inner?.is === 'object' ? inner.name : undefined
-    const current = result[key]
-    if (isObject(value)) {
-      const merged = mergeObject(schema, innerName, isObject(current) ? current : {}, value)
-      if (merged === undefined) delete result[key]
+  /** The merged object, or undefined when the patch deletes it. */
+  function mergeObject(type: string | undefined, before: JsonObject, changes: JsonObject): JsonObject | undefined {
+    const { $patch: directive = 'merge', $retainKeys: kept } = changes
+    if (directive === 'delete') return undefined
+    if (directive !== 'replace' && directive !== 'merge')
+      throw badRequest(`Unknown patch type found: ${JSON.stringify(directive)}`)
+    const result: JsonObject = directive === 'replace' ? {} : { ...before }
+    // `$retainKeys: [a, b]` keeps only these existing fields, for example when a volume changes its source.
+    if (Array.isArray(kept)) for (const key of Object.keys(result)) if (!kept.includes(key)) delete result[key]
+    for (const [key, value] of Object.entries(changes)) {
+      if (key.startsWith('$') || value === undefined) continue
+      const fieldType = schema.get(type ?? '')?.get(key)
+      const inner = fieldType && innermost(fieldType)
+      const innerName = inner?.is === 'object' ? inner.name : undefined
+      const current = result[key]
+      const merged = isObject(value)
+        ? mergeObject(innerName, isObject(current) ? current : {}, value)
+        : Array.isArray(value)
+          ? mergeList(`${type}.${key}`, innerName, Array.isArray(current) ? current : [], value)
+          : value
+      if (merged === undefined || merged === null) delete result[key]
       else result[key] = merged
-    } else if (Array.isArray(value) && patchKeys[field]) {
-      const items = Array.isArray(current) ? current : []
-      result[key] = mergeList(schema, innerName, patchKeys[field], items, value, key)
-    } else if (Array.isArray(value) && sets.has(field)) {
-      const items = Array.isArray(current) ? current : []
-      result[key] = [...items, ...value.filter((item) => !items.some((own) => sameJson(own, item)))]
-    } else result[key] = value
-  }
-  applyListDirectives(typeName, target, result, patch)
-  return result
-}
-
-/** `$retainKeys: [a, b]` keeps only these existing fields, for example when a volume changes its source. */
-function retainKeys(result: JsonObject, patch: JsonObject): void {
-  const kept = patch.$retainKeys
-  if (!Array.isArray(kept)) return
-  for (const key of Object.keys(result)) if (!kept.includes(key)) delete result[key]
-}
-
-function mergeList(
-  schema: Schema,
-  itemType: string | undefined,
-  key: string,
-  target: Json[],
-  patch: Json[],
-  field: string,
-): Json[] {
-  const replaces = patch.some((item) => isObject(item) && item.$patch === 'replace' && item[key] === undefined)
-  let result: Json[] = replaces ? [] : [...target]
-  for (const item of patch) {
-    const value = isObject(item) ? item[key] : undefined
-    if (!isObject(item) || value === undefined) {
-      if (isObject(item) && item.$patch === 'replace') continue
-      throw badRequest(`map: ${JSON.stringify(item)} in ${field} does not contain declared merge key: ${key}`)
     }
-    const isSame = (own: Json) => isObject(own) && sameJson(own[key], value)
-    const index = result.findIndex(isSame)
-    const current = result[index]
-    const merged = mergeObject(schema, itemType, isObject(current) ? current : {}, item)
-    if (merged === undefined) result = result.filter((own) => !isSame(own))
-    else if (index >= 0) result[index] = merged
-    else result.push(merged)
+    applyListDirectives(type, before, result, changes)
+    return result
   }
-  return result
+
+  function mergeList(field: string, itemType: string | undefined, items: Json[], changes: Json[]): Json[] {
+    if (sets.has(field)) return [...items, ...changes.filter((item) => !items.some((own) => sameJson(own, item)))]
+    const key = patchKeys[field]
+    if (key === undefined) return changes
+    const replaces = changes.some((item) => isObject(item) && item.$patch === 'replace' && item[key] === undefined)
+    let result: Json[] = replaces ? [] : [...items]
+    for (const item of changes) {
+      const value = isObject(item) ? item[key] : undefined
+      if (!isObject(item) || value === undefined) {
+        if (isObject(item) && item.$patch === 'replace') continue
+        throw badRequest(`map: ${JSON.stringify(item)} in ${field} does not contain declared merge key: ${key}`)
+      }
+      const isSame = (own: Json) => isObject(own) && sameJson(own[key], value)
+      const index = result.findIndex(isSame)
+      const current = result[index]
+      const merged = mergeObject(itemType, isObject(current) ? current : {}, item)
+      if (merged === undefined) result = result.filter((own) => !isSame(own))
+      else if (index >= 0) result[index] = merged
+      else result.push(merged)
+    }
+    return result
+  }
+
+  return mergeObject(typeName, target, patch) ?? {}
 }
 
 function applyListDirectives(

@@ -26,6 +26,8 @@ export interface UpgradeCall {
   head: Buffer
 }
 
+type ResourceTarget = Extract<Target, { is: 'resource' }>
+
 const upgraded = ['exec', 'attach', 'portforward']
 
 /** Serves `exec`, `attach` and `portforward` of Pods and `exec` of nodes. Rejects with 400, 404 or 500 before the upgrade. */
@@ -42,7 +44,7 @@ export async function serveUpgrade(call: UpgradeCall): Promise<void> {
     return
   }
   const options = streamOptions(query)
-  const start = subresource === 'attach' ? attach(call, name, namespace) : exec(call, name, namespace, options.tty)
+  const start = startOf(call, target, options.tty)
   const transport = await acceptCommand(request, socket, head, options)
   try {
     await runSession(start, transport, options.tty)
@@ -62,25 +64,17 @@ function streamOptions(query: URLSearchParams): StreamOptions {
   return options
 }
 
-function attach({ api, backend, query }: UpgradeCall, name: string, namespace = ''): StartCommand {
-  const container = containerOf(api.store, namespace, name, query.get('container'))
-  return backend.attach({ namespace, name, container })
-}
-
-function exec(
-  { api, backend, query }: UpgradeCall,
-  name: string,
-  namespace: string | undefined,
-  tty: boolean,
-): StartCommand {
+/** The command that a client starts or attaches to. Throws 400 without a command, or for a wrong container. */
+function startOf({ api, backend, query }: UpgradeCall, target: ResourceTarget, tty: boolean): StartCommand {
+  const { name = '', namespace, subresource } = target
+  const containerIn = (namespace: string) => containerOf(api.store, namespace, name, query.get('container'))
+  const pod = namespace === undefined ? undefined : { namespace, name, container: containerIn(namespace) }
+  if (subresource === 'attach' && pod) return backend.attach(pod)
   const command = query.getAll('command')
   if (command.length === 0) throw badRequest('you must specify at least 1 command for the container')
-  const target: ExecRequest['target'] =
-    namespace === undefined
-      ? { kind: 'node', name }
-      : { kind: 'pod', namespace, name, container: containerOf(api.store, namespace, name, query.get('container')) }
-  const start = backend.exec({ target, command, tty })
-  noteCommand(api, { target, command, tty })
+  const request: ExecRequest = { target: pod ? { kind: 'pod', ...pod } : { kind: 'node', name }, command, tty }
+  const start = backend.exec(request)
+  noteCommand(api, request)
   return start
 }
 

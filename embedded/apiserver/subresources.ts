@@ -7,7 +7,7 @@ import { found } from './read-objects.ts'
 import { decode } from './schema.ts'
 import { badRequest } from './status-error.ts'
 import type { Store, Stored } from './store.ts'
-import { isDryRun, patchValue, writeOptions } from './write-objects.ts'
+import { deleteOptions, patchValue, writeOptions } from './write-objects.ts'
 
 interface Scalable {
   spec?: { replicas?: number; selector?: V1LabelSelector }
@@ -56,12 +56,8 @@ function scaleOf(object: Stored): JsonObject {
 export async function serveEviction(call: ApiCall): Promise<void> {
   const { api, response, namespace, name = '' } = call
   const body = await readObject(call.request, call.schema)
-  const options = isObject(body.deleteOptions) ? body.deleteOptions : {}
-  const grace = options.gracePeriodSeconds
-  api.writer.delete(call.resource, namespace, name, {
-    ...(typeof grace === 'number' && { gracePeriodSeconds: grace }),
-    dryRun: isDryRun(call),
-  })
+  const options = deleteOptions(call, isObject(body.deleteOptions) ? body.deleteOptions : {})
+  api.writer.delete(call.resource, namespace, name, options)
   sendObject(response, 201, { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Success', code: 201 })
 }
 

@@ -1,12 +1,4 @@
-import type {
-  V1CronJob,
-  V1DaemonSet,
-  V1Deployment,
-  V1Job,
-  V1JobSpec,
-  V1LabelSelector,
-  V1ReplicaSet,
-} from '@kubernetes/client-node'
+import type { V1CronJob, V1DaemonSet, V1Deployment, V1Job, V1JobSpec, V1ReplicaSet } from '@kubernetes/client-node'
 import { Cron } from 'croner'
 import { matchesSelector } from '../../dataplane/label-selector.ts'
 import type { FieldErrors } from './field-errors.ts'
@@ -78,7 +70,8 @@ export function defaultCronJob(cronJob: V1CronJob): void {
 
 /** Faults of a Deployment, ReplicaSet or DaemonSet; its selector can't change. */
 export function validateWorkload({ spec }: Workload, errors: FieldErrors, old?: Workload): void {
-  validateSelector(spec?.selector, spec?.template?.metadata?.labels ?? {}, errors)
+  if (spec) validateSelector(spec, errors)
+  else errors.required('spec')
   validatePodTemplate(spec?.template, 'spec.template', errors)
   errors.checkChoice('spec.template.spec.restartPolicy', spec?.template?.spec?.restartPolicy, ['Always'])
   errors.checkNotNegative('spec', spec, ['replicas', 'minReadySeconds', 'revisionHistoryLimit'])
@@ -97,15 +90,12 @@ export function validateWorkload({ spec }: Workload, errors: FieldErrors, old?: 
     errors.invalid('spec.selector', spec?.selector, 'field is immutable')
 }
 
-function validateSelector(
-  selector: V1LabelSelector | undefined,
-  labels: Record<string, string>,
-  errors: FieldErrors,
-): void {
+function validateSelector({ selector, template }: NonNullable<Workload['spec']>, errors: FieldErrors): void {
   if (!selector) {
     errors.required('spec.selector')
     return
   }
+  const labels = template?.metadata?.labels ?? {}
   const { matchLabels = {}, matchExpressions = [] } = selector
   if (Object.keys(matchLabels).length + matchExpressions.length === 0) {
     errors.invalid('spec.selector', selector, 'empty selector is invalid for deployment')

@@ -95,7 +95,7 @@ function decoded(call: ApiCall, body: JsonObject): { object: Stored; headers: Re
   }
 }
 
-export function isDryRun({ query }: ApiCall): boolean {
+function isDryRun({ query }: ApiCall): boolean {
   const asked = query.getAll('dryRun')
   for (const value of asked) {
     if (value !== 'All') throw badRequest(`dryRun: Unsupported value: "${value}": supported values: "All"`)
@@ -110,7 +110,8 @@ export function writeOptions(call: ApiCall): WriteOptions {
   return { dryRun: isDryRun(call), author: { manager: manager.slice(0, 128), subresource } }
 }
 
-function deleteOptions(call: ApiCall, body: JsonObject): DeleteOptions & WriteOptions {
+/** The options of a deletion in a request's body and query. Throws 400 for a policy other than Background. */
+export function deleteOptions(call: ApiCall, body: JsonObject): DeleteOptions & WriteOptions {
   const grace = body.gracePeriodSeconds ?? number(call.query, 'gracePeriodSeconds')
   const policy = body.propagationPolicy ?? call.query.get('propagationPolicy') ?? 'Background'
   if (policy !== 'Background') {

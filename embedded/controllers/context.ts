@@ -104,10 +104,8 @@ export function keyOf(object: KubeObject): string {
 
 /** The namespace (undefined for cluster-scoped objects) and name of a key. */
 export function splitKey(key: string): { namespace: string | undefined; name: string } {
-  const slash = key.indexOf('/')
-  return slash < 0
-    ? { namespace: undefined, name: key }
-    : { namespace: key.slice(0, slash), name: key.slice(slash + 1) }
+  const [name = '', namespace] = key.split('/').reverse()
+  return { namespace, name }
 }
 
 /** The input of every controller. Everything that it starts ends with the context. */
@@ -145,13 +143,9 @@ export class ControllerContext {
 
   /** Calls `handle` for every present object of a resource, then for every change. */
   watch<T extends KubeObject>(resource: string, handle: (change: Change<T>) => void): void {
-    const last = new Map<string, T>()
-    const end = this.api.watch<T>(resource, (type, object) => {
-      const previous = last.get(object.metadata.uid)
-      if (type === 'DELETED') last.delete(object.metadata.uid)
-      else last.set(object.metadata.uid, object)
-      handle({ type, object, ...(previous && { previous }) })
-    })
+    const end = this.api.watch<T>(resource, (type, object, previous) =>
+      handle({ type, object, ...(previous && { previous }) }),
+    )
     this.ends.push(end)
   }
 

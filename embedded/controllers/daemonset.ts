@@ -1,6 +1,6 @@
 import { type ControllerContext, keyOf, writeStatus } from './context.ts'
-import { matchesNode, type Toleration, untolerated } from './node-fit.ts'
 import { claim, watchOwned } from './ownership.ts'
+import { matchesNode, type Toleration, untolerated } from './placement.ts'
 import { PodControl, templateHash } from './pod-control.ts'
 import {
   byCreation,
@@ -27,13 +27,13 @@ export function startDaemonSetController(context: ControllerContext): void {
     if (daemonSet.metadata.deletionTimestamp) return
     const nodes = api.list<Node>('nodes')
     const hash = templateHash(daemonSet.spec.template)
-    const podsByNode = () => groupByNode(claim<Pod>(api, daemonSet, 'pods'))
+    const read = () => ({ daemonSet, nodes, hash, pods: groupByNode(claim<Pod>(api, daemonSet, 'pods')) })
     // A failed write does not prevent the status update; the queue retries.
     try {
-      manage(control, daemonSet, nodes, podsByNode(), hash)
-      update(control, daemonSet, nodes, podsByNode(), hash)
+      manage(control, read())
+      update(control, read())
     } finally {
-      writeStatus(api, 'daemonsets', daemonSet, statusOf(daemonSet, nodes, podsByNode(), hash))
+      writeStatus(api, 'daemonsets', daemonSet, statusOf(read()))
     }
   })
 
@@ -46,10 +46,16 @@ export function startDaemonSetController(context: ControllerContext): void {
   })
 }
 
-type PodsByNode = ReadonlyMap<string, readonly Pod[]>
+/** The state of one DaemonSet; `hash` is that of its current template. */
+interface State {
+  daemonSet: DaemonSet
+  nodes: readonly Node[]
+  pods: ReadonlyMap<string, readonly Pod[]>
+  hash: string
+}
 
 /** The Pods of each node that they run on or are created for, the oldest first. */
-function groupByNode(pods: readonly Pod[]): PodsByNode {
+function groupByNode(pods: readonly Pod[]): State['pods'] {
   const groups = new Map<string, Pod[]>()
   for (const pod of pods.toSorted(byCreation)) {
     const required = pod.spec.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution
@@ -62,13 +68,7 @@ function groupByNode(pods: readonly Pod[]): PodsByNode {
 const isOld = ({ metadata }: Pod, hash: string): boolean => metadata.labels?.[hashLabel] !== hash
 
 /** Creates missing Pods, and deletes Pods that have ended, are duplicates, or run on a wrong node. */
-function manage(
-  control: PodControl,
-  daemonSet: DaemonSet,
-  nodes: readonly Node[],
-  pods: PodsByNode,
-  hash: string,
-): void {
+function manage(control: PodControl, { daemonSet, nodes, pods, hash }: State): void {
   for (const node of nodes) {
     const where = placement(daemonSet, node)
     const present = pods.get(node.metadata.name) ?? []
@@ -85,13 +85,7 @@ function manage(
  * Deletes Pods of an earlier template, as pkg/controller/daemon/update.go chooses: first those that are not ready, then
  * ready ones while no more than maxUnavailable (default 1; percentages round up) of the wanted nodes lack a ready Pod.
  */
-function update(
-  control: PodControl,
-  daemonSet: DaemonSet,
-  nodes: readonly Node[],
-  pods: PodsByNode,
-  hash: string,
-): void {
+function update(control: PodControl, { daemonSet, nodes, pods, hash }: State): void {
   const { updateStrategy } = daemonSet.spec
   if (updateStrategy?.type === 'OnDelete') return
   const wanted = nodes.filter((node) => placement(daemonSet, node) === 'run')
@@ -106,12 +100,7 @@ function update(
   for (const pod of [...broken, ...ready.slice(0, Math.max(0, limit - unavailable))]) control.delete(daemonSet, pod)
 }
 
-function statusOf(
-  daemonSet: DaemonSet,
-  nodes: readonly Node[],
-  pods: PodsByNode,
-  hash: string,
-): NonNullable<DaemonSet['status']> {
+function statusOf({ daemonSet, nodes, pods, hash }: State): NonNullable<DaemonSet['status']> {
   const podsOn = ({ metadata }: Node) => pods.get(metadata.name) ?? []
   const wanted = nodes.filter((node) => placement(daemonSet, node) === 'run')
   const scheduled = wanted.flatMap((node) => podsOn(node).slice(0, 1))

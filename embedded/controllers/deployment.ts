@@ -1,5 +1,4 @@
 import { sameJson } from '../apiserver/json.ts'
-import { messageOf } from '../apiserver/status-error.ts'
 import { type ControllerContext, writeStatus } from './context.ts'
 import { claim, controllerOf, controllerReference, inNamespaceOf, isControlledBy, watchOwned } from './ownership.ts'
 import { podTemplateHashLabel, sameTemplate, templateHash } from './pod-control.ts'
@@ -99,7 +98,6 @@ export function startDeploymentController(context: ControllerContext): void {
     const replicas = nextCurrentReplicas(rollout)
     const metadata = {
       name: `${name}-${templateHash(template)}`,
-      ...(namespace && { namespace }),
       labels,
       annotations: annotationsOf(deployment, nextRevision(old)),
       ownerReferences: [controllerReference(deployment)],
@@ -109,15 +107,9 @@ export function startDeploymentController(context: ControllerContext): void {
       selector: { ...selector, matchLabels: { ...selector.matchLabels, ...hash } },
       template: { ...template, metadata: { ...template.metadata, labels } },
     }
-    try {
-      const created = api.create<ReplicaSet>('replicasets', namespace, { metadata, spec })
-      if (replicas > 0) recordScaling(deployment, created, 0, replicas)
-      return created
-    } catch (error) {
-      const message = `Failed to create new replica set "${metadata.name}": ${messageOf(error)}`
-      recorder.event(deployment, 'Warning', 'ReplicaSetCreateError', message)
-      throw error
-    }
+    const created = api.create<ReplicaSet>('replicasets', namespace, { metadata, spec })
+    if (replicas > 0) recordScaling(deployment, created, 0, replicas)
+    return created
   }
 
   watchOwned(context, queue, 'replicasets', 'deployments')
@@ -147,9 +139,7 @@ function revisionOf({ metadata }: Deployment | ReplicaSet): number {
   return Number.parseInt(metadata.annotations?.[revisionAnnotation] ?? '0', 10) || 0
 }
 
-function nextRevision(old: readonly ReplicaSet[]): number {
-  return Math.max(0, ...old.map(revisionOf)) + 1
-}
+const nextRevision = (old: readonly ReplicaSet[]): number => Math.max(0, ...old.map(revisionOf)) + 1
 
 /** The annotations of a ReplicaSet: the Deployment's own (change-cause among them) and its revision. */
 function annotationsOf(deployment: Deployment, revision: number, set?: ReplicaSet): Record<string, string> {

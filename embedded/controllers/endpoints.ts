@@ -34,7 +34,7 @@ export function startEndpointsController(context: ControllerContext): void {
     const service = api.get<Service>('services', namespace, name)
     if (!service) remove(api, 'endpoints', splitKey(key))
     else if (!service.metadata.deletionTimestamp && podSelector(service)) {
-      const contents = endpointsOf(context, service)
+      const contents = endpointsOf(api, service)
       writeSlices(api, service, slicesOf(key), contents)
       writeEndpoints(api, service, contents)
     }
@@ -124,7 +124,7 @@ function subsetOf({ ports, endpoints }: SliceContent, service: Service): Endpoin
   const addresses = (isReady: boolean) =>
     shown
       .filter(({ conditions }) => conditions?.ready === isReady)
-      .map(({ addresses: [ip = ''], conditions: _conditions, zone: _zone, ...own }) => ({ ip, ...own }))
+      .map(({ addresses: [ip = ''], conditions: _conditions, ...own }) => ({ ip, ...own }))
   const [ready, notReady] = [addresses(true), addresses(false)]
   return [
     {

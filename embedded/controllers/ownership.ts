@@ -1,5 +1,5 @@
 import type { V1LabelSelector } from '@kubernetes/client-node'
-import { type Labels, matchesSelector } from '../../dataplane/label-selector.ts'
+import { matchesSelector } from '../../dataplane/label-selector.ts'
 import type { Api, KubeObject, OwnerReference } from '../apiserver/api.ts'
 import { resourceNamed } from '../apiserver/resource.ts'
 import { type ControllerContext, keyOf, type Workqueue } from './context.ts'
@@ -44,7 +44,7 @@ export function claim<T extends KubeObject>(api: Api, owner: Owner, resource: st
   for (const object of api.list<T>(resource, inNamespaceOf(owner))) {
     const { ownerReferences: references = [] } = object.metadata
     const controller = controllerOf(object)
-    const matches = wouldClaim(owner, object.metadata.labels)
+    const matches = matchesSelector(owner.spec.selector, object.metadata.labels)
     if (controller) {
       if (controller.uid !== owner.metadata.uid) continue
       if (matches) claimed.push(object)
@@ -70,11 +70,6 @@ export function patchOwners<T extends KubeObject>(
   return api.patch<T>(resource, namespace, name, { metadata: { uid, ownerReferences: references } })
 }
 
-/** Whether an owner would adopt an orphan with these labels. */
-function wouldClaim(owner: Owner, labels: Labels | undefined): boolean {
-  return matchesSelector(owner.spec.selector, labels)
-}
-
 /**
  * Queues the owner of each object of `resource` that changes, among the objects of `owners`: the one that controls it or did
  * so, or those that would adopt it.
@@ -88,6 +83,6 @@ export function watchOwned(context: ControllerContext, queue: Workqueue, resourc
     }
     if (controllerOf(object)) return
     for (const owner of context.api.list<Owner>(owners, inNamespaceOf(object)))
-      if (wouldClaim(owner, object.metadata.labels)) queue.add(keyOf(owner))
+      if (matchesSelector(owner.spec.selector, object.metadata.labels)) queue.add(keyOf(owner))
   })
 }

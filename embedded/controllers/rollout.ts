@@ -11,17 +11,10 @@ export interface Rollout {
 }
 
 export const desired = (set: { spec: { replicas?: number } }) => set.spec.replicas ?? 1
-const sum = (numbers: readonly number[]) => numbers.reduce((total, number) => total + number, 0)
-
-/** The sum of the requested replicas of the ReplicaSets. */
-function desiredTotal(sets: readonly ReplicaSet[]): number {
-  return sum(sets.map(desired))
-}
-
-/** The sum of the available Pods of the ReplicaSets. */
-function availableTotal(sets: readonly ReplicaSet[]): number {
-  return sum(sets.map(({ status }) => status?.availableReplicas ?? 0))
-}
+const available = ({ status }: ReplicaSet) => status?.availableReplicas
+/** The sum of a number of each ReplicaSet. */
+const total = (sets: readonly ReplicaSet[], count: (set: ReplicaSet) => number | undefined): number =>
+  sets.reduce((sum, set) => sum + (count(set) ?? 0), 0)
 
 export function allSets({ current, old }: Rollout): ReplicaSet[] {
   return current ? [...old, current] : [...old]
@@ -52,7 +45,7 @@ export function nextCurrentReplicas(rollout: Rollout): number {
   const replicas = desired(deployment)
   if (deployment.spec.strategy?.type === 'Recreate') return replicas
   const now = current ? desired(current) : 0
-  const room = replicas + rolloutBounds(deployment).surge - desiredTotal(allSets(rollout))
+  const room = replicas + rolloutBounds(deployment).surge - total(allSets(rollout), desired)
   return room <= 0 ? now : now + Math.max(0, Math.min(room, replicas - now))
 }
 
@@ -64,16 +57,16 @@ export function nextOldReplicas(rollout: Rollout): Map<string, number> {
   const { deployment, current, old } = rollout
   const next = new Map<string, number>()
   const minAvailable = desired(deployment) - rolloutBounds(deployment).unavailable
-  const currentUnavailable = current ? desired(current) - (current.status?.availableReplicas ?? 0) : 0
-  let mayGo = desiredTotal(allSets(rollout)) - minAvailable - currentUnavailable
+  const currentUnavailable = current ? desired(current) - (available(current) ?? 0) : 0
+  let mayGo = total(allSets(rollout), desired) - minAvailable - currentUnavailable
   const oldestFirst = old.filter((set) => desired(set) > 0).sort(byCreation)
   for (const set of oldestFirst) {
-    const unhealthy = Math.max(0, desired(set) - (set.status?.availableReplicas ?? 0))
+    const unhealthy = Math.max(0, desired(set) - (available(set) ?? 0))
     const going = Math.min(unhealthy, Math.max(0, mayGo))
     next.set(set.metadata.name, desired(set) - going)
     mayGo -= going
   }
-  let surplus = Math.min(mayGo, availableTotal(allSets(rollout)) - minAvailable)
+  let surplus = Math.min(mayGo, total(allSets(rollout), available) - minAvailable)
   for (const set of oldestFirst) {
     const left = next.get(set.metadata.name) ?? 0
     const going = Math.min(left, Math.max(0, surplus))
@@ -96,20 +89,18 @@ export function conditionOf(status: DeploymentStatus | undefined, type: string):
 export function statusOf(rollout: Rollout): DeploymentStatus {
   const { deployment, current } = rollout
   const sets = allSets(rollout)
-  const total = (count: (set: (typeof sets)[number]) => number | undefined) =>
-    sets.reduce((sum, set) => sum + (count(set) ?? 0), 0)
-  const available = availableTotal(sets)
+  const availableReplicas = total(sets, available)
   const status: DeploymentStatus = {
     observedGeneration: deployment.metadata.generation ?? 0,
     ...countsAbove0({
-      replicas: total(({ status }) => status?.replicas),
+      replicas: total(sets, ({ status }) => status?.replicas),
       updatedReplicas: current?.status?.replicas ?? 0,
-      readyReplicas: total(({ status }) => status?.readyReplicas),
-      availableReplicas: available,
-      unavailableReplicas: total(desired) - available,
+      readyReplicas: total(sets, ({ status }) => status?.readyReplicas),
+      availableReplicas,
+      unavailableReplicas: total(sets, desired) - availableReplicas,
     }),
   }
-  const isAvailable = available >= desired(deployment) - rolloutBounds(deployment).unavailable
+  const isAvailable = availableReplicas >= desired(deployment) - rolloutBounds(deployment).unavailable
   const failure = sets.flatMap(({ status }) => status?.conditions ?? []).find(({ type }) => type === 'ReplicaFailure')
   const next = [
     isAvailable

@@ -1,12 +1,11 @@
 import { hasLabels, type Labels } from '../../dataplane/label-selector.ts'
-import type { ControllerContext } from './context.ts'
+import type { Api } from '../apiserver/api.ts'
 import {
   type Endpoint,
   type EndpointSlice,
   isReady,
   isTerminal,
   isTerminating,
-  type Node,
   type Pod,
   type Service,
   type SlicePort,
@@ -24,10 +23,8 @@ export interface SliceContent {
   endpoints: Endpoint[]
 }
 
-const zoneLabel = 'topology.kubernetes.io/zone'
-
 /** The endpoints of a Service, by the ports they listen on: its selected Pods that have not ended and have an address. */
-export function endpointsOf({ api }: ControllerContext, service: Service): SliceContent[] {
+export function endpointsOf(api: Api, service: Service): SliceContent[] {
   const selector = podSelector(service)
   const { namespace = '' } = service.metadata
   const groups = new Map<string, SliceContent>()
@@ -36,9 +33,7 @@ export function endpointsOf({ api }: ControllerContext, service: Service): Slice
     const ports = portsOn(pod, service)
     const group = groups.get(portsKey(ports)) ?? { ports, endpoints: [] }
     groups.set(portsKey(ports), group)
-    const { nodeName } = pod.spec
-    const zone = nodeName && api.get<Node>('nodes', undefined, nodeName)?.metadata.labels?.[zoneLabel]
-    group.endpoints.push(toEndpoint(pod, service, zone))
+    group.endpoints.push(toEndpoint(pod, service))
   }
   return [...groups.values()]
 }
@@ -47,7 +42,7 @@ export function endpointsOf({ api }: ControllerContext, service: Service): Slice
  * A Pod as an endpoint. `serving` is the Pod's readiness, `ready` leaves out Pods being deleted, unless the Service
  * publishes addresses that are not ready. A Pod with the Service's name as its subdomain has a DNS name.
  */
-function toEndpoint(pod: Pod, service: Service, zone: string | undefined): Endpoint {
+function toEndpoint(pod: Pod, service: Service): Endpoint {
   const { metadata, spec, status } = pod
   const { namespace, name, uid } = metadata
   const [serving, terminating] = [isReady(pod), isTerminating(pod)]
@@ -58,7 +53,6 @@ function toEndpoint(pod: Pod, service: Service, zone: string | undefined): Endpo
     ...(spec.hostname && spec.subdomain === service.metadata.name && { hostname: spec.hostname }),
     ...(spec.nodeName && { nodeName: spec.nodeName }),
     targetRef: { kind: 'Pod', name, uid, ...(namespace && { namespace }) },
-    ...(zone && { zone }),
   }
 }
 
@@ -74,10 +68,8 @@ function portsOn(pod: Pod, service: Service): SlicePort[] {
 }
 
 function namedPort({ spec }: Pod, name: string, protocol: string): number | undefined {
-  const sidecars = (spec.initContainers ?? []).filter(({ restartPolicy }) => restartPolicy === 'Always')
-  return [...spec.containers, ...sidecars]
-    .flatMap(({ ports = [] }) => ports)
-    .find((port) => port.name === name && (port.protocol ?? 'TCP') === protocol)?.containerPort
+  const ports = spec.containers.flatMap(({ ports = [] }) => ports)
+  return ports.find((port) => port.name === name && (port.protocol ?? 'TCP') === protocol)?.containerPort
 }
 
 /** Equal for the same ports in any order. */

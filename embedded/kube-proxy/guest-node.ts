@@ -71,20 +71,16 @@ export class GuestNode {
   async apply(steps: readonly Step[]): Promise<StepsResult> {
     const due = steps.filter(({ input }) => input !== '')
     if (due.length === 0) return { ok: true, errors: [] }
-    const lines = ['failed=0']
+    const lines = ['failed=0 complained=0']
     for (const { command, input, needed, complains } of due) {
-      const run = `${command} <<'${mark}'\n${input}${mark}`
-      // Marks enclose the error output, because the shell could examine it only with a fork.
-      const said = `echo '${mark}' >&2`
-      lines.push(...(complains ? [said, run, said] : [run, '[ $? = 0 ] || failed=1']))
+      const fed = `<<'${mark}'\n${input}${mark}\n`
+      if (complains)
+        lines.push(`said=$(${command} 2>&1 ${fed})`, '[ -z "$said" ] || { echo "$said" >&2; complained=1; }')
+      else lines.push(`${command} ${fed}[ $? = 0 ] || failed=1`)
       if (needed) lines.push('[ $failed = 0 ] || exit 1')
     }
-    lines.push('[ $failed = 0 ]', '')
-    const { exitCode, stderr } = await this.run(lines.join('\n'))
-    const parts = stderr.split(`${mark}\n`)
-    const complained = parts.some((words, index) => index % 2 === 1 && words !== '')
-    const errors = parts.join('').split('\n')
-    return { ok: exitCode === 0 && !complained, errors: errors.filter((line) => line !== '') }
+    const { exitCode, stderr } = await this.run([...lines, 'exit $((failed + complained))', ''].join('\n'))
+    return { ok: exitCode === 0, errors: stderr.split('\n').filter((line) => line !== '') }
   }
 
   /**

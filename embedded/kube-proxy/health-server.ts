@@ -3,6 +3,7 @@ import { readyEndpoints, type ServicePort } from '../../dataplane/kube-proxy/ser
 import { shellWord } from '../../host/shell-word.ts'
 import type { GuestProcess } from '../machine/machine.ts'
 import type { GuestNode } from './guest-node.ts'
+import type { Settings } from './settings.ts'
 
 /** A Service with a health check port on this node. */
 interface HealthCheck {
@@ -29,15 +30,6 @@ export function healthChecks(services: readonly ServicePort[]): HealthCheck[] {
   return [...checks.values()]
 }
 
-export interface HealthSettings {
-  mode: string
-  healthzPort: number
-  metricsPort: number
-  /** False while the node is being removed: /healthz then answers 503 (KEP-3836). */
-  eligible: boolean
-  healthChecks: readonly HealthCheck[]
-}
-
 const json = (value: unknown) => `'${JSON.stringify(value).replaceAll("'", '')}'`
 
 const sniff = 'add_header X-Content-Type-Options nosniff always;'
@@ -49,12 +41,9 @@ const FOLDER = '/run/kube-proxy'
  * The nginx configuration with the same responses as kube-proxy: /healthz and /livez, /proxyMode, and a server for each
  * Service's health check port, 200 with local endpoints and 503 without. `place` begins the names of its files.
  */
-function healthConfiguration(place: string, settings: HealthSettings): string {
-  const health = (nodeEligible?: boolean) => {
-    const eligible = nodeEligible === undefined ? '' : `, "nodeEligible": ${nodeEligible}`
-    return `'{"lastUpdated": "$time_iso8601","currentTime": "$time_iso8601"${eligible}}'`
-  }
-  const servers = settings.healthChecks.map(
+function healthConfiguration(place: string, settings: Settings, checks: readonly HealthCheck[]): string {
+  const health = (more = '') => `'{"lastUpdated": "$time_iso8601","currentTime": "$time_iso8601"${more}}'`
+  const servers = checks.map(
     ({ port, namespace, name, localEndpoints }) => `  server {
     listen ${port};
     default_type application/json;
@@ -77,7 +66,7 @@ http {
     listen ${settings.healthzPort};
     default_type application/json;
     ${sniff}
-    location = /healthz { return ${settings.eligible ? 200 : 503} ${health(settings.eligible)}; }
+    location = /healthz { return 200 ${health(', "nodeEligible": true')}; }
     location = /livez { return 200 ${health()}; }
     location / { return 404; }
   }
@@ -108,8 +97,8 @@ export class HealthServer {
   }
 
   /** Starts the server, or reloads a running one if the configuration has changed. */
-  async serve(settings: HealthSettings): Promise<void> {
-    const configuration = healthConfiguration(this.place, settings)
+  async serve(settings: Settings, checks: readonly HealthCheck[]): Promise<void> {
+    const configuration = healthConfiguration(this.place, settings, checks)
     if (configuration === this.written && this.process) return
     this.written = configuration
     const write = `[ -d ${FOLDER} ] || mkdir ${FOLDER}; printf '%s' ${shellWord(configuration)} >${this.place}.conf\n`

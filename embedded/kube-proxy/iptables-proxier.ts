@@ -2,7 +2,7 @@ import type { Ruleset, Table } from '../../dataplane/iptables-save.ts'
 import { isBuiltIn, isServiceChain } from '../../dataplane/kube-proxy/ruleset-builder.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
 import { restoreCommand, type StepsResult, type Sysctl } from './guest-node.ts'
-import { hourMs, Proxier, type ProxierContext } from './proxier.ts'
+import { hourMs, Proxier } from './proxier.ts'
 
 const CANARY = 'KUBE-PROXY-CANARY'
 /** The exit code of iptables if it could not get the lock (RESOURCE_PROBLEM). */
@@ -13,13 +13,11 @@ const resourceProblem = 4
  * rewritten (MinimizeIPTablesRestore, 1.28). A full sync also follows when the canary chain is missing.
  */
 export class IptablesProxier extends Proxier {
+  readonly maxIntervalMs = hourMs
+  protected readonly mode = 'iptables'
   protected readonly failure = ['proxier.go:1558', 'Failed to execute iptables-restore'] as const
   private monitor: NodeJS.Timeout | undefined
   private stopped = false
-
-  constructor(context: ProxierContext) {
-    super(context, 'iptables', hourMs)
-  }
 
   async prepare(): Promise<Sysctl[]> {
     const { log, settings } = this.context

@@ -12,7 +12,7 @@ import { DUMMY_LINK } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
 import { type GuestNode, restoreCommand, type StepsResult, type Sysctl } from './guest-node.ts'
 import { fullInput } from './iptables-proxier.ts'
-import { Proxier, type ProxierContext } from './proxier.ts'
+import { Proxier } from './proxier.ts'
 import { type Logger, StartFailure } from './settings.ts'
 
 const sysctls: readonly Sysctl[] = [
@@ -29,12 +29,10 @@ const strictARP: readonly Sysctl[] = [
 
 /** kube-proxy's IPVS mode. Its few rules do not depend on the number of Services, so most changes leave them as they are. */
 export class IpvsProxier extends Proxier {
+  readonly maxIntervalMs = this.context.settings.syncPeriodMs
+  protected readonly mode = 'ipvs'
   protected readonly failure = ['proxier.go:1383', 'Failed to sync ipvs rules'] as const
   private first = true
-
-  constructor(context: ProxierContext) {
-    super(context, 'ipvs', context.settings.syncPeriodMs)
-  }
 
   async prepare(): Promise<Sysctl[]> {
     const { guest, log, settings } = this.context

@@ -23,9 +23,7 @@ const proxiers = {
   userspace: UserspaceProxier,
 }
 
-/**
- * The part of a container's context that kube-proxy uses; the placement is the node's, because of hostNetwork.
- */
+/** The part of a container's context that kube-proxy uses; the placement is the node's, because of hostNetwork. */
 export type KubeProxyContext = Pick<BuiltinContext, 'pod' | 'node' | 'machine' | 'placement' | 'api' | 'log'>
 
 const resources = ['nodes', 'services', 'endpointslices'] as const
@@ -108,7 +106,6 @@ export class KubeProxy implements BuiltinContainer {
 
   private async start(): Promise<void> {
     const settings = readSettings(mountedConfig(this.context.pod, this.context.api), this.version)
-    if (settings.mode === 'iptables') this.log('I', 'server_linux.go:53', 'Using iptables proxy')
     const proxier = new proxiers[settings.mode]({
       node: this.context.node,
       guest: this.guest,
@@ -159,8 +156,9 @@ export class KubeProxy implements BuiltinContainer {
 
   private async sync(proxier: Proxier, settings: Settings, periodic: boolean): Promise<void> {
     this.reportLeftOut()
-    await Promise.all([this.serveHealth(settings), proxier.sync(periodic)])
-    await this.conntrack.after(this.ports(), proxier.addresses)
+    const ports = this.ports()
+    await Promise.all([this.health.serve(settings, healthChecks(ports)), proxier.sync(periodic)])
+    await this.conntrack.after(ports, proxier.addresses)
   }
 
   /** Logs each object that this kube-proxy ignores, once. */
@@ -176,18 +174,6 @@ export class KubeProxy implements BuiltinContainer {
     const { objects } = this.current()
     const features = featuresOf(this.version)
     return servicePorts(objects, trackEndpoints(objects, this.context.node, 'ipv4', features), 'ipv4', features)
-  }
-
-  private serveHealth(settings: Settings): Promise<void> {
-    const { api, node } = this.context
-    const self = api.get('nodes', undefined, node)
-    return this.health.serve({
-      mode: settings.mode,
-      healthzPort: settings.healthzPort,
-      metricsPort: settings.metricsPort,
-      eligible: self !== undefined && self.metadata.deletionTimestamp === undefined,
-      healthChecks: healthChecks(this.ports()),
-    })
   }
 
   private reportSync(error: unknown): void {

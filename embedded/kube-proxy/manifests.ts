@@ -1,8 +1,6 @@
 import type { V1ConfigMap, V1DaemonSet } from '@kubernetes/client-node'
 
-/**
- * Annotation of the DaemonSet of an embedded cluster that runs a genuine program, which has only one version.
- */
+/** Annotation of the DaemonSet of an embedded cluster that runs a genuine program, which has only one version. */
 export const genuineAnnotation = 'kube-service-labs/genuine'
 
 /** KubeProxyConfiguration as kubeadm writes it for kind: every field, in alphabetical order, defaults left open. */

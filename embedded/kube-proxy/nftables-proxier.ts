@@ -4,7 +4,7 @@ import { printVirtualServerDeletions } from '../../dataplane/kube-proxy/mode-own
 import { printNftTransactions } from '../../dataplane/nft-table.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
 import { type GuestNode, NFTABLES_MARK, restoreCommand, type StepsResult, type Sysctl } from './guest-node.ts'
-import { hourMs, Proxier, type ProxierContext } from './proxier.ts'
+import { hourMs, Proxier } from './proxier.ts'
 import { StartFailure } from './settings.ts'
 
 /** kube-proxy itself tries a table (pkg/proxy/nftables, getNFTablesInterface); `nft --check` asks the kernel and changes nothing. */
@@ -13,11 +13,9 @@ const probe =
 
 /** kube-proxy's nftables mode: one table in each family. After a full sync only what changed is written, in one transaction. */
 export class NftablesProxier extends Proxier {
+  readonly maxIntervalMs = hourMs
+  protected readonly mode = 'nftables'
   protected readonly failure = ['proxier.go:1790', 'nftables sync failed'] as const
-
-  constructor(context: ProxierContext) {
-    super(context, 'nftables', hourMs)
-  }
 
   async prepare(): Promise<Sysctl[]> {
     const { guest, log } = this.context

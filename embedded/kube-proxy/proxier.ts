@@ -34,18 +34,16 @@ const ownAddresses = (links: readonly Link[]): string[] =>
  */
 export abstract class Proxier {
   /** The maximum interval of full syncs. */
-  readonly maxIntervalMs: number
+  abstract readonly maxIntervalMs: number
   /** The node's addresses at the last full sync, without those of kube-ipvs0. */
   addresses: ReadonlySet<string> = new Set()
   protected readonly context: ProxierContext
   protected programmed: NodeState | undefined
-  private readonly mode: KubeProxyMode
+  protected abstract readonly mode: KubeProxyMode
   private fullAt = 0
 
-  constructor(context: ProxierContext, mode: KubeProxyMode, maxIntervalMs: number) {
+  constructor(context: ProxierContext) {
     this.context = context
-    this.mode = mode
-    this.maxIntervalMs = maxIntervalMs
   }
 
   /** Checks the kernel and returns the sysctls to set. Throws StartFailure if this mode can't run. */

@@ -200,9 +200,7 @@ const CAPABILITIES = [
   'CHECKPOINT_RESTORE',
 ]
 
-/**
- * containerd's (pkg/oci, defaultUnixCaps) without MKNOD: no cgroup restricts the devices that a container creates.
- */
+/** containerd's (pkg/oci, defaultUnixCaps) without MKNOD: no cgroup restricts the devices that a container creates. */
 const DEFAULT = [
   ...['CHOWN', 'DAC_OVERRIDE', 'FSETID', 'FOWNER', 'NET_RAW', 'SETGID', 'SETUID', 'SETFCAP', 'SETPCAP'],
   ...['NET_BIND_SERVICE', 'SYS_CHROOT', 'KILL', 'AUDIT_WRITE'],

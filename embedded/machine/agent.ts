@@ -1,8 +1,8 @@
 // The program that runs inside the guest: starts processes, writes files and carries connections for the host.
 // It is bundled to one file and started by the init script with the serial line's device as its argument, or with descriptors 3
 // and 4 to and from the host.
-import { execFile, spawn } from 'node:child_process'
-import { closeSync, mkdirSync, openSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { execFile } from 'node:child_process'
+import { mkdirSync, openSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createServer, Socket } from 'node:net'
 import { dirname } from 'node:path'
 import type { Writable } from 'node:stream'
@@ -74,17 +74,10 @@ function firstChild(pid: number): number {
 
 function start(stream: number, request: SpawnRequest): void {
   const placed = request.childOf === undefined ? request : { ...request, pid: firstChild(request.childOf) }
-  const [program = '', ...rest] = spawnArguments(placed, terminalFile(stream))
-  const stdout = pipes.output()
-  const stderr = pipes.output()
-  const child = spawn(program, rest, {
-    cwd: '/',
-    // Only interactive commands get a UTF-8 locale, because a program reads ten files to load it.
-    env: { ...environment, ...(request.tty ? { LANG: 'C.UTF-8' } : {}), ...request.env },
-    detached: true,
-    stdio: [request.noInput ? 'ignore' : 'pipe', stdout.theirs, stderr.theirs],
-  })
-  for (const pipe of [stdout, stderr]) closeSync(pipe.theirs)
+  // Only interactive commands get a UTF-8 locale, because a program reads ten files to load it.
+  const env = { ...environment, ...(request.tty ? { LANG: 'C.UTF-8' } : {}), ...request.env }
+  const command = spawnArguments(placed, terminalFile(stream))
+  const { child, stdout, stderr } = pipes.spawn(command, env, request.noInput ? 'ignore' : 'pipe')
   const kill = (signal: NodeJS.Signals) => {
     try {
       if (child.pid === undefined) return
@@ -102,7 +95,6 @@ function start(stream: number, request: SpawnRequest): void {
     streams.delete(stream)
     fail(stream, error)
   })
-  child.stdin?.on('error', () => {})
   pump(stream, FrameType.data, stdout.ours)
   pump(stream, FrameType.errorData, stderr.ours)
   child.on('exit', (code, signal) => {

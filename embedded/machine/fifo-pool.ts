@@ -1,5 +1,5 @@
-import { execFileSync } from 'node:child_process'
-import { constants, mkdirSync, openSync, readSync } from 'node:fs'
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { closeSync, constants, mkdirSync, openSync, readSync } from 'node:fs'
 import { Socket } from 'node:net'
 import { join } from 'node:path'
 
@@ -11,6 +11,13 @@ export interface Pipe {
   readonly theirs: number
   /** Emits the current content of the pipe as data of `ours`. Returns false if it was empty. */
   flush(): boolean
+}
+
+/** A process whose outputs are in pipes of a FifoPool. */
+export interface PipedProcess {
+  child: ChildProcess
+  stdout: Pipe
+  stderr: Pipe
 }
 
 /** The capacity of a pipe (pipe(7)), so that one read gets everything that an ended process left in it. */
@@ -67,6 +74,17 @@ export class FifoPool {
   constructor(folder: string) {
     this.folder = folder
     mkdirSync(folder, { recursive: true, mode: 0o700 })
+  }
+
+  /** Starts a process in a process group of its own, with its outputs in pipes. */
+  spawn(command: readonly string[], env: NodeJS.ProcessEnv, stdin: 'pipe' | 'ignore'): PipedProcess {
+    const [program = '', ...words] = command
+    const [stdout, stderr] = [this.output(), this.output()]
+    const stdio = [stdin, stdout.theirs, stderr.theirs] as const
+    const child = spawn(program, words, { cwd: '/', env, detached: true, stdio: [...stdio] })
+    for (const { theirs } of [stdout, stderr]) closeSync(theirs)
+    child.stdin?.on('error', () => {})
+    return { child, stdout, stderr }
   }
 
   /** A pipe for the output of a process. */

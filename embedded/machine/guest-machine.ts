@@ -18,10 +18,7 @@ const bootDeadlineMs = 60_000
 /** Boots a kernel and waits until its agent answers, as machineOn does. */
 export const startMachine = async (options: BootOptions): Promise<Machine> => machineOn(await bootKernel(options))
 
-/**
- * Waits until the agent of a kernel that boots answers. Rejects with the reason if it does not
- * within a minute (times LAB_TIMEOUT_SCALE).
- */
+/** Waits until the agent of a kernel that boots answers. Rejects with the reason after a minute (times LAB_TIMEOUT_SCALE). */
 export async function machineOn(kernel: Kernel): Promise<Machine> {
   const machine = new GuestMachine(kernel)
   const deadline = AbortSignal.timeout(bootDeadlineMs * timeoutScale())
@@ -37,6 +34,7 @@ export async function machineOn(kernel: Kernel): Promise<Machine> {
 
 class GuestMachine implements Machine {
   readonly ownKernel: boolean
+  readonly layer: Kernel['layer']
   readonly ended: Promise<string>
   readonly ready: Promise<undefined>
   private readonly kernel: Kernel
@@ -49,6 +47,7 @@ class GuestMachine implements Machine {
   constructor(kernel: Kernel) {
     this.kernel = kernel
     this.ownKernel = kernel.ownKernel
+    this.layer = kernel.layer
     this.line = new SerialLine(kernel.toGuest, kernel.windowBytes)
     this.ready = new Promise((resolve) =>
       this.listeners.set(0, ({ type }) => {
@@ -72,10 +71,6 @@ class GuestMachine implements Machine {
     })
     kernel.toGuest.on('error', () => {})
     kernel.fromGuest.on('error', () => {})
-  }
-
-  layer(root: string, upper: string, work: string) {
-    return this.kernel.layer(root, upper, work)
   }
 
   private dispatch(frame: Frame): void {

@@ -2,27 +2,14 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { freeMegabytes, SystemTrouble } from '../../host/system-trouble.ts'
 
-const bytesPerMegabyte = 1024 * 1024
+const MB = 1024 * 1024
 
-/**
- * The limits of a process (getrlimit(2)) that a cluster's kernel and daemon need (measured with Debian's 6.12 and Node 20): the line in
- * /proc/PID/limits, the value, and a clause about a lower one.
- */
-const limitsFor = (megabytes: number): [line: string, needed: number, describe: (found: number) => string][] => [
-  [
-    'Max file size',
-    megabytes * bytesPerMegabyte,
-    (bytes) =>
-      `files of at most ${Math.floor(bytes / bytesPerMegabyte)} MB are allowed, and its memory is a file of ${megabytes} MB: \`ulimit -f unlimited\``,
-  ],
-  [
-    'Max address space',
-    4096 * bytesPerMegabyte,
-    (bytes) =>
-      `processes may have ${Math.floor(bytes / bytesPerMegabyte)} MB of address space, and 4096 MB are needed: \`ulimit -v unlimited\``,
-  ],
-  ['Max open files', 256, (files) => `processes may open ${files} files, and 256 are needed: \`ulimit -n 1024\``],
-  ['Max processes', 256, (count) => `a user may have ${count} processes, and 256 are needed: \`ulimit -u 1024\``],
+/** The limits of a process (getrlimit(2), /proc/PID/limits) that a cluster's kernel and daemon need (measured with Debian's 6.12 and Node 20). */
+const limitsFor = (megabytes: number) => [
+  { line: 'Max file size', unit: MB, what: 'MB in a file', needed: megabytes, raise: 'ulimit -f unlimited' },
+  { line: 'Max address space', unit: MB, what: 'MB of address space', needed: 4096, raise: 'ulimit -v unlimited' },
+  { line: 'Max open files', unit: 1, what: 'open files', needed: 256, raise: 'ulimit -n 1024' },
+  { line: 'Max processes', unit: 1, what: 'processes of a user', needed: 256, raise: 'ulimit -u 1024' },
 ]
 
 /**
@@ -31,9 +18,10 @@ const limitsFor = (megabytes: number): [line: string, needed: number, describe: 
  * @throws SystemTrouble that names every limit that is too low, and the command that raises it
  */
 export function requireLimits(megabytes: number, limits = readFileSync('/proc/self/limits', 'utf8')): void {
-  const faults = limitsFor(megabytes).flatMap(([line, needed, describe]) => {
+  const faults = limitsFor(megabytes).flatMap(({ line, unit, what, needed, raise }) => {
     const soft = new RegExp(`^${line}\\s+(\\d+)`, 'm').exec(limits)?.[1]
-    return soft !== undefined && Number(soft) < needed ? [describe(Number(soft))] : []
+    const found = Math.floor(Number(soft ?? Number.POSITIVE_INFINITY) / unit)
+    return found < needed ? [`${found} ${what} are allowed, and ${needed} are needed: \`${raise}\``] : []
   })
   if (faults.length > 0)
     throw new SystemTrouble(

@@ -1,6 +1,7 @@
-import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { arch } from 'node:os'
 import { basename, join } from 'node:path'
+import { $ } from '../../host/command.ts'
 import type { Progress } from '../../host/progress.ts'
 import { SystemTrouble } from '../../host/system-trouble.ts'
 import type { Addition } from './package-tree.ts'
@@ -13,6 +14,8 @@ import { aptDownload, unpackArchives } from './package-tree.ts'
 const RELEASE = 'trixie'
 /** Names of Debian releases in sources.list besides their codenames; other distributions may also use them. */
 const ALIASES = ['stable', 'oldstable', 'testing', 'unstable', 'sid']
+/** The keys of Debian's servers, a file of every Debian. */
+const KEYS = '/usr/share/keyrings/debian-archive-keyring.gpg'
 /** The kernel's package, in every release. */
 export const KERNEL = 'user-mode-linux'
 
@@ -77,9 +80,13 @@ async function addKernel(tree: string, cache: string, own: string, progress: Pro
   const sources = join(cache, 'apt', `sources-${name}`)
   rmSync(sources, { recursive: true, force: true })
   mkdirSync(sources, { recursive: true })
-  const [byCodename, byAlias] = [[own], ALIASES].map((names) => sourcesOfRelease(systemSources(), names, RELEASE))
-  const files = byCodename?.length ? byCodename : (byAlias ?? [])
-  for (const file of files) writeFileSync(join(sources, file.name), file.text)
+  const format = '$(RELEASE) $(COMPONENT) $(REPO_URI)'
+  const { stdout } = await $({
+    quiet: true,
+    nothrow: true,
+  })`apt-get indextargets --format ${format} ${'Created-By: Packages'}`
+  const byName = sourcesOfRelease(stdout, [own], RELEASE)
+  writeFileSync(join(sources, 'kernel.list'), byName || sourcesOfRelease(stdout, ALIASES, RELEASE))
   let archives: string
   try {
     archives = await aptDownload({ cache, name, packages: [KERNEL, 'libc6'], sources }, progress)
@@ -123,13 +130,6 @@ export function withLoaderHere(program: Buffer): Buffer {
   return changed
 }
 
-function systemSources(): SourcesFile[] {
-  const folder = '/etc/apt/sources.list.d'
-  const parts = existsSync(folder) ? readdirSync(folder).filter((name) => /\.(list|sources)$/.test(name)) : []
-  const paths = ['/etc/apt/sources.list', ...parts.map((name) => join(folder, name))].filter((path) => existsSync(path))
-  return paths.map((path) => ({ name: path.split('/').at(-1) ?? path, text: readFileSync(path, 'utf8') }))
-}
-
 /** os-release(5), for values without escapes. */
 function osRelease(): Record<string, string> {
   const file = '/etc/os-release'
@@ -137,51 +137,15 @@ function osRelease(): Record<string, string> {
   return Object.fromEntries([...text.matchAll(/^(\w+)="?([^"\n]*)"?$/gm)].map(([, key, value]) => [key, value]))
 }
 
-/** A file of apt's sources (sources.list(5)): its name decides the format, `.sources` (deb822) or one entry per line. */
-export interface SourcesFile {
-  name: string
-  text: string
-}
-
 /**
- * The sources of a system, with another release of the same distribution instead of its own: the same servers, keys and
- * options, main packages only. Entries of other releases, updates and disabled ones are left out.
+ * The servers of the system's own release as sources of another one (sources.list(5)), main packages only.
+ * @param targets lines of `apt-get indextargets`: release, component, server
  * @param own names of the system's release, `bookworm` or `stable`
  */
-export function sourcesOfRelease(
-  files: readonly SourcesFile[],
-  own: readonly string[],
-  release: string,
-): SourcesFile[] {
-  return files.flatMap(({ name, text }) => {
-    const entries = name.endsWith('.sources') ? stanzas(text, own, release) : lines(text, own, release)
-    return entries.length > 0 ? [{ name, text: `${entries.join('\n\n')}\n` }] : []
+export function sourcesOfRelease(targets: string, own: readonly string[], release: string): string {
+  const servers = targets.split('\n').flatMap((line) => {
+    const [suite = '', component, server = ''] = line.split(' ')
+    return own.includes(suite) && component === 'main' ? [server] : []
   })
-}
-
-function stanzas(text: string, own: readonly string[], release: string): string[] {
-  const uncommented = text.replace(/^#.*\n?/gm, '')
-  return uncommented.split(/\n\s*\n/).flatMap((stanza) => {
-    const words = (field: string) =>
-      (new RegExp(`^${field}:(.*(?:\\n[ \\t].*)*)`, 'im').exec(stanza)?.[1] ?? '').trim().split(/\s+/)
-    if (
-      !words('Types').includes('deb') ||
-      !words('Suites').some((suite) => own.includes(suite)) ||
-      !words('Components').includes('main')
-    )
-      return []
-    if (/^(no|false|off|0)$/i.test(words('Enabled')[0] ?? '')) return []
-    const kept = stanza.trim().replace(/^(Types|Suites|Components):.*(?:\n[ \t].*)*\n?/gim, '')
-    return [`Types: deb\nSuites: ${release}\nComponents: main\n${kept.trim()}`]
-  })
-}
-
-function lines(text: string, own: readonly string[], release: string): string[] {
-  return text.split('\n').flatMap((line) => {
-    const [, options = '', uri, suite, components = ''] =
-      /^\s*deb\s+(\[[^\]]*\]\s+)?(\S+)\s+(\S+)\s+([^#]*)/.exec(line) ?? []
-    return own.includes(suite ?? '') && components.split(/\s+/).includes('main')
-      ? [`deb ${options}${uri} ${release} main`]
-      : []
-  })
+  return [...new Set(servers)].map((server) => `deb [signed-by=${KEYS}] ${server} ${release} main\n`).join('')
 }

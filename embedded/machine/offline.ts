@@ -18,18 +18,8 @@ import { ensureArtifact } from '../../host/artifact.ts'
 import type { Progress } from '../../host/progress.ts'
 import { runTool } from '../../host/supervised.ts'
 import { ownFiles } from './confinement.ts'
-import {
-  bringLibc,
-  FIRST_PROGRAM,
-  KERNEL,
-  kernelAddition,
-  LIBRARIES,
-  processor,
-  runFrom,
-  umlTrouble,
-} from './kernel-package.ts'
-import { unpackPackages } from './package-tree.ts'
-import { always, compileInto, programs, requireSupport } from './packages.ts'
+import { bringLibc, FIRST_PROGRAM, LIBRARIES, processor, runFrom, umlTrouble } from './kernel-package.ts'
+import { programs, requireSupport, unpackKernel } from './packages.ts'
 import { firstProgram } from './uml-kernel.ts'
 
 /** Packages that labs use besides the programs of nodes and Pods. Dependencies and base packages are included. */
@@ -41,9 +31,7 @@ const PROCESSOR = 'processor'
 /** Links that the packages' own scripts make when they are installed. */
 const links = { 'usr/bin/awk': 'mawk', 'usr/bin/which': 'which.debianutils', 'usr/bin/pager': 'less' }
 
-/**
- * Starts the program of the root file system that has the name of this file, without the libraries of the machine.
- */
+/** Starts the program of the root file system that has the name of this file, without the libraries of the machine. */
 const starter = `#!/bin/sh
 here=\${0%/*} name=\${0##*/}
 root=$here/../root folder=bin
@@ -68,10 +56,8 @@ const execPath = `process.execPath = require('node:path').join(__dirname, 'bin/n
  */
 export async function makeOffline(offline: string, cache: string, progress: Progress): Promise<void> {
   await requireSupport()
-  const more = kernelAddition(cache)
-  const packages = [...(more || umlTrouble() ? [] : [KERNEL]), ...always, ...Object.values(programs), ...further]
-  const tree = await unpackPackages({ cache, name: 'offline', packages, closure: 'all', more }, progress)
-  await compileInto(tree)
+  const packages = [...Object.values(programs), ...further]
+  const tree = await unpackKernel({ cache, name: 'offline', packages, closure: 'all' }, progress)
   const make = async (fresh: string) => {
     await runTool(['cp', '-a', tree, fresh], cache)
     await complete(fresh)

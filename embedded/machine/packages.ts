@@ -10,7 +10,7 @@ import { SystemTrouble } from '../../host/system-trouble.ts'
 import type { KernelName } from './kernel.ts'
 import { KERNEL, kernelAddition, processor, SHIM, umlTrouble } from './kernel-package.ts'
 import { GUEST_CONFINE } from './machine.ts'
-import { unpackPackages } from './package-tree.ts'
+import { type PackageTree, unpackPackages } from './package-tree.ts'
 
 /** The embedded cluster can't run here; the message contains the reason and an alternative. */
 export class Unsupported extends Error {}
@@ -22,7 +22,7 @@ const COMPILER = 'tcc'
  * Always unpacked, because these programs are needed at a known path, before the system's programs are accessible or even if
  * they are missing.
  */
-export const always = ['kmod', COMPILER]
+const always = ['kmod', COMPILER]
 
 /** Programs that nodes and Pods use, with the packages that contain them if the system lacks them. */
 export const programs: Record<string, string> = {
@@ -79,7 +79,7 @@ const ownPrograms = () => (umlTrouble() ? [confine] : [confine, shim])
  * because tcc writes the name into a C string, which a quote in the path would end.
  * @throws Error with the compiler's message
  */
-export async function compileInto(tree: string): Promise<void> {
+async function compileInto(tree: string): Promise<void> {
   const compiler = join(tree, 'usr/bin', COMPILER)
   const compile = ({ source, flags, result }: typeof confine) =>
     ensureArtifact({
@@ -90,29 +90,25 @@ export async function compileInto(tree: string): Promise<void> {
   await Promise.all(ownPrograms().map(compile))
 }
 
-/** The damage of a compiled program of a tree; undefined if there is none. */
-function proveCompiled(tree: string): string | undefined {
-  for (const { result } of ownPrograms()) {
-    const damage = proveArtifact(join(tree, result))
-    if (damage) return damage
-  }
-  return undefined
+/** Unpacks a kernel, what is always needed, and further packages into one tree, and compiles what they lack. Returns its root. */
+export async function unpackKernel(wanted: Omit<PackageTree, 'more'>, progress: Progress): Promise<string> {
+  const more = kernelAddition(wanted.cache)
+  const packages = [...(more || umlTrouble() ? [] : [KERNEL]), ...always, ...wanted.packages]
+  const tree = await unpackPackages({ ...wanted, packages, more }, progress)
+  await compileInto(tree)
+  return tree
 }
 
 /**
  * Unpacks missing packages under `cache`, without root and without changing the system. Nothing is fetched if the tree
  * exists.
- * @returns the root of the usr-merged tree that boot.ts overlays on the host's programs
+ * @returns the root of the usr-merged tree that a kernel overlays on the host's programs
  * @throws Unsupported, or an Error with apt's own last line when a download fails
  */
 export async function ensurePackages(cache: string, progress: Progress): Promise<string> {
   await requireSupport()
   if (offlineRoot !== undefined) return offlineRoot
-  const more = kernelAddition(cache)
-  const names = [...(more || umlTrouble() ? [] : [KERNEL]), ...always, ...lacking()]
-  const tree = await unpackPackages({ cache, name: 'kernel', packages: names, closure: 'missing', more }, progress)
-  await compileInto(tree)
-  return tree
+  return unpackKernel({ cache, name: 'kernel', packages: lacking(), closure: 'missing' }, progress)
 }
 
 /**
@@ -121,7 +117,8 @@ export async function ensurePackages(cache: string, progress: Progress): Promise
  * @throws SystemTrouble if it belongs to an offline archive
  */
 export function provePackages(tree: string): string | undefined {
-  const damage = proveArtifact(tree) ?? proveCompiled(tree)
+  const parts = [tree, ...ownPrograms().map(({ result }) => join(tree, result))]
+  const damage = parts.map((path) => proveArtifact(path)).find((one) => one !== undefined)
   if (damage && tree === offlineRoot)
     throw new SystemTrouble(`"${tree}" is damaged (${damage}): unpack the offline archive again into a new folder.`)
   return damage

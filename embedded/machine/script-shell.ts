@@ -1,6 +1,5 @@
-import { type ChildProcess, spawn } from 'node:child_process'
+import type { ChildProcess } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { closeSync } from 'node:fs'
 import { shellWord } from '../../host/shell-word.ts'
 import { afterOutput, type FifoPool, type Pipe } from './fifo-pool.ts'
 import type { ScriptPlace } from './machine.ts'
@@ -15,34 +14,31 @@ export interface ScriptResult {
 
 /** One output of a shell, in which a line that begins with a mark follows the output of each script. */
 class MarkedOutput {
-  private readonly mark: Buffer
+  private readonly mark: string
   private parts: Buffer[] = []
-  /** Bytes that may be the start of a mark. */
-  private rest: Buffer = Buffer.alloc(0)
-  /** The rest of the mark's line, once it is complete. */
-  after: string | undefined
 
   constructor(mark: string) {
-    this.mark = Buffer.from(mark)
+    this.mark = mark
   }
 
   push(bytes: Buffer): void {
-    const all = Buffer.concat([this.rest, bytes])
-    const at = all.indexOf(this.mark)
-    const end = at < 0 ? -1 : all.indexOf('\n', at)
-    const certain = at < 0 ? Math.max(0, all.length - this.mark.length + 1) : at
-    this.parts.push(all.subarray(0, certain))
-    this.rest = end < 0 ? all.subarray(certain) : Buffer.alloc(0)
-    if (end >= 0) this.after = all.toString('latin1', at + this.mark.length, end)
+    this.parts.push(bytes)
   }
 
-  /** The output since the last call. */
-  take(): Buffer {
-    const output = Buffer.concat([...this.parts, this.rest])
+  /** Whether the mark's line has arrived. The shell writes it at once, so it is in the last two parts. */
+  get isComplete(): boolean {
+    const end = Buffer.concat(this.parts.slice(-2))
+    const at = end.lastIndexOf(this.mark)
+    return at >= 0 && end.includes('\n', at)
+  }
+
+  /** The output since the last call, and the rest of the mark's line if it has arrived. */
+  take(): { output: Buffer; after?: string } {
+    const all = Buffer.concat(this.parts)
     this.parts = []
-    this.rest = Buffer.alloc(0)
-    this.after = undefined
-    return output
+    const at = all.lastIndexOf(this.mark)
+    if (at < 0) return { output: all }
+    return { output: all.subarray(0, at), after: all.toString('latin1', at + this.mark.length).trim() }
   }
 }
 
@@ -60,16 +56,8 @@ export class ScriptShell {
 
   /** `argv` starts the shell, which reads scripts from its standard input. */
   constructor(argv: readonly string[], env: NodeJS.ProcessEnv, pipes: FifoPool) {
-    const [program = 'sh', ...rest] = argv
-    const [stdout, stderr] = [pipes.output(), pipes.output()]
-    this.child = spawn(program, rest, {
-      cwd: '/',
-      env,
-      detached: true,
-      stdio: ['pipe', stdout.theirs, stderr.theirs],
-    })
-    for (const pipe of [stdout, stderr]) closeSync(pipe.theirs)
-    this.child.stdin?.on('error', () => {})
+    const { child, stdout, stderr } = pipes.spawn(argv, env, 'pipe')
+    this.child = child
     this.child.on('error', () => this.gone(127))
     this.child.on('exit', (code) => this.gone(code ?? 137, [stdout, stderr]))
     for (const [pipe, output] of [
@@ -78,7 +66,7 @@ export class ScriptShell {
     ] as const)
       pipe.ours.on('data', (bytes: Buffer) => {
         output.push(bytes)
-        if (this.stdout.after !== undefined && this.stderr.after !== undefined) this.finish()
+        if (this.stdout.isComplete && this.stderr.isComplete) this.finish()
       })
   }
 
@@ -118,8 +106,8 @@ export class ScriptShell {
   }
 
   private finish(codeOfShell?: number): void {
-    const code = Number(this.stdout.after ?? codeOfShell)
-    const result = { code, stdout: this.stdout.take(), stderr: this.stderr.take() }
+    const { output: stdout, after: code = codeOfShell } = this.stdout.take()
+    const result = { code: Number(code), stdout, stderr: this.stderr.take().output }
     this.settle?.(result)
     this.settle = undefined
   }

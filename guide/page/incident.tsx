@@ -1,8 +1,8 @@
 import { useState } from 'preact/hooks'
 import { Blocks, Sure } from './blocks.tsx'
-import { Changes } from './change-view.tsx'
 import { act } from './connection.ts'
 import type { State } from './store.ts'
+import { Changes } from './timeline.tsx'
 
 /** The step of lab 8 whose answer is the cause. */
 const DIAGNOSIS = 'diagnosis'

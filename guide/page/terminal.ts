@@ -10,6 +10,11 @@ const SCREEN_READER = 'guide-screen-reader'
 const SILENT_MS = 1500
 /** The sequence that resets a terminal (RIS). */
 const RESET = '\x1bc'
+/**
+ * Ctrl-U, twice: the first ends a sequence that Escape has begun, as it does when the keyboard leaves the terminal (the next letter
+ * would belong to it), the second deletes what was typed but not sent.
+ */
+const EMPTY_LINE = '\x15\x15'
 /** Output in bytes that is not yet shown: beyond it the rest is left out, and the terminal begins again with its screen. */
 const MOST_UNSHOWN = 2 ** 22
 
@@ -86,7 +91,7 @@ export class TerminalView {
       await this.#prompt()
       if (run !== this.#run) return
       this.#ready = false
-      this.#send(`${line}\r`)
+      this.#send(`${EMPTY_LINE}${line}\r`)
     }
     await this.#prompt()
   }

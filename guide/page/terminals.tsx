@@ -1,9 +1,9 @@
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
-import { ChangeView } from './change-view.tsx'
 import { act } from './connection.ts'
 import type { State } from './store.ts'
 import { update } from './store.ts'
 import { isReadAloud, keepViews, openTerminal, readAloud, viewOf } from './terminal.ts'
+import { ChangeView } from './timeline.tsx'
 
 /** The shells: a tab each, one of which is shown, and below what the last commands changed on the nodes. */
 export function Terminals({ state }: { state: State }) {

@@ -1,13 +1,16 @@
 // The guide's web server: lets the user's browser in, serves the page, and passes actions, pushes and terminals on.
 
+import { readFileSync } from 'node:fs'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import { extname, join } from 'node:path'
 import type { Duplex } from 'node:stream'
+import { build } from 'esbuild'
 import { type WebSocket, WebSocketServer } from 'ws'
 import { z } from 'zod'
+import { projectRoot } from '../../host/layout.ts'
 import { closeServer, listenOnLoopback, SAFE_HEADERS } from '../../host/loopback-server.ts'
 import { ACTIONS, type ActionName } from '../protocol.ts'
 import { contentPolicy, Gate, type Refusal } from './gate.ts'
-import type { PageFile } from './page-files.ts'
 
 /** The handler of the server's requests. */
 export interface Guide {
@@ -19,6 +22,12 @@ export interface Guide {
   join(page: WebSocket): void
   /** Connects a page to a terminal; false if the id is unknown. */
   attach(terminal: string, page: WebSocket): boolean
+}
+
+/** One file of the page, ready to be sent. */
+export interface PageFile {
+  type: string
+  body: Uint8Array
 }
 
 export interface GuideServer {
@@ -142,4 +151,35 @@ async function act(guide: Guide, name: ActionName, request: IncomingMessage): Pr
   const words = ACTIONS[name].safeParse(body)
   if (!words.success) throw new BadRequest(400, `Action "${name}": ${z.prettifyError(words.error)}`)
   return guide.act(name, words.data)
+}
+
+const FOLDER = join(projectRoot, 'guide', 'page')
+const TYPES: Readonly<Record<string, string>> = {
+  '.js': 'text/javascript; charset=utf-8',
+  '.css': 'text/css; charset=utf-8',
+}
+
+/**
+ * The page by path: `/` is guide/page/index.html, `/main.js` and `/main.css` are what esbuild makes of guide/page/main.tsx. Made at
+ * each start, as it takes a few hundred milliseconds. Throws when a source of the page has an error.
+ */
+export async function buildPage(): Promise<ReadonlyMap<string, PageFile>> {
+  const { outputFiles } = await build({
+    entryPoints: [join(FOLDER, 'main.tsx')],
+    bundle: true,
+    minify: true,
+    write: false,
+    format: 'esm',
+    target: 'es2022',
+    jsx: 'automatic',
+    jsxImportSource: 'preact',
+    outdir: FOLDER,
+    logLevel: 'silent',
+  })
+  const html = { type: 'text/html; charset=utf-8', body: readFileSync(join(FOLDER, 'index.html')) }
+  const made = outputFiles.map(({ path, contents }): [string, PageFile] => [
+    path.slice(FOLDER.length),
+    { type: TYPES[extname(path)] ?? 'application/octet-stream', body: contents },
+  ])
+  return new Map([['/', html], ...made])
 }

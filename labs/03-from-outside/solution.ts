@@ -51,7 +51,7 @@ async function shareOnFullestNode(bench: LabBench): Promise<string> {
   return `1/${counts.size * Math.max(...counts.values())}`
 }
 
-const { printed } = withVariables(async () => ({}))
+const { printed } = withVariables()
 
 export const solution: LabSolution = {
   steps: {

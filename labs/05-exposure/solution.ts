@@ -2,7 +2,7 @@
 
 import { readDaemonSet } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
 import type { LabBench } from '../../course/lab-bench.ts'
-import type { LabSolution, SolutionStep } from '../../course/lab-solution.ts'
+import { type LabSolution, type SolutionStep, startOver } from '../../course/lab-solution.ts'
 import {
   answers,
   atOnce,
@@ -135,7 +135,11 @@ export const solution: LabSolution = {
 
   async leave(bench) {
     await Promise.all([bench.remove(AGENTS), bench.delete('Pod', 'client')])
+  },
+
+  async reset(bench) {
     // New agents need the port that the old ones use until they have ended.
-    await waitFor('the node agents to be gone', 30_000, async () => (await agentNodes(bench)).length === 0)
+    const gone = async () => (await agentNodes(bench)).length === 0
+    await Promise.all([startOver(LAB, solution, bench), waitFor('the node agents to be gone', 30_000, gone)])
   },
 }

@@ -25,7 +25,7 @@ const DEAF = `${MANIFESTS}/deaf.yaml`
 const CLIENT = `${MANIFESTS}/client.yaml`
 
 const answer = answers(LAB)
-const { printed } = withVariables(async () => ({}))
+const { printed } = withVariables()
 
 /** The client address of the line that a request of the Pod client adds to the log of one of the Pods of web. */
 async function clientOfOneRequest(bench: LabBench): Promise<string> {

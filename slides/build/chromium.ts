@@ -94,7 +94,7 @@ export async function measureSlides(browser: Browser, html: string, width: numbe
 
 /** Prints a page as PDF, one slide per sheet. */
 export async function printSlides(browser: Browser, html: string): Promise<Buffer> {
-  const options = { preferCSSPageSize: true, printBackground: true }
+  const options = { preferCSSPageSize: true, printBackground: true, tagged: true }
   return await withPage(browser, html, GEOMETRY.width, (page) => page.pdf(options))
 }
 

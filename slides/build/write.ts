@@ -3,7 +3,7 @@ import { mkdir, readdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Browser } from 'playwright-core'
 import { projectRoot } from '../../host/layout.ts'
-import { createProgress, type Progress } from '../../host/progress.ts'
+import { createProgress } from '../../host/progress.ts'
 import { measureSlides, printSlides, startChromium } from './chromium.ts'
 import { type BuiltDeck, fillDeck } from './content.ts'
 import { DeckError, readDeck } from './deck.ts'
@@ -48,60 +48,46 @@ export const SLIDES_FOLDER = join(projectRoot, 'dist/slides')
 const NARROW_WIDTH = 360
 
 interface Written {
-  decks: { name: string; slides: number }[]
+  decks: readonly BuiltDeck[]
   /** Names of the decks that have a PDF in the folder. */
-  pdf: Set<string>
+  pdf: ReadonlySet<string>
   /** The reason if no PDF was printed. */
   without?: string
 }
 
 /**
  * Builds all decks into `folder`: a page for each and an index; unless `print` is false, each slide is measured and a PDF
- * printed; without printing, existing PDFs of these decks are kept. If Chromium can't be fetched or does not work, `without` has
- * the reason; this is not an error. Throws DeckError for a broken reference or a slide that would be cut off; the folder
- * is then unchanged.
+ * printed; without printing, which takes minutes, existing PDFs of these decks are kept. If Chromium can't be fetched or does not
+ * work, `without` has the reason; this is not an error. Throws DeckError for a broken reference or a slide that would be cut
+ * off; the folder is then unchanged.
  */
-export async function writeSlides(
-  folder = SLIDES_FOLDER,
-  { print = true, progress = createProgress() } = {},
-): Promise<Written> {
+export async function writeSlides(folder = SLIDES_FOLDER, { print = true } = {}): Promise<Written> {
   const decks = buildDecks()
   const theme = readTheme()
-  const { pdf, without } = print
-    ? await printDecks(decks, theme, progress)
-    : { pdf: new Map<string, Buffer>(), without: 'printing was not requested' }
+  const printed = print ? await printDecks(decks, theme) : new Map<string, Buffer>()
   await mkdir(folder, { recursive: true })
-  // Printing takes minutes, so a build that prints nothing keeps the PDFs of the decks that still exist.
-  const present = new Set(await readdir(folder))
-  const kept = print ? [] : decks.map(({ name }) => `${name}.pdf`).filter((file) => present.has(file))
-  for (const file of present) if (!kept.includes(file)) await rm(join(folder, file), { recursive: true, force: true })
+  const kept = print ? [] : decks.map(({ name }) => `${name}.pdf`)
+  for (const file of await readdir(folder))
+    if (!kept.includes(file)) await rm(join(folder, file), { recursive: true, force: true })
   for (const deck of decks) await writeFile(join(folder, `${deck.name}.html`), deckPage(deck, theme))
-  for (const [name, printed] of pdf) await writeFile(join(folder, `${name}.pdf`), printed)
-  const names = new Set([...pdf.keys(), ...kept.map((file) => file.slice(0, -'.pdf'.length))])
-  await writeFile(join(folder, 'index.html'), indexPage(decks, names, theme))
-  return {
-    decks: decks.map(({ name, slides }) => ({ name, slides: slides.length })),
-    pdf: names,
-    ...(without === undefined ? {} : { without }),
-  }
+  if (printed instanceof Map) for (const [name, pdf] of printed) await writeFile(join(folder, `${name}.pdf`), pdf)
+  const pdf = new Set((await readdir(folder)).flatMap((file) => /^(.*)\.pdf$/.exec(file)?.[1] ?? []))
+  await writeFile(join(folder, 'index.html'), indexPage(decks, pdf, theme))
+  return { decks, pdf, ...(typeof printed === 'string' ? { without: printed } : {}) }
 }
 
-async function printDecks(
-  decks: readonly BuiltDeck[],
-  theme: Theme,
-  progress: Progress,
-): Promise<{ pdf: Map<string, Buffer>; without?: string }> {
+/** The PDF of each deck, or the reason why none can be printed here. */
+async function printDecks(decks: readonly BuiltDeck[], theme: Theme): Promise<Map<string, Buffer> | string> {
   const pdf = new Map<string, Buffer>()
   let browser: Browser | undefined
   try {
-    browser = await startChromium(progress)
+    browser = await startChromium(createProgress())
     await measureDecks(browser, decks, theme)
     for (const deck of decks) pdf.set(deck.name, await printSlides(browser, deckPage(deck, { ...theme, script: '' })))
-    return { pdf }
+    return pdf
   } catch (error) {
     if (error instanceof DeckError) throw error
-    const reason = error instanceof Error ? error.message.split('\n', 1)[0] : error
-    return { pdf: new Map(), without: `Chromium does not work here (${reason})` }
+    return `Chromium does not work here (${error instanceof Error ? error.message.split('\n', 1)[0] : error})`
   } finally {
     await browser?.close()
   }

@@ -72,6 +72,8 @@ beforeAll(async () => {
   await ok('run web --image=nginx')
   await ok('expose pod web --port=80')
   await ok('wait --for=condition=Ready pod/web --timeout=30s')
+  // The Pods of the tests may run on another node than `web`.
+  await cluster.synced(20_000)
   await waitFor('DNS and kube-proxy', 20_000, async () =>
     (await kubectl('exec web -- curl -s --max-time 1 web')).text.includes('Pod: web'),
   )

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { MOST_CHARACTERS, readAnswer, sameAnswer } from '../../grading/question.ts'
 
-describe('an answer says the same', () => {
+describe('two answers are equal', () => {
   test.each([
     ['KUBE-SVC-LOLE4ISW44XBNF3G', 'KUBE-SVC-LOLE4ISW44XBNF3G'],
     ['kube-svc-lole4isw44xbnf3g', 'KUBE-SVC-LOLE4ISW44XBNF3G'],
@@ -57,7 +57,7 @@ describe('an answer says the same', () => {
     ['%', '0'],
   ])('%s not as %s', (given, accepted) => expect(sameAnswer(given, accepted)).toBe(false))
 
-  test('fractions, per cent and decimals of one value are one answer', () => {
+  test('fractions, percentages and decimals of one value are equal', () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 1000 }), fc.integer({ min: 1, max: 1000 }), (a, b) => {
         const value = a / b
@@ -71,8 +71,8 @@ describe('an answer says the same', () => {
   })
 })
 
-describe('what is typed', () => {
-  test('is trimmed and else kept as it is', () => expect(readAnswer('  KUBE-SEP-A "x"\n')).toBe('KUBE-SEP-A "x"'))
+describe('a typed answer', () => {
+  test('is trimmed and otherwise unchanged', () => expect(readAnswer('  KUBE-SEP-A "x"\n')).toBe('KUBE-SEP-A "x"'))
 
   test.each([
     ['nothing', ''],
@@ -84,14 +84,14 @@ describe('what is typed', () => {
     ['a long answer', 'x'.repeat(MOST_CHARACTERS + 1)],
     ['a very long one', 'x'.repeat(50_000_000)],
     ['spaces without an end', `x${' '.repeat(5_000_000)}y`],
-  ])('%s is no answer, and the sentence that says so is short and plain', (_what, typed) => {
+  ])('%s is refused as an answer with a short sentence', (_what, typed) => {
     const began = process.cpuUsage()
     expect(() => readAnswer(typed)).toThrow(/^An answer [^\u0000-\u001f\u007f-\u009f\u202a-\u202e]{10,120}$/)
     // CPU time: others may keep the machine busy.
     expect(process.cpuUsage(began).user / 1000).toBeLessThan(500)
   })
 
-  test('is compared without harm, whatever it is', () => {
+  test('is compared without an error, whatever it contains', () => {
     const truths = ['0.5', 'KUBE-SVC-LOLE4ISW44XBNF3G', '10.96.0.1']
     fc.assert(
       fc.property(fc.string({ unit: 'binary', maxLength: 300 }), (typed) => {

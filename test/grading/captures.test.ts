@@ -19,8 +19,8 @@ async function verdictsOf(capture: Capture) {
 const LIVE_ONLY = ['conntrack']
 const MOMENTS_PAST = ['iptables-list', 'ipvs-constant', 'scheduler']
 
-describe('genuine clusters, as recorded', () => {
-  test('before the switch: the list of rules is there, IPVS is not', async () => {
+describe('captures of genuine clusters', () => {
+  test('before the switch, the step about rules passes and those about IPVS fail', async () => {
     const verdicts = await verdictsOf(readCaptureFolder(kindCapture('ipvs-kernel-1-iptables')))
     expect(verdicts).toMatchObject({ web: 'passed', 'iptables-list': 'passed', ipvs: 'failed', flush: 'not yet' })
   })
@@ -46,7 +46,7 @@ describe('genuine clusters, as recorded', () => {
     },
   )
 
-  test('the first step waits for the mode of every node: the counts that later steps compare begin with it', async () => {
+  test('the first step requires a mode of every node, because later steps compare counts of that mode', async () => {
     const capture = readCaptureFolder(kindCapture('ipvs-kernel-1-iptables'))
     const silent = capture.nodes.map(({ files, ...node }, index) => ({
       ...node,
@@ -56,7 +56,7 @@ describe('genuine clusters, as recorded', () => {
     expect(outcomes).toMatchObject([{ verdict: 'failed', failure: { node: silent[1]?.name } }])
   })
 
-  test('a node whose kube-proxy has not done its first sync in the new mode is not counted', async () => {
+  test('rules are not counted before kube-proxy has completed its first sync in the new mode', async () => {
     const files = (stage: string) => readCaptureFolder(kindCapture(stage))
     const good = files('ipvs-kernel-2-switched-not-flushed')
     const before = files('ipvs-kernel-1-iptables')
@@ -78,7 +78,7 @@ describe('genuine clusters, as recorded', () => {
     expect(syncing.notes.hasNews).toBe(false)
   })
 
-  test('a kernel without IPVS is recognised by what the log says', async () => {
+  test("a kernel without IPVS is recognised by kube-proxy's log", async () => {
     const capture = readCaptureFolder(kindCapture('ipvs-asked-but-kernel-lacks-it'))
     const outcomes = await judgeRound(spec, new Snapshot(capture), undefined)
     const { verdict, failure } = outcomes.find(({ id }) => id === 'ipvs') ?? {}
@@ -87,7 +87,7 @@ describe('genuine clusters, as recorded', () => {
     expect(failure?.hint).toContain('kernel')
   })
 
-  test('flushed as make flush-nat does, the flush step passes and its moment is over', async () => {
+  test('after make flush-nat, the flush step passes and the step before it is no longer applicable', async () => {
     expect(await verdictsOf(flushedCapture())).toMatchObject({ flush: 'passed', leftovers: 'not applicable' })
   })
 })

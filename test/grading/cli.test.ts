@@ -31,14 +31,14 @@ describe('check.ts', () => {
     expect(report.steps.find(({ id }) => id === 'flush')?.verdict).toBe('failed')
   })
 
-  test('exits 0 when the one step that is asked passes', async () => {
+  test('exits 0 when the selected step passes', async () => {
     const { code, stdout } = await run('check.ts', '--lab', '2', '--capture', capture, '--step', 'sets')
     expect(code).toBe(0)
     expect(stdout).toContain('✓ sets')
     expect(stdout).not.toContain('\u001b')
   })
 
-  test('exits 2 for what does not exist, and reports what does', async () => {
+  test('exits 2 for a lab, step or folder that does not exist, and lists the existing ones', async () => {
     const unknownStep = await run('check.ts', '--lab', '2', '--capture', capture, '--step', 'nope')
     expect([unknownStep.code, unknownStep.stderr]).toEqual([
       2,
@@ -52,7 +52,7 @@ describe('check.ts', () => {
       expect(stderr + stdout).not.toMatch(/^\s+at /m)
   })
 
-  test('writes JUnit besides, with the same verdicts', async () => {
+  test('also writes JUnit with the same verdicts', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'junit-'))
     const file = join(folder, 'report.xml')
     const [plain, besides] = await Promise.all([
@@ -68,14 +68,14 @@ describe('check.ts', () => {
 })
 
 describe('grade.ts and hint.ts without a cluster', () => {
-  test('could not check: exit 2, no points lost, the next command named', async () => {
+  test('could not check: exit code 2, no points lost, and the next command', async () => {
     const { code, stdout } = await run('grade.ts', '2', '--json')
     const report = reportSchema.parse(JSON.parse(stdout))
     expect(code).toBe(2)
     expect(report).toMatchObject({ score: 0, maxScore: 0, trouble: expect.stringContaining('make up') })
   })
 
-  test('hints get plainer from tier to tier', async () => {
+  test('hints become more specific with each tier', async () => {
     const first = await run('hint.ts', '2', '--step', 'flush', '--tier', '1')
     const last = await run('hint.ts', '2', '--step', 'flush', '--tier', '3')
     expect([first.code, last.code]).toEqual([0, 0])

@@ -24,7 +24,7 @@ function failureOf(assertion: () => void): FailureDetail | undefined {
   return undefined
 }
 
-describe('what must be so on nodes', () => {
+describe('expectations of nodes', () => {
   test.each<[string, () => void]>([
     ['mode', () => expectNodes(nodesOf()).runMode('ipvs')],
     ['tools', () => expectNodes(nodesOf()).run({ ipset: 'ipset-save' }, 'ipset list -n')],
@@ -34,11 +34,11 @@ describe('what must be so on nodes', () => {
     ['virtual servers', () => expectNodes(nodesOf()).virtualServers().equalPrediction('ipvs', 'one each')],
     ['link', () => expectNodes(nodesOf()).link('kube-ipvs0').equalPrediction('ipvs', 'every ClusterIP')],
     ['no address', () => expectNodes(nodesOf()).noInterfaceHas(new Set(['192.0.2.77']), 'such address')],
-  ])('says nothing where it holds: %s', (_what, assertion) => {
+  ])('%s: passes if it holds', (_what, assertion) => {
     expect(failureOf(assertion)).toBeUndefined()
   })
 
-  test('a missing member names the node, the command, and the line that must be there', () => {
+  test('a missing member is reported with the node, the command and the expected line', () => {
     const nodes = broken('ipset-save', (text) => text.replace(/^add KUBE-CLUSTER-IP 10\.96\.0\.1,tcp:443.*\n/m, ''))
     const failure = failureOf(() =>
       expectNodes(nodes).sets('KUBE-CLUSTER-IP').equalPrediction('ipvs', 'all ClusterIPs'),
@@ -51,7 +51,7 @@ describe('what must be so on nodes', () => {
     })
   })
 
-  test('a part is only what it names: another set is not its matter, and both together are', () => {
+  test('a part contains only its own sets, and can be combined with another part', () => {
     const nodes = broken('ipset-save', (text) => text.replace(/^add KUBE-CLUSTER-IP .*\n/m, ''))
     const ports = expectNodes(nodes).sets('KUBE-NODE-PORT-TCP')
     expect(failureOf(() => ports.equalPrediction('ipvs', 'the node ports'))).toBeUndefined()
@@ -62,7 +62,7 @@ describe('what must be so on nodes', () => {
     expect(failureOf(() => excepted.equalPrediction('ipvs', 'the others'))).toBeUndefined()
   })
 
-  test('a rule that is not there is a MISSING line, one that is altered is shown as it is', () => {
+  test('a missing rule is reported as a MISSING line, an altered one with its text', () => {
     const without = broken('iptables-save', (text) => text.replaceAll('--match-set KUBE-CLUSTER-IP dst,dst', '-p tcp'))
     const said = { missing: 'no rule matches against the set' }
     expect(
@@ -85,7 +85,7 @@ describe('what must be so on nodes', () => {
     ).toBe('an empty chain')
   })
 
-  test('what one node lacks is said although another one cannot be read', () => {
+  test("a failure on one node is reported even if another node can't be read", () => {
     const nodes = broken('iptables-save', (text) => text.replace(/^-A KUBE-MARK-MASQ .*\n/m, ''))
     const [first, last] = [nodes.find(({ name }) => name === NODE), nodes.find(({ name }) => name !== NODE)]
     if (!first || !last) throw new Error('the capture has fewer than two nodes')
@@ -94,7 +94,7 @@ describe('what must be so on nodes', () => {
     expect(failureOf(() => chain.beginsWith('MARK', MASQUERADE[0]))?.node).toBe(NODE)
   })
 
-  test('a tool that did not run, an address that must not be there, faults of a link, a virtual server', () => {
+  test('a tool that did not run, an unexpected address, faults of a link and a missing virtual server are reported', () => {
     const [node] = nodesOf()
     if (!node) throw new Error('the capture has no node')
     expect(
@@ -113,7 +113,7 @@ describe('what must be so on nodes', () => {
     )
   })
 
-  test('requests: each must be answered, and all of them', () => {
+  test('every request must be answered', () => {
     const reply = (status: number): HttpReply => ({
       index: 0,
       status,
@@ -148,7 +148,7 @@ describe('what must be so on nodes', () => {
     ).toBeUndefined()
   })
 
-  test('a step about a mode does not apply to a capture of another one, and fails on a cluster in another one', () => {
+  test('a step about a mode is not applicable to a capture in another mode, and fails on a cluster in another mode', () => {
     const inIptables = { nodes: nodesOf(readCaptureFolder(kindCapture('ipvs-kernel-1-iptables'))), live: undefined }
     expect(() => expectMode(inIptables, 'ipvs')).toThrow(NotApplicable)
     expect(failureOf(() => expectNodes(inIptables.nodes).runMode('ipvs', { hint: 'make ipvs' }))).toMatchObject({

@@ -2,8 +2,8 @@ import { describe, expect, test } from 'vitest'
 import { expectNode } from '../../grading/expect-node.ts'
 import { expectField, expectReadyPod, expectSpread } from '../../grading/expect-object.ts'
 import { expectFound, Failure, type FailureDetail } from '../../grading/failure.ts'
-import { HookProbes } from '../../grading/hook-probes.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
+import { HookProbes } from '../../grading/packet-counters.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
 import { expectListener, expectLogged } from '../../grading/traffic.ts'
 import { breakFile, flushedCapture } from './solved-capture.ts'
@@ -25,13 +25,13 @@ async function failureOf(assertion: () => unknown): Promise<FailureDetail | unde
 const printing = (stdout: string) =>
   ({ look: async () => ({ stdout, stderr: '', exitCode: 0 }) }) as unknown as LiveCluster
 
-describe('what a check says of objects of the API', () => {
-  test('something must be there, and is returned', async () => {
+describe('expectations of API objects', () => {
+  test('a value that was found is returned', async () => {
     expect(expectFound(0, told)).toBe(0)
     expect(await failureOf(() => expectFound(undefined, told))).toMatchObject({ ...told, actual: 'none' })
   })
 
-  test('a field must have its value; the command shows the field', async () => {
+  test('a field must have the expected value; the command shows the field', async () => {
     const field = (holds: boolean) => expectField('service web', 'nodePort', { holds, expected: '30000', actual: '80' })
     expect(await failureOf(() => field(true))).toBeUndefined()
     expect(await failureOf(() => field(false))).toMatchObject({
@@ -52,7 +52,7 @@ describe('what a check says of objects of the API', () => {
     expect((await failureOf(() => expectReadyPod(undefined, 'client', told)))?.actual).toBe('no Pod client')
   })
 
-  test('endpoints must be spread as the step asks', async () => {
+  test('endpoints must be distributed as expected', async () => {
     const counts = new Map([
       ['a', 3],
       ['b', 1],
@@ -63,8 +63,8 @@ describe('what a check says of objects of the API', () => {
   })
 })
 
-describe('what a check says of traffic', () => {
-  test('the first request that was logged wrong is reported', async () => {
+describe('expectations of traffic', () => {
+  test('the first unexpected request in a log is reported', async () => {
     const logged = [{ client: '10.244.1.2' }, { client: '10.244.2.1' }]
     const tell = ({ client }: { client: string }) => ({ expected: 'the Pod', actual: client })
     expect(await failureOf(() => expectLogged(logged, () => true, tell))).toBeUndefined()
@@ -72,7 +72,7 @@ describe('what a check says of traffic', () => {
     expect(wrong).toMatchObject({ actual: '10.244.2.1', inspect: expect.stringContaining('kubectl logs') })
   })
 
-  test('a listener must be there, on the right addresses', async () => {
+  test('a process must listen on the expected addresses', async () => {
     const place = { node: NODE, port: 9100 }
     const isAny = (addresses: readonly string[]) => addresses.includes('0.0.0.0')
     const listening = (stdout: string) =>
@@ -86,7 +86,7 @@ describe('what a check says of traffic', () => {
   })
 })
 
-describe('what a check says of rules', () => {
+describe('expectations of rules', () => {
   const probes = new HookProbes('probe', 10256)
   const rule = (chain: string, port = 10256) =>
     `-A ${chain} -p tcp -m tcp --dport ${port} --tcp-flags FIN,SYN,RST,ACK SYN -m comment --comment probe`
@@ -123,7 +123,7 @@ describe('what a check says of rules', () => {
     expect(await failureOf(() => chain([rule('INPUT')]))).toMatchObject({ actual: 'no such jump' })
   })
 
-  test('no rule of a kind may be there', async () => {
+  test('no rule may match the test', async () => {
     const none = (rules: readonly string[]) =>
       expectNode(nodeWith(rules)).noRuleWhere(({ spec }) => spec.includes('comment probe'), 'iptables-save', 'none')
     expect(await failureOf(() => none([]))).toBeUndefined()

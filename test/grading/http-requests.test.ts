@@ -62,7 +62,7 @@ describe.each(ways)('by %s', (_program, PATH) => {
     return readReplies(stdout).sort((one, other) => one.index - other.index)
   }
 
-  test('each over a connection of its own, with numbers in their paths', async () => {
+  test('requests over separate connections, with numbers in their paths', async () => {
     const replies = await send(to('web', { path: '/?token=', times: 3, source: '127.0.0.5' }))
     expect(replies).toHaveLength(3)
     for (const reply of replies) expect(reply).toMatchObject({ index: 0, status: 200, connects: 1, code: 0, error: '' })
@@ -70,7 +70,7 @@ describe.each(ways)('by %s', (_program, PATH) => {
     expect(asked).toEqual([1, 2, 3].map((number) => `127.0.0.5 /?token=${number}`))
   })
 
-  test('all over one connection', async () => {
+  test('all requests over one connection', async () => {
     const replies = await send(to('web', { times: 3, keep: true }))
     expect(replies.map(({ status, connects }) => [status, connects])).toEqual([
       [200, 1],
@@ -80,7 +80,7 @@ describe.each(ways)('by %s', (_program, PATH) => {
     expect(new Set(replies.map(({ port }) => port)).size).toBe(1)
   })
 
-  test('statuses and first lines, of servers that answer by the book or nearly so', async () => {
+  test('statuses and first lines of standard and of unusual HTTP answers', async () => {
     const replies = await send(to('web', { path: '/missing' }), to('plain'))
     expect(replies).toMatchObject([
       { index: 0, status: 404, line: 'first line' },
@@ -88,7 +88,7 @@ describe.each(ways)('by %s', (_program, PATH) => {
     ])
   })
 
-  test('what goes wrong is distinguished, without waiting for the others', async () => {
+  test('errors are distinguished, and no series waits for another', async () => {
     const began = performance.now()
     const replies = await send(
       to('closed'),
@@ -106,7 +106,7 @@ describe.each(ways)('by %s', (_program, PATH) => {
   })
 })
 
-test('an answer cannot pass for a line of ours, and other output is passed over', () => {
+test("an answer's body is not mistaken for a result line, and other output is ignored", () => {
   const said = { code: 7, error: 'Connection refused', line: '', resent: 0 }
   const reply = { index: 1, status: 0, port: 0, connects: 1, ...said }
   expect(readReplies('hello\n#request\t1\t0\t0\t1\t7\tConnection refused\t\nbye\n#requests\n')).toEqual([reply])

@@ -20,8 +20,8 @@ const withRule = (table: string, rule: string) =>
     return first.test(text) ? text.replace(first, (head) => `${head}${rule}\n`) : `${own}${text}`
   })
 
-describe('rules of others', () => {
-  it('a good node has none that takes Service packets', () => expect(taking()).toEqual([]))
+describe('foreign rules', () => {
+  it('a correct node has no foreign rule that affects Service packets', () => expect(taking()).toEqual([]))
 
   it.each([
     ['mangle', '-A PREROUTING -p tcp -m statistic --mode random --probability 0.10000000009 -j DROP'],
@@ -50,13 +50,13 @@ describe('rules of others', () => {
     ['raw', '-A PREROUTING -p udp -m udp --dport 4789 -j NOTRACK'],
     ['filter', '-A INPUT -s 203.0.113.66/32 -j DROP'],
     ['mangle', '-A FORWARD -p tcp -m tcp --tcp-flags SYN,RST SYN -j TCPMSS --clamp-mss-to-pmtu'],
-  ])('%s %s is nobody’s business', (table, rule) => expect(taking(withRule(table, rule))).toEqual([]))
+  ])('%s %s is ignored', (table, rule) => expect(taking(withRule(table, rule))).toEqual([]))
 
   const foreign = noise(1).filter(({ what }) => what.startsWith('rules of'))
   it.each(foreign)('$what', ({ apply }) => expect(taking(apply(flushedCapture()))).toEqual([]))
 })
 
-it('a veth that is down is found, a dummy device that is down is not', () => {
+it('a veth that is down is reported, a dummy device that is down is not', () => {
   const link = (ifname: string, info_kind: string, flags: string[]) => ({
     ifindex: 91,
     ifname,
@@ -129,7 +129,7 @@ describe('tables of other programs in nf_tables', () => {
     expect(taking(withTables(guard(family, 'prerouting', expr)))).toEqual([]),
   )
 
-  it('several tables are read, and a broken listing is a fault of the capture', () => {
+  it('several tables are read, and an invalid listing is a fault of the capture', () => {
     const tables = withTables(guard('ip', 'prerouting', []), guard('inet', 'forward', [{ drop: null }]))
     expect(taking(tables)).toHaveLength(1)
     expect(() => taking(withTables('{"nftables": ['))).toThrow(/nft-others.json/)

@@ -21,7 +21,7 @@ const verdicts = (report: Awaited<ReturnType<typeof reportFor>>) =>
   Object.fromEntries(report.steps.map(({ id, verdict }) => [id, verdict]))
 
 describe('verdicts', () => {
-  test('each way that a check can end is one verdict', async () => {
+  test('each outcome of a check is one verdict', async () => {
     const report = await reportFor({
       passed: { check: passes },
       failed: { check: fails },
@@ -67,7 +67,7 @@ describe('verdicts', () => {
     })
   })
 
-  test('steps behind a failed one wait for it instead of failing', async () => {
+  test('steps that need a failed step wait for it instead of failing', async () => {
     const report = await reportFor({
       first: { check: fails },
       second: { check: fails, needs: ['first'] },
@@ -78,7 +78,7 @@ describe('verdicts', () => {
     expect(report.steps[1]).toMatchObject({ waitsFor: ['first'], reason: 'waits for: first' })
   })
 
-  test('steps behind one that does not apply are judged', async () => {
+  test('steps that need a step that is not applicable are judged', async () => {
     const report = await reportFor({
       moment: {
         check: () => {
@@ -90,7 +90,7 @@ describe('verdicts', () => {
     expect(verdicts(report).after).toBe('passed')
   })
 
-  test('steps behind one that could not be checked cost nothing either', async () => {
+  test('steps that need a step that could not be checked cost no points either', async () => {
     const report = await reportFor({
       first: {
         check: () => {
@@ -105,7 +105,7 @@ describe('verdicts', () => {
 })
 
 describe('score and exit code', () => {
-  test('0 when all that was judged passed', async () => {
+  test('0 when every judged step passed', async () => {
     expect(await reportFor({ a: { check: passes } })).toMatchObject({
       score: 2,
       maxScore: 2,
@@ -114,12 +114,12 @@ describe('score and exit code', () => {
     })
   })
 
-  test('1 when something is open', async () => {
+  test('1 when a step is open', async () => {
     const report = await reportFor({ a: { check: passes }, b: { check: fails, points: 5 } })
     expect(report).toMatchObject({ score: 2, maxScore: 7, exitCode: 1 })
   })
 
-  test('a step that was passed with help is worth less, never below nothing', async () => {
+  test('a step that passed with help gives fewer points, but never less than 0', async () => {
     const report = await reportFor({
       a: { check: passes, points: 20, cost: () => 5 },
       b: { check: passes, points: 3, cost: () => 5 },
@@ -129,7 +129,7 @@ describe('score and exit code', () => {
     expect(report.steps.map(({ points }) => points)).toEqual([15, 0, 0])
   })
 
-  test('2 when something could not be checked, even beside a failure', async () => {
+  test('2 when a step could not be checked, even if another one failed', async () => {
     const trouble = () => {
       throw new Trouble('node gone')
     }
@@ -137,7 +137,7 @@ describe('score and exit code', () => {
     expect(report).toMatchObject({ score: 2, maxScore: 4, exitCode: 2 })
   })
 
-  test('nothing judged is never a pass', async () => {
+  test('a run without a judged step is never a pass', async () => {
     expect(await reportFor({ live: { check: passes, needsCluster: true } })).toMatchObject({ score: 0, exitCode: 2 })
     const { lab } = fakeLab({ a: { check: passes } })
     const silent = reportOf(lab, request, [], { seconds: 0 })
@@ -145,7 +145,7 @@ describe('score and exit code', () => {
     expect(silent.steps[0]).toMatchObject({ verdict: 'could not check', points: 0 })
   })
 
-  test('one step alone is asked without those that it waits for', async () => {
+  test('a single step is judged without the steps that it needs', async () => {
     const report = await reportFor({ first: { check: fails }, second: { check: passes, needs: ['first'] } }, 'second')
     expect(verdicts(report)).toEqual({ second: 'passed' })
     expect(report).toMatchObject({ exitCode: 0, complete: false })
@@ -161,7 +161,7 @@ describe('rounds', () => {
       takenAt,
     )
 
-  test('a failure is asked again while the cluster moves, on one snapshot for all steps', async () => {
+  test('a failed step is judged again while the cluster is changing, all steps of a round on one snapshot', async () => {
     const seen: number[] = []
     let round = 0
     const spec = fakeLab({
@@ -180,7 +180,7 @@ describe('rounds', () => {
     expect(seen).toEqual([10_000, 10_000, 20_000, 20_000, 30_000, 30_000])
   })
 
-  test('what still fails at the deadline of a moving cluster is not yet, and reports what moves', async () => {
+  test('a step that still fails at the deadline while the cluster is changing is `not yet`, with the pending changes', async () => {
     const spec = fakeLab({ a: { check: passes }, b: { check: fails } })
     const source = { live, snapshot: async () => fresh(10_000) }
     const { outcomes } = await judge(spec, source, { patienceMs: 20, pauseMs: 5 })
@@ -189,7 +189,7 @@ describe('rounds', () => {
     expect(reportOf(spec.lab, request, outcomes, { seconds: 0 })).toMatchObject({ exitCode: 1, score: 2 })
   })
 
-  test('a cluster that stands still is asked once', async () => {
+  test('a settled cluster is read once', async () => {
     const source = { live, snapshot: async () => emptySnapshot([], 10_000) }
     const { rounds, outcomes } = await judge(fakeLab({ a: { check: fails } }), source)
     expect([rounds, outcomes[0]?.verdict]).toEqual([1, 'failed'])
@@ -197,7 +197,7 @@ describe('rounds', () => {
 })
 
 describe('a machine of the cluster that stopped', () => {
-  test('is no fault of the learner: what fails meanwhile could not be checked, what passed has passed', async () => {
+  test('a failed step could not be checked, a passed step remains passed', async () => {
     const spec = fakeLab({
       passed: { check: passes },
       failed: { check: fails },
@@ -238,7 +238,7 @@ describe('a quiet round', () => {
     ])
   })
 
-  test('reports what is wrong before anything would be sent', async () => {
+  test('reports failures of the assertions before the requests', async () => {
     const spec = fakeLab({
       wrong: {
         check: async ({ live }) => {

@@ -22,6 +22,6 @@ describe('claims.yaml', () => {
   })
 })
 
-test('an unknown step is answered with the list of steps', () => {
+test('the error for an unknown step lists the existing ones', () => {
   expect(() => findStep(readLab(2), 'nope')).toThrow(/no step "nope".*web, iptables-list/)
 })

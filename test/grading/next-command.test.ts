@@ -31,7 +31,7 @@ const withObjects = (edit: (items: Items) => Items): Capture => ({
 const isWeb = ({ kind, metadata }: Record<string, unknown>) =>
   kind === 'Service' && (metadata as { name: string }).name === 'web'
 
-describe('a difference on a node reports what to do about it', () => {
+describe('a difference on a node is reported with advice', () => {
   test.each<[string, string, string, (text: string) => string, RegExp]>([
     [
       'a flushed KUBE-SERVICES',
@@ -73,7 +73,7 @@ describe('a difference on a node reports what to do about it', () => {
     expect((await saidOf(brokenBy(file, edit), step)).last).toMatch(last)
   })
 
-  test('a virtual server that no Service has is not of another mode, whatever that has left beside it', async () => {
+  test('a virtual server without a Service is not attributed to another mode, even if leftovers of one exist', async () => {
     const left = brokenBy('iptables-save', (text) =>
       text.replace(/^\*nat\n/m, '*nat\n:KUBE-SVC-AAAAAAAAAAAAAAAA - [0:0]\n'),
     )
@@ -81,7 +81,7 @@ describe('a difference on a node reports what to do about it', () => {
     expect((await saidOf(both, 'virtual-servers')).last).toBe('make ipvs FORCE=1')
   })
 
-  test('a rule of another program is found by its number', async () => {
+  test('the advice for a foreign rule lists rules with their numbers', async () => {
     const rule = '*mangle\n:PREROUTING ACCEPT [0:0]\n-A PREROUTING -d 10.96.0.0/16 -j DROP\nCOMMIT\n'
     const { last } = await saidOf(
       brokenBy('iptables-save', (text) => text.replace(/^\*mangle$[\s\S]*?^COMMIT\n/m, '') + rule),
@@ -91,8 +91,8 @@ describe('a difference on a node reports what to do about it', () => {
   })
 })
 
-describe('where nothing was done yet', () => {
-  test('the nudge comes first, and the solution is left to the hints', async () => {
+describe('a step that was not started', () => {
+  test('is reported with its first hint, without the solution', async () => {
     const { text, last } = await saidOf(
       withObjects((items) => items.filter((item) => !isWeb(item))),
       'web',

@@ -113,7 +113,7 @@ test('a kernel without NAT in nf_tables, and a kube-proxy without the mode, are 
   expect(await said(hasSeparateTables, { mode: 'iptables' })).toMatch(`${WORKER}: iptables`)
 })
 
-test('a node that could not be asked once is asked again', async () => {
+test('a node that could not be probed is probed again', async () => {
   const context = contextOf({})
   const { cluster } = context.live ?? {}
   if (!cluster) throw new Error('a live cluster was wanted')
@@ -124,7 +124,7 @@ test('a node that could not be asked once is asked again', async () => {
   await hasSeparateTables(context)
 })
 
-test('the tables and maps that a kernel holds pass', async () => {
+test('tables and maps as read from a kernel pass', async () => {
   expect(await said(hasSeparateTables, {})).toBe('passed')
   expect(await said(mapsLeadToPods, {})).toBe('passed')
   expect(await said(nothingBeside, {})).toBe('passed')

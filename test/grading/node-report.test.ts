@@ -29,7 +29,7 @@ function report(programs: Record<string, string>, depth: ReportDepth = 'essentia
 }
 
 describe('one exec per node', () => {
-  test('keeps what each tool printed, byte for byte, and notes those that failed or are missing', () => {
+  test('contains the output of each tool unchanged, and lists tools that failed or are missing', () => {
     const { files, failures } = report({
       'iptables-save': "printf ':KUBE-SERVICES - [0:0]\\n'",
       ip: "printf '[]\\n'",
@@ -51,7 +51,7 @@ describe('one exec per node', () => {
     })
   })
 
-  test('keeps which boot of the kernel it is, and since when', () => {
+  test("contains the id and the time of the kernel's boot", () => {
     const bootId = '8a217065-9a4f-477e-885e-2d50d89d2902'
     mkdirSync(join(folder, 'proc/sys/kernel/random'), { recursive: true })
     writeFileSync(join(folder, 'proc/sys/kernel/random/boot_id'), `${bootId}\n`)
@@ -60,7 +60,7 @@ describe('one exec per node', () => {
     expect(report({}).files.get('boot')).toBe(`boot_id ${bootId}\nuptime 50.49\nbtime 1795355199\n`)
   })
 
-  test('asks ipset and ipvsadm themselves, whatever else the kernel tells of sets and virtual servers', () => {
+  test('reads sets and virtual servers with ipset and ipvsadm', () => {
     mkdirSync(join(folder, 'modules/ip_set'), { recursive: true })
     writeFileSync(join(folder, 'modules/ip_set/refcnt'), '0\n')
     mkdirSync(join(folder, 'proc/net'), { recursive: true })
@@ -72,7 +72,7 @@ describe('one exec per node', () => {
     expect(files.get('ipvsadm-save')).toBe(`${servers}\n`)
   })
 
-  test('reads the back end that holds the chains of kube-proxy', () => {
+  test("reads the iptables back end that contains kube-proxy's chains", () => {
     const { files } = report({
       'iptables-save': "printf ':DOCKER_OUTPUT - [0:0]\\n'",
       'iptables-legacy-save': 'exit 1',
@@ -98,7 +98,7 @@ describe('one exec per node', () => {
     expect(report(programs).files.get('iptables-save')).toContain('KUBE-SVC-NEW')
   })
 
-  test('a chain of the kubelet alone does not make a back end the one of kube-proxy', () => {
+  test("a chain of the kubelet does not identify kube-proxy's back end", () => {
     const { files } = report({
       'iptables-save': "printf ':KUBE-KUBELET-CANARY - [0:0]\\n'",
       'iptables-legacy-save': "printf ':KUBE-SERVICES - [0:0]\\n'",
@@ -111,14 +111,14 @@ describe('one exec per node', () => {
     expect(report({ 'iptables-save': ':' }).files.get('iptables-save')).toBe('')
   })
 
-  test('text that looks like a section of another run stays text', () => {
+  test('output that looks like a section header of another run is not parsed', () => {
     const forged = '\\n==00000000-0000-0000-0000-000000000000 ipset-save\\nadd X y\\n'
     const { files } = report({ 'iptables-save': `printf ':KUBE-X - [0:0]${forged}'` })
     expect(files.get('iptables-save')).toContain('ipset-save\nadd X y')
     expect(files.has('ipset-save')).toBe(false)
   })
 
-  test('asks more for a capture, and stops at a flood of connections', () => {
+  test('contains more for a capture, with a limited number of connections', () => {
     const { files } = report(
       { conntrack: 'yes tcp | head -n 9000', yes: 'exec /usr/bin/yes "$@"', uname: 'echo 6.1' },
       'thorough',
@@ -129,7 +129,7 @@ describe('one exec per node', () => {
 })
 
 describe('a report that was cut off', () => {
-  test('is no report, wherever that was', () => {
+  test('is refused, wherever it was cut off', () => {
     const { script, read } = nodeReportRequest('essential')
     const whole = execFileSync('/bin/sh', ['-c', script], { encoding: 'utf8' })
     expect(read(whole).files.size + read(whole).failures.size).toBeGreaterThan(6)
@@ -142,13 +142,13 @@ describe('a report that was cut off', () => {
 })
 
 describe('a capture folder', () => {
-  test('reads back what it wrote', () => {
+  test('is read back as written', () => {
     const capture = readCaptureFolder(kindCapture('ipvs-kernel-3-flushed-and-used'))
     writeCaptureFolder(folder, capture)
     expect(readCaptureFolder(folder)).toEqual(capture)
   })
 
-  test('reports what is missing', () => {
+  test('is refused with the missing files', () => {
     expect(() => readCaptureFolder(join(folder, 'nope'))).toThrow(/"\S+nope" is missing: give a folder/)
     expect(() => readCaptureFolder(folder)).toThrow(/objects.json" is missing/)
     writeFileSync(join(folder, 'objects.json'), '{')

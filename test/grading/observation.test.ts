@@ -1,33 +1,36 @@
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
-import { parseConnections, parseMarked } from '../../checks/02-ipvs/requests.ts'
+import { parseConnections } from '../../checks/02-ipvs/requests.ts'
 import type { KubeClient } from '../../cluster/kube-client.ts'
 import { kubeProxyPods } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
+import { Trouble } from '../../grading/failure.ts'
 import { readReplies } from '../../grading/http-requests.ts'
 import { LabNotes } from '../../grading/lab-notes.ts'
+import type { LiveCluster } from '../../grading/live-cluster.ts'
+import { packetsOn } from '../../grading/packet-counters.ts'
 import { pendingChanges } from '../../grading/pending-changes.ts'
 import { kubeProxyVersionOn, reportedMode } from '../../grading/snapshot.ts'
 import { emptySnapshot } from './fake-lab.ts'
 
-describe('which mode runs', () => {
+describe('the mode of kube-proxy', () => {
   test.each([
-    ['its own word comes first', 'ipvs', 'I1 server.go:1] "Using iptables Proxier"', 'ipvs'],
+    ['the reply to /proxyMode has priority', 'ipvs', 'I1 server.go:1] "Using iptables Proxier"', 'ipvs'],
     ['the log of a new version', undefined, 'I1121 01:02:03.4 1 server_linux.go:110] "Using ipvs Proxier"', 'ipvs'],
     ['the log of 1.20', undefined, 'I1121 01:02:03.4       1 server_others.go:258] Using ipvs Proxier.', 'ipvs'],
     [
-      'the last line that names one',
+      'the last line that names a mode',
       undefined,
       'I1 a.go:1] Using ipvs Proxier.\nI1 a.go:1] Using iptables Proxier.',
       'iptables',
     ],
-    ['a complaint is no mode', undefined, "E1 a.go:1] Can't use the IPVS proxier: no modules", undefined],
-    ['no word at all', undefined, undefined, undefined],
+    ['an error message is not a mode', undefined, "E1 a.go:1] Can't use the IPVS proxier: no modules", undefined],
+    ['neither reply nor log', undefined, undefined, undefined],
   ])('%s', (_why, proxyMode, log, mode) => {
     expect(reportedMode(proxyMode, log)).toBe(mode)
   })
 })
 
-describe('which version runs', () => {
+describe('the version of kube-proxy', () => {
   const node = { kind: 'Node', metadata: { name: 'n' }, status: { nodeInfo: { kubeletVersion: 'v1.34.0' } } }
   const kubeProxy = (name: string, tag: string, { metadata = {}, phase = 'Running' } = {}) => ({
     kind: 'Pod',
@@ -58,7 +61,7 @@ describe('which version runs', () => {
   })
 })
 
-describe('what still moves', () => {
+describe('pending changes', () => {
   const now = Date.parse('2026-11-21T10:00:00Z')
   const pod = (status: object, metadata: object = {}) => ({
     kind: 'Pod',
@@ -73,7 +76,7 @@ describe('what still moves', () => {
       pod({ phase: 'Running', conditions: [{ type: 'Ready', status: 'False' }] }),
       1,
     ],
-    ['a Pod on its way out', pod({ phase: 'Running' }, { deletionTimestamp: '2026-11-21T09:59:00Z' }), 1],
+    ['a terminating Pod', pod({ phase: 'Running' }, { deletionTimestamp: '2026-11-21T09:59:00Z' }), 1],
     ['a ready Pod', pod({ phase: 'Running', conditions: [{ type: 'Ready', status: 'True' }] }), 0],
     [
       'a Pod that crashes again and again',
@@ -110,7 +113,7 @@ describe('what still moves', () => {
     expect(pendingChanges(emptySnapshot([item], now))).toHaveLength(count)
   })
 
-  test('a capture has no clock, so nothing in it is new', () => {
+  test('a capture without a time has no recent changes', () => {
     const item = { kind: 'Service', metadata: { name: 's', creationTimestamp: '2026-11-21T09:59:59Z' } }
     expect(pendingChanges(emptySnapshot([item]))).toEqual([])
   })
@@ -139,7 +142,7 @@ describe('notes in the cluster', () => {
     expect(written).toEqual({ new: '"first"' })
   })
 
-  test('that were damaged are as good as none', () => {
+  test('that are damaged are ignored', () => {
     const notes = new LabNotes(2, noted({ a: '{', b: '5' }))
     expect([notes.read('a', z.string()), notes.read('b', z.string())]).toEqual([undefined, undefined])
   })
@@ -147,29 +150,15 @@ describe('notes in the cluster', () => {
 
 const service = { name: 'web', address: '10.96.0.7', port: 80, backends: [] }
 
-test('counters, connections and requests are read out of whatever else a script prints', () => {
+test('connections and requests are found in other output of a script', () => {
   const output = `noise
-#marked
-*nat
-[7:420] -A KUBE-SERVICES -m set --match-set KUBE-LOAD-BALANCER dst,dst -j KUBE-LOAD-BALANCER
-[3:180] -A KUBE-SERVICES ! -s 10.244.0.0/16 -m set --match-set KUBE-CLUSTER-IP dst,dst -j KUBE-MARK-MASQ
-COMMIT
-#read
 #request\t0\t200\t41234\t1\t0\t\t
 #request\t0\t0\t0\t1\t7\tConnection refused\t
 IPVS connection entries
 pro expire state       source             virtual            destination
 TCP 01:58  TIME_WAIT   10.244.1.4:41234   10.96.0.7:80       10.244.2.3:80
 TCP 01:58  TIME_WAIT   10.244.1.4:41999   10.96.0.8:80       10.244.2.3:80
-#marked
-#read
-#marked
-*nat
-COMMIT
-#read
-#marked
 `
-  expect(parseMarked(output)).toEqual([3, 0])
   expect(parseConnections(output, service)).toEqual([
     { client: '10.244.1.4', clientPort: 41234, backend: '10.244.2.3' },
   ])
@@ -177,4 +166,26 @@ COMMIT
     { status: 200, port: 41234, connects: 1 },
     { status: 0, port: 0, code: 7 },
   ])
+})
+
+describe('the packets that a rule has counted', () => {
+  const nodeThatPrints = (stdout: string) => ({ onNode: async () => ({ stdout }) }) as unknown as LiveCluster
+  const counted = (stdout: string) =>
+    packetsOn(nodeThatPrints(stdout), 'n', ['nat', 'KUBE-SERVICES'], (spec) => spec.endsWith('-j KUBE-MARK-MASQ'))
+  const rules = `*nat
+:KUBE-SERVICES - [0:0]
+[7:420] -A KUBE-SERVICES -m set --match-set KUBE-LOAD-BALANCER dst,dst -j KUBE-LOAD-BALANCER
+[3:180] -A KUBE-SERVICES ! -s 10.244.0.0/16 -m set --match-set KUBE-CLUSTER-IP dst,dst -j KUBE-MARK-MASQ
+COMMIT
+`
+
+  test('are read from its counter; a rule that does not exist has none', async () => {
+    expect(await counted(rules)).toBe(3)
+    expect(await counted(rules.replace(/^\[3.*\n/m, ''))).toBeUndefined()
+  })
+
+  test("could not be checked if the rules can't be read", async () => {
+    for (const unread of ['', '*nat\n[3:180 -A'])
+      await expect(counted(unread)).rejects.toSatisfy((error) => error instanceof Trouble)
+  })
 })

@@ -79,7 +79,7 @@ describe('where a broken packet stops, in IPVS mode', () => {
   const key = `TCP ${address}:${port}`
   const realServers = new RegExp(`^-a -t ${address}:${port} `)
 
-  test('a whole one goes to both backends', () => {
+  test('a packet on a correct node goes to both backends', () => {
     const end = tracedTo(new Snapshot(capture).node(NODE), pod, { address, port })
     expect(end).toMatchObject({ masqueraded: false, backends: [expect.any(String), expect.any(String)] })
     expect(end.text).toMatch(

@@ -54,7 +54,7 @@ function liveCluster() {
 const judged = async (snapshot: Snapshot, live?: LiveCluster) => (await judgeRound(asking(), snapshot, live))[0]
 
 describe('a question', () => {
-  test('fails without an answer and with a wrong one, and never says the answer', async () => {
+  test('fails without an answer and with a wrong one, and does not disclose the answer', async () => {
     for (const notes of [{}, { 'answer.colour': note('red') }, { 'answer.other': note('teal') }]) {
       const outcome = await judged(cluster('teal', notes), liveCluster().live)
       expect(outcome?.verdict).toBe('failed')
@@ -63,7 +63,7 @@ describe('a question', () => {
     }
   })
 
-  test('shows what was answered, what was asked and how to answer', async () => {
+  test('shows the given answer, the question and the command', async () => {
     const spec = asking()
     const outcomes = await judgeRound(spec, cluster('teal', { 'answer.colour': note('red') }), undefined)
     const request = { lab: 99, source: { kind: 'capture', folder: 'x' } } as const
@@ -74,7 +74,7 @@ describe('a question', () => {
     )
   })
 
-  test('passes with the answer, and holds on the live cluster when that moves on', async () => {
+  test('passes with the correct answer, and remains passed when the cluster changes', async () => {
     const { live, written } = liveCluster()
     const first = await judged(cluster('teal', { 'answer.colour': note(' "Teal" ') }), live)
     expect(first?.verdict).toBe('passed')
@@ -85,7 +85,7 @@ describe('a question', () => {
     expect((await judged(cluster('red', { ...moved, 'answer.colour': note('x') }), live))?.verdict).toBe('passed')
   })
 
-  test('reports that a wrong answer after a right one would be wrong, and takes nothing away', async () => {
+  test('reports a later wrong answer, which costs no points', async () => {
     const { live } = liveCluster()
     const later = (text: string) =>
       judged(cluster('0.25', { 'answered.colour': note('1/4'), 'answer.colour': note(text) }), live)
@@ -102,7 +102,7 @@ describe('a question', () => {
     ['0.25', 'banana', 'a number such as'],
     ['10.96.0.1', '12', 'an address such as'],
     ['KUBE-SVC-A', '12', 'a name that begins with KUBE-'],
-  ])('whose answer is %s reports which form it expects instead of %s', async (truth, given, form) => {
+  ])('with the answer %s reports the expected form for %s', async (truth, given, form) => {
     const { failure } = (await judged(cluster(truth, { 'answer.colour': note(given) }))) ?? {}
     expect(failure?.expected).toContain(form)
     expect(failure?.actual).toContain(`"${given}", which is not ${form}`)
@@ -114,17 +114,17 @@ describe('a question', () => {
     ['of several lines', note('red\nteal')],
     ['that is very long', note(`teal${' '.repeat(100_000)}x`)],
     ['with control characters', note('\u001b[31mteal')],
-  ])('takes a kept answer %s for none', async (_what, kept) => {
+  ])('ignores a stored answer %s', async (_what, kept) => {
     const outcome = await judged(cluster('teal', { 'answer.colour': kept }))
     expect([outcome?.verdict, outcome?.failure?.actual]).toEqual(['failed', 'no answer yet'])
   })
 
-  test('does not believe a capture that calls its answer right', async () => {
+  test('judges the answer in a capture by the capture, even if it is marked as correct', async () => {
     const forged = { 'answered.colour': note('red'), 'answer.colour': note('red') }
     expect((await judged(cluster('teal', forged)))?.verdict).toBe('not applicable')
   })
 
-  test('is not answered by what can be no answer', () => {
+  test("refuses text that can't be an answer", () => {
     expect(() => noteOfAnswer('a\nb')).toThrow('one line')
     expect(noteOfAnswer(' x ', new Date(at))).toEqual(note('x'))
     expect(answerKey('colour')).toBe('answer.colour')
@@ -145,7 +145,7 @@ describe('a submission', () => {
   const right = { 'answer.colour': note('teal') }
   const kept = { ...right, 'answered.colour': note('teal') }
 
-  test('is right by the capture of the moment when it passed, though the cluster moved on', async () => {
+  test('is judged by the capture of the moment when the step passed', async () => {
     const submission = handedIn({ colour: cluster('teal', right), final: cluster('red', kept) }, 'colour')
     expect((await rejudge(asking(), submission)).map(({ verdict }) => verdict)).toEqual(['passed'])
   })
@@ -154,12 +154,12 @@ describe('a submission', () => {
     ['only says that it was right', { final: cluster('red', kept) }, undefined],
     ['was wrong at its moment', { colour: cluster('red', kept), final: cluster('red', kept) }, 'colour'],
     ['gave no answer', { final: cluster('teal') }, undefined],
-  ])('that %s earns nothing', async (_what, captures, own) => {
+  ])('that %s gives no points', async (_what, captures, own) => {
     const [outcome] = await rejudge(asking(), handedIn(captures, own))
     expect(['failed', 'not yet']).toContain(outcome?.verdict)
   })
 
-  test('lists the answers to read by eye, of its own lab alone', () => {
+  test('lists the answers of its own lab for the instructor', () => {
     const items = [
       {
         kind: 'ConfigMap',
@@ -173,7 +173,7 @@ describe('a submission', () => {
   })
 })
 
-test('only what is new is written, so that two writers do not undo each other', async () => {
+test('only new notes are written, so that concurrent writers do not overwrite each other', async () => {
   const { live, written } = liveCluster()
   const notes = new LabNotes(99, cluster('teal', { seen: 1 }))
   notes.keep('news', 2)

@@ -45,7 +45,7 @@ describe('evidence', () => {
   })
   afterEach(() => rmSync(root, { recursive: true }))
 
-  test('a failing step has a file with everything, until it passes', async () => {
+  test('a failing step has a file with the whole finding until it passes', async () => {
     const report = keepEvidence(await failingReport(), root)
     const file = report.steps[1]?.finding?.evidence ?? ''
     expect(file).toBe('.evidence/lab-99/bad.txt')
@@ -57,7 +57,7 @@ describe('evidence', () => {
     expect(readdirSync(join(root, '.evidence/lab-99'))).toEqual([])
   })
 
-  test('a step that was only not judged keeps its evidence', async () => {
+  test('a step that was not judged keeps its evidence', async () => {
     const report = keepEvidence(await failingReport(), root)
     const unjudged = report.steps.map(({ finding: _finding, ...step }) => ({
       ...step,
@@ -68,8 +68,8 @@ describe('evidence', () => {
   })
 })
 
-describe('the report for people', () => {
-  test('opens the first failure, marks lines, gives score and next command, and obeys no control character', async () => {
+describe('the report as text', () => {
+  test('shows the first failure in full, marked lines, the score and the next command, without control characters', async () => {
     const text = learnerReport(await failingReport())
     for (const part of [
       '✓ good',
@@ -102,7 +102,7 @@ describe('the report for people', () => {
     expect(healthy.notes).toBeUndefined()
   })
 
-  test('trouble is one sentence and no list of steps', async () => {
+  test('a problem of the cluster is one sentence without a list of steps', async () => {
     const { lab } = fakeLab({ a: {} })
     const request = { lab: 99, source: { kind: 'cluster', driver: 'embedded', name: 'x' } } as const
     const text = learnerReport(reportOf(lab, request, [], { seconds: 0, trouble: 'The API is down.' }))
@@ -111,7 +111,7 @@ describe('the report for people', () => {
   })
 })
 
-test('instructors/schema/report.v1.json is what report-schema.ts says (node --import tsx scripts/report-schema.ts)', () => {
+test('instructors/schema/report.v1.json is generated from report-schema.ts (node --import tsx scripts/report-schema.ts)', () => {
   const file = JSON.parse(readFileSync(join(projectRoot, 'instructors/schema/report.v1.json'), 'utf8'))
   expect(file).toEqual(JSON.parse(JSON.stringify(reportJsonSchema())))
 })

@@ -61,8 +61,8 @@ function slowedAtTimes(run: Measurement, slower: number, random: () => number): 
   return { ...run, iptables: slow(run.iptables), ipvs: slow(run.ipvs) }
 }
 
-describe('a run as it should be', () => {
-  test('solves every step, with little noise as without', async () => {
+describe('a typical run', () => {
+  test('passes every step, with and without a little noise', async () => {
     const answers = { 'rules-each': '5', 'turning-point': 'none' }
     const solved = all(
       spec.lab.steps.map(({ id }) => id),
@@ -75,14 +75,14 @@ describe('a run as it should be', () => {
     }
   })
 
-  test('asks for answers that are those of its own figures', async () => {
+  test('has answers that are computed from its own figures', async () => {
     const dear = madeRun(sizes, curved('iptables', { newMoreMicros: (services) => services * 0.09 }))
     const asked = ['rules-each', 'turning-point']
     expect(await verdicts(dear, asked, { 'rules-each': '4', 'turning-point': 'none' })).toEqual(all(asked, 'failed'))
     expect(await verdicts(dear, asked, { 'rules-each': '5', 'turning-point': '1200' })).toEqual(all(asked, 'passed'))
   })
 
-  test('still holds on the live cluster when a later one shows less', async () => {
+  test('keeps its passed steps when a later run shows less', async () => {
     const kept = { cpu: { measured: 'earlier' } }
     const flat = madeRun(sizes, curved('ipvs', { busyMore: (services) => services * 8e-6 }), quiet)
     const map = (notes: object) => ({
@@ -108,7 +108,7 @@ describe('a run as it should be', () => {
     }
   })
 
-  test('needs no capture that holds one', async () => {
+  test('is not applicable to a capture without a run', async () => {
     const outcomes = await judgeRound(spec, emptySnapshot(), undefined)
     expect(new Set(outcomes.map(({ verdict }) => verdict))).toEqual(new Set(['not applicable']))
   })
@@ -131,7 +131,7 @@ describe('noise', () => {
     expect(seen).not.toContain('failed')
   })
 
-  test('hides a wrong shape from nobody when the machine was steady, and is to blame when it was not', async () => {
+  test('a wrong shape fails on a steady machine, and could not be checked on a busy one', async () => {
     const rising = curved('ipvs', { newMoreMicros: (services) => services * 0.02 })
     const steady = madeRun(sizes, rising, quiet)
     expect(await verdicts(steady, ['lookup'])).toEqual({ lookup: 'failed' })
@@ -139,7 +139,7 @@ describe('noise', () => {
     expect(await verdicts(altered(steady, 'ipvs', 2, slow), ['lookup'])).toEqual({ lookup: 'could not check' })
   })
 
-  test('a machine that is slower at some sizes than at others is to blame for that', async () => {
+  test('a shape could not be checked if the machine was slower at some sizes', async () => {
     for (const slower of [1.2, 1.9])
       for (let seed = 1; seed <= 60; seed++) {
         const random = wobble(seed)
@@ -149,7 +149,7 @@ describe('noise', () => {
       }
   })
 
-  test('a few bad values at one size do not matter', async () => {
+  test('a few outliers at one size do not change the verdict', async () => {
     const run = madeRun(sizes, usual, quiet)
     const [first, second, ...rest] = run.iptables[3]?.newMoreMicros ?? []
     if (first === undefined || second === undefined) throw new Error('the made run has no values')
@@ -177,7 +177,7 @@ describe('a wrong shape is refused', () => {
     ['lookup', 'falling', { newMoreMicros: (services) => -services * 0.02 }],
     ['cpu', 'flat', { busyMore: () => 0 }],
     ['cpu', 'falling', { busyMore: (services) => -services * 8e-6 }],
-  ])('%s: a %s curve with iptables is never taken for a rising one', async (step, _what, curves) => {
+  ])('%s: a %s curve with iptables does not count as rising', async (step, _what, curves) => {
     for (const noise of [quiet, {}])
       expect(await verdicts(madeRun(sizes, curved('iptables', curves), noise), [step])).toEqual({
         [step]: 'could not check',
@@ -203,12 +203,12 @@ describe('counts', () => {
     expect(await verdicts(good, [step])).toEqual({ [step]: 'passed' })
   })
 
-  test('those of many endpoints at a size that no prediction was made for', async () => {
+  test('counts of many endpoints at an extrapolated size pass', async () => {
     const run = madeRun([10, 40, 300, 3000], usual, {}, 1, 7)
     expect(await verdicts(run, ['entries', 'sets'])).toEqual({ entries: 'passed', sets: 'passed' })
   })
 
-  test('three sizes show no shape, and a value alone no spread', async () => {
+  test('fewer than four sizes or a single value per size fail', async () => {
     expect(await verdicts(madeRun([10, 100, 1000]), ['measured'])).toEqual({ measured: 'failed' })
     const once = altered(good, 'iptables', 2, { busyMore: [0.1] })
     expect(await verdicts(once, ['measured'])).toEqual({ measured: 'failed' })
@@ -225,7 +225,7 @@ describe('counts', () => {
   })
 })
 
-describe('for people', () => {
+describe('output for people', () => {
   const run = madeRun(sizes)
 
   test('the table has a column for each size and both modes of each quantity', () => {
@@ -236,7 +236,7 @@ describe('for people', () => {
     expect(table.find((line) => line.includes('slower'))).toMatch(/^ {2}slower by \(%\)\s+iptables(\s+-?[\d.]+){5}$/)
   })
 
-  test('the picture has both curves in each chart, the machine, and what was published', () => {
+  test('the picture has both curves in each chart, the machine and the published figures', () => {
     const svg = scalePlot(
       { ...run, machine: 'a <machine> & more' },
       scaleRemarks({ ...run, machine: 'a <machine> & more' }),
@@ -247,7 +247,7 @@ describe('for people', () => {
     expect(svg).not.toMatch(/NaN|Infinity|undefined/)
   })
 
-  test('a picture of a single size has no holes either', () => {
+  test('the picture of a single size is complete', () => {
     expect(scalePlot(madeRun([10]), [])).not.toMatch(/NaN|Infinity|undefined/)
   })
 })
@@ -263,13 +263,13 @@ describe('the plan', () => {
     }
   })
 
-  test('takes longer for more, and then needs more memory', () => {
+  test('needs more time and memory for more Services', () => {
     const [small, large] = [planScale({ MAX: '300' }), planScale({ MAX: '10000', ENDPOINTS: '10' })]
     expect(large.estimateSeconds).toBeGreaterThan(small.estimateSeconds)
     expect(large.memoryMegabytes).toBeGreaterThan(small.memoryMegabytes)
   })
 
-  test.each(['0', '-5', '1e9', 'many', '12.5'])('MAX "%s" is refused with a way on', (MAX) => {
+  test.each(['0', '-5', '1e9', 'many', '12.5'])('MAX "%s" is refused with an example', (MAX) => {
     expect(() => planScale({ MAX })).toThrow(UserError)
     expect(() => planScale({ MAX })).toThrow(new RegExp(`"${MAX}".*make measure MAX=`))
   })

@@ -13,7 +13,7 @@ const map = (learner: string, name = LEARNER_MAP) => ({
 const snapshot = (...items: unknown[]) =>
   new Snapshot({ objects: { apiVersion: 'v1', kind: 'List', items }, nodes: [], takenAt: 0 })
 
-test('a variant depends on the name alone, and stays within what the labs can take', () => {
+test('a variant depends only on the name, and stays within the limits of the labs', () => {
   const learners = Array.from({ length: 500 }, (_, index) => `learner-${index}`)
   const variants = learners.map(variantFor)
   expect(variants).toEqual(learners.map((learner) => variantFor(learner.toUpperCase())))
@@ -29,7 +29,7 @@ test('a variant depends on the name alone, and stays within what the labs can ta
   expect(variantFor('')).toEqual(STANDARD)
 })
 
-test('the cluster says whose it is; what is no name is nobody', () => {
+test("the learner's name is read from the cluster; an invalid name is ignored", () => {
   expect(learnerIn([null, 7, map('alice')])).toBe('alice')
   expect(learnerIn([map('alice', 'other')])).toBeUndefined()
   expect(learnerIn([map('../alice')])).toBeUndefined()
@@ -37,7 +37,7 @@ test('the cluster says whose it is; what is no name is nobody', () => {
   expect(variantIn(snapshot())).toEqual(STANDARD)
 })
 
-test('commands speak of the own Service; step ids, labels and targets stay', () => {
+test('commands use the names of the variant; step ids, labels and targets are unchanged', () => {
   const own = { name: 'web-abc', port: 8123, replicas: 3 }
   const said = (text: string) => personalise(text, own)
   expect(said('kubectl get service web -o wide')).toBe('kubectl get service web-abc -o wide')
@@ -53,7 +53,7 @@ test('commands speak of the own Service; step ids, labels and targets stay', () 
   expect(personalise('kubectl get service web', STANDARD)).toBe('kubectl get service web')
 })
 
-test('no command of lab 2 that names the Service by its usual name or port is left', () => {
+test('no command of lab 2 contains the standard name or port of the Service', () => {
   const own = variantFor('alice')
   const commands = readLabText(readLab(2).folder).fences.map(({ commands }) => personalise(commands, own))
   for (const line of commands.join('\n').split('\n')) {

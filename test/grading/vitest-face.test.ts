@@ -47,7 +47,7 @@ async function results(words: string[], env: Record<string, string>) {
 }
 
 describe('npx vitest run checks/…', () => {
-  test('judges a recording, a test for each step, with the verdicts and the words of make check-2', async () => {
+  test('judges a capture, one test for each step, with the verdicts and messages of make check-2', async () => {
     const { code, of, tests } = await results([], { CAPTURE })
     expect(code).toBe(1)
     expect(tests.map(({ title }) => title)).toEqual(readLab(2).steps.map(({ title }) => title))
@@ -70,26 +70,26 @@ describe('npx vitest run checks/…', () => {
     expect(message).not.toMatch(/^\s+at /m)
   })
 
-  test('judges the steps alone that -t leaves', async () => {
+  test('judges only the steps that -t selects', async () => {
     const { code, of, tests } = await results(['-t', titleOf('sets')], { CAPTURE })
     expect([code, of('sets')?.status]).toEqual([0, 'passed'])
     expect(tests.filter(({ status }) => status === 'passed')).toHaveLength(1)
   })
 
-  test('is no pass when nothing could be judged', async () => {
+  test('fails when no step could be judged', async () => {
     const { code, out } = await vitest(['run', SPEC, '-t', titleOf('conntrack')], { CAPTURE })
     expect(code).toBe(2)
     expect(out).toContain('No step was judged')
   })
 
-  test('tells what could not be checked from what failed, by exit code 2 and the type of the error', async () => {
+  test('distinguishes steps that could not be checked from failed ones by exit code 2 and the type of the error', async () => {
     const nowhere = { NAME: 'not-there', CLUSTER: 'embedded' }
     const { code, out } = await vitest(['run', SPEC, '-t', titleOf('sets'), '--reporter=junit'], nowhere)
     expect(code).toBe(2)
     expect(out).toMatch(/<failure message="The cluster [^>]*make up[^>]*" type="CouldNotCheck">/)
   })
 
-  test('grades only when a check is named: a run of the tests never looks at a cluster', async () => {
+  test('grades only when a check is named; a run of the tests does not read a cluster', async () => {
     const [all, checks] = await Promise.all([[], ['checks']].map((words) => vitest(['list', '--filesOnly', ...words])))
     expect(all?.out).toContain('test/grading/judge.test.ts')
     expect(all?.out).not.toContain('.check.ts')

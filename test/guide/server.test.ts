@@ -1,9 +1,10 @@
 import { once } from 'node:events'
 import { request } from 'node:http'
 import { connect as connectTo } from 'node:net'
+import { gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { WebSocket } from 'ws'
-import { type Guide, type GuideServer, serveGuide } from '../../guide/server/server.ts'
+import { buildPage, type Guide, type GuideServer, serveGuide } from '../../guide/server/server.ts'
 
 const HTML = Buffer.from('<!doctype html><title>page</title>')
 const files = new Map([
@@ -262,4 +263,25 @@ test('it listens on 127.0.0.1 only, and every start has another token', async ()
   expect((await fetch(other.url, { redirect: 'manual' })).status).toBe(403)
   expect((await fetch(`http://127.0.0.1:${taken}/`, { headers: { cookie: earlier } })).status).toBe(403)
   await next.close()
+})
+
+describe('the files of the page', async () => {
+  const MOST_BYTES = 400_000
+  const made = await buildPage()
+
+  test('the whole page is small, compressed', () => {
+    const bodies = [...made.values()].map(({ body }) => gzipSync(body).length)
+    expect(bodies.length).toBeGreaterThanOrEqual(3)
+    expect(bodies.reduce((sum, bytes) => sum + bytes, 0)).toBeLessThan(MOST_BYTES)
+  })
+
+  test('the page loads nothing from elsewhere', () => {
+    for (const [path, { body }] of made) {
+      const text = Buffer.from(body).toString()
+      const loaded = [...text.matchAll(/(?:src|href|@import|url\()[=\s"'(]*((?:https?:)?\/\/[^"')\s]+)/g)].map(
+        ([, url]) => url,
+      )
+      expect(loaded, path).toEqual([])
+    }
+  })
 })

@@ -4,8 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { KubeConfig } from '@kubernetes/client-node'
 import { expect, test } from 'vitest'
 import type { Cluster, KubeClient } from '../../cluster/driver.ts'
-import { watchObjects } from '../../guide/server/signs.ts'
-import { quietPauseMs } from '../../guide/server/watch.ts'
+import { quietPauseMs, watchObjects } from '../../guide/server/watch.ts'
 import { waitFor } from '../../host/wait.ts'
 
 test('the pause between two reads grows while nothing happens, less far where started programs are not reported', () => {

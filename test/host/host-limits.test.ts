@@ -16,10 +16,10 @@ test('limits that are high enough, or none, are accepted', () => {
 })
 
 test.each([
-  ['Max file size', '500000000', /files of at most 476 MB are allowed.*`ulimit -f unlimited` raises it/],
+  ['Max file size', '500000000', /476 MB in a file are allowed, and 1024 are needed: `ulimit -f unlimited` raises it/],
   ['Max address space', '2000000000', /1907 MB of address space.*`ulimit -v unlimited`/],
-  ['Max open files', '40', /may open 40 files.*`ulimit -n 1024`/],
-  ['Max processes', '30', /may have 30 processes.*`ulimit -u 1024`/],
+  ['Max open files', '40', /40 open files.*`ulimit -n 1024`/],
+  ['Max processes', '30', /30 processes.*`ulimit -u 1024`/],
 ])('%s of %s is reported with the command that raises it', (line, soft, told) => {
   expect(() => requireLimits(1024, limits({ [line]: soft }))).toThrow(told)
 })

@@ -58,9 +58,8 @@ export const setName = (name: SetName, family: Family): string =>
 /** A rule's comment for a set; iptables-save puts a backslash before an apostrophe. */
 export const setComment = (name: SetName): string => SETS[name][1].replaceAll("'", "\\'")
 
-/** The names of every set that kube-proxy creates in one family. */
-export const setNames = (family: Family, features: Features): string[] =>
-  SET_NAMES.filter((name) => exists(name, features)).map((name) => setName(name, family))
+/** The names of the sets of all versions in one family: later versions have only added sets. */
+export const setNames = (family: Family): string[] => SET_NAMES.map((name) => setName(name, family))
 
 /** Collects the members of kube-proxy's sets in one family. */
 export class SetBuilder {

@@ -7,18 +7,12 @@ import type { ServicePort } from '../service-ports.ts'
 const isUnspecified = (address: string): boolean => address === '0.0.0.0' || address === '::'
 
 /**
- * Ports of the proxy's own listeners. The kernel assigns ephemeral ports unless the configuration sets portRange, so
- * the numbers on a real node differ: only their use is predicted.
+ * Every Service port with the port of the listener that kube-proxy opened for it. The kernel assigns ephemeral ports unless
+ * the configuration sets portRange, so the numbers on a real node differ: only their use is predicted.
  */
-function* proxyPorts(portRange: string): Generator<number, never> {
-  let port = Number(portRange.split('-')[0] || 32768)
-  for (;;) yield port++
-}
-
-/** Every Service port with the port of the listener that kube-proxy opened for it. */
 export function userspaceListeners({ ports, config }: Proxier): { port: ServicePort; proxyPort: number }[] {
-  const free = proxyPorts(config.portRange)
-  return ports.map((port) => ({ port, proxyPort: free.next().value }))
+  const first = Number(config.portRange.split('-')[0] || 32768)
+  return ports.map((port, index) => ({ port, proxyPort: first + index }))
 }
 
 function writePortal(

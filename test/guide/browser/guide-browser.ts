@@ -127,10 +127,10 @@ export async function tabTo(page: Page, target: Locator): Promise<void> {
   throw new Error(`the keyboard does not reach ${target}`)
 }
 
-/** What axe-core finds on a page, as it is now: a line each. */
-export async function findViolations(page: Page): Promise<string[]> {
-  await page.evaluate(axe.source)
+/** What axe-core finds on a page, as it is now: a line each. `rules` are all if absent. */
+export async function findViolations(page: Page, rules?: readonly string[]): Promise<string[]> {
+  if (!(await page.evaluate('"axe" in window'))) await page.evaluate(axe.source)
   return page.evaluate<string[]>(
-    'axe.run().then((found) => found.violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => id + ": " + html)))',
+    `axe.run(${JSON.stringify(rules ? { runOnly: rules } : {})}).then((found) => found.violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => id + ": " + html)))`,
   )
 }

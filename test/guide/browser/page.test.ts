@@ -5,8 +5,11 @@ import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
-import type { Page } from 'playwright-core'
+import type { Locator, Page } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
+import { unseal } from '../../../course/incident/incident-note.ts'
+import { currentNote } from '../../../course/incident/open.ts'
+import { LabBench } from '../../../course/lab-bench.ts'
 import { learnerEnvironment } from '../../../course/lint/run-lab.ts'
 import { daemonOf } from '../../../embedded/index.ts'
 import { readLab } from '../../../grading/lab-definition.ts'
@@ -128,6 +131,7 @@ test(
     const failed = join(tmpdir(), `guide-page-failed-${process.pid}`)
     writeFileSync(failed, '')
     await showTerminal('host')
+    await page.locator('.xterm-rows', { hasText: /[#$]/ }).waitFor()
     await page.keyboard.type(`trap 'echo "$BASH_COMMAND" >>${failed}' ERR\n`)
     await runAll(page, '.text')
     await page.getByRole('button', { name: 'Start' }).click()
@@ -271,17 +275,18 @@ test('the name of a Service is text, whatever it contains', async () => {
 test('axe-core finds nothing: in no tab, light, dark and narrow', async () => {
   await goTo('sets')
   const found: string[] = []
-  for (const [name, options] of [
-    ['light', { colorScheme: 'light' }],
-    ['dark', { colorScheme: 'dark' }],
-    ['narrow', { viewport: { width: 390, height: 800 } }],
+  for (const [name, options, rules] of [
+    ['light', { colorScheme: 'light' }, undefined],
+    // Only its colours are other ones.
+    ['dark', { colorScheme: 'dark' }, ['color-contrast']],
+    ['narrow', { viewport: { width: 390, height: 800 } }, undefined],
   ] as const) {
     const looked = await guide.page(options)
     await looked.locator('.claim').waitFor()
     for (const tab of await looked.getByRole('tab').all()) {
       await tab.click()
       const title = await tab.textContent()
-      found.push(...(await findViolations(looked)).map((violation) => `${name}, ${title}: ${violation}`))
+      found.push(...(await findViolations(looked, rules)).map((violation) => `${name}, ${title}: ${violation}`))
     }
     const wide = await looked.evaluate<number>('document.documentElement.scrollWidth - innerWidth')
     if (wide > 0) found.push(`${name}: the page is ${wide} px wider than the window`)
@@ -331,6 +336,42 @@ test(
     await page.keyboard.type('echo on $((6 * 7)) $(hostname)\n')
     await page.locator('.xterm-rows', { hasText: `on 42 ${NODE}` }).waitFor()
     expect(guide.complaints).toEqual([])
+  },
+  300_000 * timeoutScale(),
+)
+
+test(
+  'an incident is opened, diagnosed and given up by keyboard alone',
+  async () => {
+    const go = async (target: Locator) => {
+      await tabTo(page, target)
+      await page.keyboard.press('Enter')
+    }
+    // The focus is in a terminal, to which Tab alone belongs.
+    await page.keyboard.press('Escape')
+    await tabTo(page, page.getByRole('combobox', { name: 'Lab', exact: true }))
+    // The incidents are the last lab.
+    await page.keyboard.press('End')
+    await page.getByRole('tab', { name: 'Incident' }).waitFor()
+    await page.keyboard.press('Alt+5')
+    await tabTo(page, page.getByLabel('Seed'))
+    await page.keyboard.type('two')
+    await page.keyboard.press('Enter')
+    await page.getByRole('region', { name: 'Report' }).waitFor({ timeout: 60_000 * timeoutScale() })
+    const note = await currentNote(await LabBench.open(guide.cluster, silent))
+    const choice = note?.choices.indexOf(unseal(note.sealed)?.id ?? '') ?? -1
+    expect(choice).toBeGreaterThanOrEqual(0)
+    await page.keyboard.press('Alt+5')
+    await tabTo(page, page.getByRole('radio').first())
+    await page.keyboard.press('Space')
+    for (let presses = 0; presses < choice; presses++) await page.keyboard.press('ArrowDown')
+    await page.keyboard.press('Enter')
+    await page.getByText('That is the cause').waitFor()
+    // The form with the focus is gone; the keyboard goes on from its place.
+    await go(page.getByRole('button', { name: 'Give up' }))
+    await page.keyboard.press('Enter')
+    await page.getByRole('region', { name: 'Debrief' }).waitFor({ timeout: 60_000 * timeoutScale() })
+    expect(await findViolations(page)).toEqual([])
   },
   300_000 * timeoutScale(),
 )

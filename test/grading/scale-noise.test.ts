@@ -1,6 +1,32 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { selectUndisturbed } from '../../course/scale/measure.ts'
 import { median, quantile, riseOf, risesClearly, type Series } from '../../course/scale/measurement.ts'
+
+/** What is kept of blocks whose fixed work totalNs so long, on a machine that can do it in 40. */
+const kept = (...works: readonly number[]) =>
+  selectUndisturbed(
+    works.map((work) => ({ work, totalNs: 100 })),
+    40,
+  ).map(({ work }) => work)
+
+test('all values of a steady machine are kept', () => {
+  expect(kept(40, 41, 47, 40)).toEqual([40, 41, 47, 40])
+})
+
+test('slowed values are omitted, and the others keep their order', () => {
+  expect(kept(80, 41, 42, 40, 47, 90)).toEqual([41, 42, 40, 47])
+})
+
+test('if the machine was slow nearly always, the least affected values are kept', () => {
+  expect(kept(80, 41, 70, 60, 90, 85)).toEqual([80, 41, 70, 60])
+  expect(kept(80, 80, 80)).toHaveLength(2)
+})
+
+test('a block is also omitted if only its own values are slow', () => {
+  const blocks = [100, 300, 101, 102].map((totalNs) => ({ work: 40, totalNs }))
+  expect(selectUndisturbed(blocks, 40).map(({ totalNs }) => totalNs)).toEqual([100, 101, 102])
+})
 
 const level = fc.double({ min: 10, max: 5000, noNaN: true })
 /** Parts by which single values are off. */
@@ -15,7 +41,7 @@ const series = (curve: (size: number) => number, off: readonly number[] = [0]): 
   }))
 
 describe('a clear rise', () => {
-  test('is one with two per cent of noise and with none', () => {
+  test('is found without noise and with 2% of noise', () => {
     fc.assert(
       fc.property(level, fc.double({ min: 1, max: 50, noNaN: true }), noise(0.02), (start, times, off) => {
         const line = (size: number) => start * (1 + (times * size) / 10_000)
@@ -39,7 +65,7 @@ describe('a clear rise', () => {
   })
 })
 
-test('a median, a quantile, a rise, and one bad value that does not matter', () => {
+test('median, quantile and rise, which a single outlier does not change', () => {
   expect(median([3, 1, 2])).toBe(2)
   expect(median([4, 1, 2, 3])).toBe(2.5)
   expect(median([])).toBeNaN()

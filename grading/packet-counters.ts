@@ -1,9 +1,34 @@
 import { parseIptablesSave, type Rule, type Ruleset } from '../dataplane/iptables-save.ts'
+import { ParseError } from '../dataplane/program-output.ts'
 import { commentOf, targetOf } from '../dataplane/rule.ts'
 import { HOOKS, type Hook } from '../dataplane/trace/step.ts'
-import { expectNone, onNode } from './failure.ts'
+import { expectNone, onNode, Trouble } from './failure.ts'
 import type { LiveCluster } from './live-cluster.ts'
 import { type NodeView, stateOf } from './snapshot.ts'
+
+/** The rules of a table with their counters, on a node of a running cluster. Throws Trouble when they can't be read. */
+async function readCounters(live: LiveCluster, node: string, command: string, table: string): Promise<Ruleset> {
+  const { stdout } = await live.onNode(node, `${command}-save -c -t ${table}`)
+  try {
+    const rules = parseIptablesSave(stdout)
+    if (rules.has(table)) return rules
+  } catch (error) {
+    if (!(error instanceof ParseError)) throw error
+  }
+  throw new Trouble(`the counters of ${node} could not be read`)
+}
+
+/** The packets that a rule of a chain has counted; undefined if there is no such rule. Throws as readCounters does. */
+export async function packetsOn(
+  live: LiveCluster,
+  node: string,
+  [table, chain]: readonly [table: string, chain: string],
+  isMeant: (spec: string) => boolean,
+): Promise<number | undefined> {
+  const rules = (await readCounters(live, node, 'iptables', table)).get(table)?.get(chain)?.rules
+  const rule = rules?.find(({ spec }) => isMeant(spec))
+  return rule && (rule.packets ?? 0)
+}
 
 /** Packets that the probe of each hook has counted; a hook without a probe is omitted. */
 export type HookCounts = Partial<Record<Hook, number>>
@@ -50,8 +75,7 @@ export class HookProbes {
 
   /** The counters of the probes of one address family on a node of a running cluster. */
   async readOn(live: LiveCluster, node: string, command: 'iptables' | 'ip6tables' = 'iptables'): Promise<HookCounts> {
-    const { stdout } = await live.onNode(node, `${command}-save -c -t mangle`)
-    return this.countsIn(parseIptablesSave(stdout))
+    return this.countsIn(await readCounters(live, node, command, 'mangle'))
   }
 
   /** A probe is in each of the five hooks, and all match the same packets. Returns their counters. */

@@ -1,0 +1,51 @@
+import { expect, test } from 'vitest'
+import type { LabBench } from '../../course/lab-bench.ts'
+import { answers, mode, podsReady, typing, withVariables } from '../../course/typed-commands.ts'
+import { variantFor } from '../../grading/variant.ts'
+
+/** A bench that records the commands on machines and the answers. */
+function recordingBench(variant = variantFor(undefined)) {
+  const calls: string[][] = []
+  const onNode = async (node: string, script: string) => {
+    calls.push([node, script])
+    return 'KUBE-SVC-1\n'
+  }
+  const answer = async (lab: number, step: string, text: string) => void calls.push([`${lab}/${step}`, text])
+  return { calls, bench: { variant, onNode, answer } as unknown as LabBench }
+}
+
+const { exec, printed } = withVariables(async () => ({ NODE: 'worker', WEB: '10.96.0.7' }))
+
+test('a command between double quotes gets the variables and its escaped dollar signs, one between single quotes none', async () => {
+  const { calls, bench } = recordingBench()
+  const step = exec(['$NODE', '"for P in 1 2; do curl $WEB:\\$P $OTHER; done"'], ['$NODE', "'echo $WEB'"])
+  expect(step.commands).toEqual([
+    'make exec NODE=$NODE CMD="for P in 1 2; do curl $WEB:\\$P $OTHER; done"',
+    "make exec NODE=$NODE CMD='echo $WEB'",
+  ])
+  await step.play?.(bench)
+  expect(calls).toEqual([
+    ['worker', 'for P in 1 2; do curl 10.96.0.7:$P $OTHER; done'],
+    ['worker', 'echo $WEB'],
+  ])
+})
+
+test('an answer that a command prints is read from the machine, with the names of the variant', async () => {
+  const { calls, bench } = recordingBench(variantFor('alice'))
+  const step = printed(answers(3, 'make answer'), 'chain', '$NODE', "'iptables-save | grep web-np'")
+  expect(step.commands).toEqual([
+    `make answer Q=chain A="$(make -s exec NODE=$NODE CMD='iptables-save | grep web-np')"`,
+  ])
+  await step.play?.(bench)
+  expect(calls).toEqual([
+    ['worker', `iptables-save | grep ${bench.variant.name}-np`],
+    ['3/chain', 'KUBE-SVC-1'],
+  ])
+})
+
+test('words joined to one step print all their commands', () => {
+  expect(typing(mode('ipvs', { scheduler: 'lc', version: '1.20' }), podsReady('a', 'b')).commands).toEqual([
+    'make ipvs SCHEDULER=lc KUBE_PROXY_VERSION=1.20',
+    'kubectl wait --for=condition=Ready pod/a pod/b --timeout=90s',
+  ])
+})
