@@ -97,7 +97,7 @@ async function makeBundle(bundle) {
     banner: {
       js: `import { createRequire as requireFrom } from 'node:module'; const require = requireFrom(import.meta.url);`,
     },
-    external: ['esbuild', 'tsx', 'vitest', '@lydell/node-pty'],
+    external: ['esbuild', 'tsx', 'vitest', '@lydell/node-pty', 'playwright-core'],
     logLevel: 'silent',
     absWorkingDir: root,
     outbase: root,

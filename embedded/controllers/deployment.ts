@@ -139,9 +139,7 @@ function revisionOf({ metadata }: Deployment | ReplicaSet): number {
   return Number.parseInt(metadata.annotations?.[revisionAnnotation] ?? '0', 10) || 0
 }
 
-function nextRevision(old: readonly ReplicaSet[]): number {
-  return Math.max(0, ...old.map(revisionOf)) + 1
-}
+const nextRevision = (old: readonly ReplicaSet[]): number => Math.max(0, ...old.map(revisionOf)) + 1
 
 /** The annotations of a ReplicaSet: the Deployment's own (change-cause among them) and its revision. */
 function annotationsOf(deployment: Deployment, revision: number, set?: ReplicaSet): Record<string, string> {

@@ -68,10 +68,8 @@ function portsOn(pod: Pod, service: Service): SlicePort[] {
 }
 
 function namedPort({ spec }: Pod, name: string, protocol: string): number | undefined {
-  const sidecars = (spec.initContainers ?? []).filter(({ restartPolicy }) => restartPolicy === 'Always')
-  return [...spec.containers, ...sidecars]
-    .flatMap(({ ports = [] }) => ports)
-    .find((port) => port.name === name && (port.protocol ?? 'TCP') === protocol)?.containerPort
+  const ports = spec.containers.flatMap(({ ports = [] }) => ports)
+  return ports.find((port) => port.name === name && (port.protocol ?? 'TCP') === protocol)?.containerPort
 }
 
 /** Equal for the same ports in any order. */

@@ -109,7 +109,6 @@ export function podStatus(pod: Pod, view: PodView, now = timestamp()): PodStatus
   })
   const foreign = before.filter(({ type }) => !own.some((condition) => condition.type === type))
   return {
-    ...(pod.status?.qosClass !== undefined && { qosClass: pod.status.qosClass }),
     phase,
     conditions: [...own, ...foreign],
     hostIP: view.hostIP,
