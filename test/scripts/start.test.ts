@@ -69,6 +69,13 @@ test('a script that loads the sources of the course finds them, too', () => {
   expect(status).toBe(0)
 })
 
+test('a script whose packages cannot be bundled is loaded', () => {
+  const words = [join(projectRoot, 'scripts/start.mjs'), 'scripts/slides.ts', '--present']
+  const env = { ...process.env, PORT: 'none' }
+  const { status, stderr } = spawnSync(process.execPath, words, { cwd: projectRoot, encoding: 'utf8', env })
+  expect({ status, stderr }).toMatchObject({ status: 2, stderr: expect.stringMatching(/^ ✗ "none" is not a port/) })
+})
+
 test('deprecation warnings of Node.js are not shown', () => {
   write('scripts/deprecated.ts', "process.emitWarning('old', 'DeprecationWarning', 'DEP0040')\nconsole.log('done')\n")
   const { stdout, stderr } = run('scripts/deprecated.ts')
