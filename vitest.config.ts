@@ -1,8 +1,8 @@
 import { join, resolve, sep } from 'node:path'
 import { defineConfig, type TestProjectConfiguration } from 'vitest/config'
 
-/** On two processors: with four at once they were idle for a sixth of the time, because many tests wait. */
-const FILES_AT_ONCE = 6
+/** On two processors: with four they are idle for a sixth of the time, because many tests wait; with six each imports the same modules once more. */
+const FILES_AT_ONCE = 5
 
 /** Tests that boot a kernel, each its own. */
 const booting = [
