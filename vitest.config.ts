@@ -1,17 +1,18 @@
 import { join, resolve, sep } from 'node:path'
-import { defineConfig, type TestProjectConfiguration } from 'vitest/config'
+import { defineConfig, type ViteUserConfig } from 'vitest/config'
+import { BaseSequencer, type TestSpecification } from 'vitest/node'
 
 /** On two processors: with four they are idle for a sixth of the time, because many tests wait; with six each imports the same modules once more. */
 const FILES_AT_ONCE = 5
 
-/** Tests that boot a kernel, each its own. */
+/** Folders of tests that boot a kernel, each its own. */
 const booting = [
   'test/embedded',
   'embedded/test/kubelet',
   'embedded/test/kube-proxy',
   'test/guide/browser',
   'test/labs',
-].map((folder) => `${folder}/**/*.test.ts`)
+]
 
 /** Tests that start programs: make, kubectl, the scripts themselves. They take most of the time that no kernel takes. */
 const starting = [
@@ -23,13 +24,25 @@ const starting = [
 ]
 
 /**
- * The text of lab 2 is typed in every run, by the guide's page; that of the others takes longer than all tests together. `TEXTS=all`
- * types them, too.
+ * Left out. What needs a container engine has a configuration of its own, vitest.kind.config.ts. The text of lab 2 is typed in every
+ * run; that of the others takes longer than all tests together (`TEXTS=all`). `make test-fast` sets `TESTS=fast`.
  */
-const texts = process.env.TEXTS === 'all' ? [] : ['test/labs/lab-*-text.test.ts']
+const { TEXTS, TESTS } = process.env
+const left = [
+  'test/kind-e2e/**',
+  ...(TEXTS === 'all' ? [] : ['test/labs/lab-*-text.test.ts']),
+  ...(TESTS === 'fast' ? [...starting, ...booting.map((folder) => `${folder}/**`)] : []),
+]
 
-/** What needs a container engine has a configuration of its own: vitest.kind.config.ts. */
-const engine = ['test/kind-e2e/**']
+/** What takes longest begins first: kernels before all others, and of both the largest files. */
+class KernelsFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const sorted = await super.sort(files)
+    const boots = ({ moduleId }: TestSpecification) =>
+      booting.some((folder) => moduleId.startsWith(join(import.meta.dirname, folder) + sep))
+    return [...sorted.filter(boots), ...sorted.filter((file) => !boots(file))]
+  }
+}
 
 /**
  * `npx vitest run checks/02-ipvs.check.ts` grades a cluster; a run that names no check only tests, and never looks at a cluster that
@@ -41,15 +54,23 @@ const grades = process.argv
   .some((word) => word.endsWith('.check.ts') || `${resolve(word)}${sep}`.startsWith(checks))
 
 /** One test for each step of a lab; labs share the cluster, so one after the other. */
-const grading: TestProjectConfiguration = {
-  test: {
-    name: 'checks',
-    include: ['checks/*.check.ts'],
-    provide: { grades: true },
-    globalSetup: 'grading/steps-as-tests.ts',
-    fileParallelism: false,
-    testTimeout: 0,
-  },
+const grading: ViteUserConfig['test'] = {
+  name: 'checks',
+  include: ['checks/*.check.ts'],
+  provide: { grades: true },
+  globalSetup: 'grading/steps-as-tests.ts',
+  fileParallelism: false,
+  testTimeout: 0,
+}
+
+const testing: ViteUserConfig['test'] = {
+  include: ['test/**/*.test.ts', 'embedded/test/**/*.test.ts'],
+  exclude: left,
+  maxWorkers: FILES_AT_ONCE,
+  // Files share what they import, which costs a second of each one's processor time otherwise; so a test that changes the
+  // environment or a module's state restores it.
+  isolate: false,
+  sequence: { sequencer: KernelsFirst },
 }
 
 const scale = Number(process.env.LAB_TIMEOUT_SCALE ?? 2)
@@ -62,29 +83,6 @@ export default defineConfig({
     testTimeout: 120_000 * scale,
     expect: { poll: { timeout: 15_000 * scale } },
     hookTimeout: 120_000 * scale,
-    // They share what they import, which costs a second of each file's processor time otherwise; so a test that changes the
-    // environment or a module's state restores it.
-    maxWorkers: FILES_AT_ONCE,
-    isolate: false,
-    projects: grades
-      ? [grading]
-      : [
-          {
-            extends: true,
-            test: {
-              name: 'pure',
-              include: ['test/**/*.test.ts', 'embedded/test/**/*.test.ts'],
-              exclude: [...booting, ...starting, ...engine],
-            },
-          },
-          {
-            extends: true,
-            test: { name: 'programs', include: starting, exclude: engine },
-          },
-          {
-            extends: true,
-            test: { name: 'kernel', include: booting, exclude: texts },
-          },
-        ],
+    ...(grades ? grading : testing),
   },
 })

@@ -4,16 +4,15 @@ import { $ } from '../host/command.ts'
 import { main } from '../host/main.ts'
 
 await main(async () => {
-  const run = $({ stdio: 'inherit', nothrow: true, verbose: false })
   const words = process.argv.slice(2)
-  const fast = words.includes('--fast')
-  const chosen = fast ? ['--project', 'pure', ...words.filter((word) => word !== '--fast')] : words
+  const env = { ...process.env, ...(words.includes('--fast') ? { TESTS: 'fast' } : {}) }
+  const run = $({ stdio: 'inherit', nothrow: true, verbose: false, env })
   for (const [tool = '', ...rest] of [
     ['biome', 'check', '.'],
     ['tsc', '--noEmit'],
     ['tsc', '--noEmit', '--project', 'guide/page'],
     ['knip', '--no-progress'],
-    ['vitest', 'run', ...chosen],
+    ['vitest', 'run', ...words.filter((word) => word !== '--fast')],
   ]) {
     const { exitCode } = await run`node_modules/.bin/${tool} ${rest}`
     if (exitCode !== 0) return 1

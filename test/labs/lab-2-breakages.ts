@@ -148,11 +148,6 @@ export const breakages = listBreakages<
       repair: 'ip route del blackhole $(cat /run/black-hole)',
     },
     'packets to the node port are dropped': ({ nodePort }) => `iptables -I INPUT -p tcp --dport ${nodePort} -j DROP`,
-    'a part of what a node sends is lost': {
-      eitherEnd: true,
-      break: 'tc qdisc add dev eth0 root netem loss 20%',
-      repair: 'tc qdisc del dev eth0 root',
-    },
     'what arrives for a backend is dropped before Netfilter sees it': {
       at: 'backend',
       eitherEnd: true,
@@ -165,6 +160,12 @@ export const breakages = listBreakages<
       eitherEnd: true,
       break: 'echo 0 >/proc/sys/net/ipv4/ip_forward',
       repair: 'echo 1 >/proc/sys/net/ipv4/ip_forward',
+    },
+    // Last: connections that were cut keep their real servers busy, which scheduler lc passes over afterwards.
+    'a part of what a node sends is lost': {
+      eitherEnd: true,
+      break: 'tc qdisc add dev eth0 root netem loss 20%',
+      repair: 'tc qdisc del dev eth0 root',
     },
   },
   conntrack: {
