@@ -280,7 +280,7 @@ const byResource: Record<string, readonly Column[]> = {
     field('Reason', 'reason', ''),
     {
       name: 'Object',
-      cell: ({ involvedObject: { kind, name } }) => `${(kind ?? '').toLowerCase()}/${name ?? ''}`,
+      cell: ({ involvedObject: { kind, name } = {} }) => `${(kind ?? '').toLowerCase()}/${name ?? ''}`,
     },
     { name: 'Message', cell: (event) => (event.message ?? '').trim() },
   ),

@@ -99,6 +99,20 @@ export function validatePodSpec(spec: V1PodSpec | undefined, path: string, error
     if (operator === 'Exists' && value)
       errors.invalid(`${field}.operator`, operator, "value must be empty when `operator` is 'Exists'")
   }
+  validateAffinity(spec, `${path}.affinity`, errors)
+}
+
+/** The fields without which the scheduler can't read a rule. */
+function validateAffinity({ affinity }: V1PodSpec, path: string, errors: FieldErrors): void {
+  const nodes = affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution
+  if (nodes && !nodes.nodeSelectorTerms?.length)
+    errors.required(`${path}.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms`)
+  const preferred = affinity?.podAntiAffinity?.preferredDuringSchedulingIgnoredDuringExecution ?? []
+  for (const [index, { podAffinityTerm }] of preferred.entries())
+    if (!podAffinityTerm?.topologyKey)
+      errors.required(
+        `${path}.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution[${index}].podAffinityTerm.topologyKey`,
+      )
 }
 
 function validateContainer(container: V1Container, path: string, volumes: Set<string>, errors: FieldErrors): void {
@@ -159,7 +173,7 @@ export function validatePodUpdate({ spec }: V1Pod, { spec: old }: V1Pod, errors:
   const fixed = (own: V1PodSpec): object => {
     const { activeDeadlineSeconds: _, tolerations: _t, ephemeralContainers: _e, nodeName, ...rest } = own
     const withoutImage = ({ image: _image, ...container }: V1Container) => container
-    const containers = own.containers.map(withoutImage)
+    const containers = (own.containers ?? []).map(withoutImage)
     const initContainers = (own.initContainers ?? []).map(withoutImage)
     return wireCopy({ ...rest, containers, initContainers, nodeName: old.nodeName && nodeName })
   }

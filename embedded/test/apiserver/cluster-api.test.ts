@@ -95,6 +95,21 @@ describe('writes', () => {
     const change = { spec: { dnsPolicy: 'Default' } }
     expect(() => api.patch('pods', 'default', 'fixed', change)).toThrow('pod updates may not change fields other than')
     expect(() => api.patch('pods', 'default', 'fixed', { spec: { nodeName: 'other' } })).toThrow('pod updates may not')
+    const without = { spec: { containers: null } }
+    expect(() => api.patch('pods', 'default', 'fixed', without)).toThrow('spec.containers: Required value')
+  })
+
+  test.each([
+    ['nodeAffinity', { requiredDuringSchedulingIgnoredDuringExecution: {} }, 'nodeSelectorTerms: Required value'],
+    [
+      'podAntiAffinity',
+      { preferredDuringSchedulingIgnoredDuringExecution: [{ weight: 1, topologyKey: 'a' }] },
+      '[0].podAffinityTerm.topologyKey: Required value',
+    ],
+  ])('a rule of %s that the scheduler cannot read is refused', (kind, rules, fault) => {
+    const { metadata, spec } = pod('lost')
+    const draft = { metadata, spec: { ...(spec as object), affinity: { [kind]: rules } } }
+    expect(() => api.create('pods', 'default', draft)).toThrow(fault)
   })
 
   test('a deleted namespace is removed with its last object, and accepts no new one before', () => {

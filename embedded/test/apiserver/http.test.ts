@@ -125,6 +125,15 @@ describe('lists', () => {
     const whole = await get(`${maps}?includeObject=Object`, 'application/json;as=Table;v=v1;g=meta.k8s.io')
     expect(whole.json.rows?.[0]?.object?.kind).toBe('ConfigMap')
   })
+
+  test('one Event without its object does not hide the others', async () => {
+    cluster.api.create('events', 'default', { metadata: { name: 'bare' }, message: 'bare' })
+    const events = '/api/v1/namespaces/default/events'
+    const { code, json } = await get(events, 'application/json;as=Table;v=v1;g=meta.k8s.io')
+    expect(code).toBe(200)
+    expect(json.rows?.map(({ cells }) => cells.at(-1))).toContain('bare')
+    cluster.api.delete('events', 'default', 'bare')
+  })
 })
 
 describe('watches', () => {
