@@ -50,10 +50,12 @@ export class IpvsProxier extends Proxier {
 
   protected async write(wanted: NodeState, held: NodeState, full: boolean): Promise<StepsResult> {
     const { guest, settings } = this.context
-    const kept = await this.keptFor(wanted.virtualServers, held.virtualServers)
+    // What was programmed has none of the draining real servers: a genuine kube-proxy reads the node in each sync.
+    const { virtualServers } = full || this.draining.size === 0 ? held : await guest.read('virtualServers')
+    const kept = await this.keptFor(wanted.virtualServers, virtualServers)
     const servers = serverInputs({
       wanted: wanted.virtualServers,
-      held: held.virtualServers,
+      held: virtualServers,
       kept,
       draining: this.draining,
       first: this.first,
@@ -71,8 +73,7 @@ export class IpvsProxier extends Proxier {
       { command: 'ipvsadm -R', input: servers.remove, complains: true },
     ])
     if (result.ok) this.first = false
-    // Only a full sync reads them from the node again, and deletes those whose connections have ended.
-    this.draining = new Set([...(full ? [] : this.draining), ...kept])
+    this.draining = result.ok ? kept : new Set([...this.draining, ...kept])
     return result
   }
 
@@ -84,7 +85,9 @@ export class IpvsProxier extends Proxier {
     const keys = (servers: readonly VirtualServer[]) =>
       servers.flatMap((server) => server.realServers.map((real) => realServerKey(server, real)))
     const endpoints = new Set(keys(wanted))
-    const gone = keys(held.filter(({ protocol }) => protocol === 'TCP')).filter((key) => !endpoints.has(key))
+    const services = new Set(wanted.map(virtualServerKey))
+    const waits = (server: VirtualServer) => server.protocol === 'TCP' && services.has(virtualServerKey(server))
+    const gone = keys(held.filter(waits)).filter((key) => !endpoints.has(key))
     if (gone.length === 0) return new Set()
     const connections = parseIpvsadmList((await this.context.guest.run('ipvsadm -Ln\n')).stdout)
     return new Set(
@@ -219,9 +222,9 @@ function realServerLines(server: VirtualServer, held: VirtualServer, { kept, dra
     const key = realServerKey(server, real)
     const present = left.get(key)
     left.delete(key)
-    if (draining?.has(key) || (first && present && present.weight !== real.weight))
+    if (!present) lines += `${line('-a', real)} -m -w ${real.weight}\n`
+    else if (present.weight !== real.weight && (first || draining?.has(key)))
       lines += `${line('-e', real)} -m -w ${real.weight}\n`
-    else if (!present) lines += `${line('-a', real)} -m -w ${real.weight}\n`
   }
   for (const [key, real] of left) lines += kept?.has(key) ? `${line('-e', real)} -m -w 0\n` : `${line('-d', real)}\n`
   return lines

@@ -1,5 +1,5 @@
 import { execFileSync, spawn } from 'node:child_process'
-import { closeSync, fstatSync, mkdirSync, openSync, readSync } from 'node:fs'
+import { closeSync, existsSync, fstatSync, mkdirSync, openSync, readSync } from 'node:fs'
 import { constants } from 'node:os'
 import { join } from 'node:path'
 import type { Readable, Writable } from 'node:stream'
@@ -65,7 +65,15 @@ export async function bootKernel(options: BootOptions): Promise<Kernel> {
     toGuest: toGuest as Writable,
     fromGuest: fromGuest as Readable,
     consoleFile,
-    end: () => lifeline?.destroy(),
+    end: () => {
+      lifeline?.destroy()
+      try {
+        // Shells that were stopped (SIGSTOP) would never notice it.
+        process.kill(-Number(child.pid), 'SIGCONT')
+      } catch {
+        // All have ended.
+      }
+    },
   }
 }
 
@@ -114,8 +122,9 @@ export function describeKernelEnd(console: string): string {
 
 const quoted = (line: string) => `"${shortened(plainText(line))}"`
 
-/** The end of the file with a kernel's console output. */
+/** The end of the file with a kernel's console output; empty if the file was removed. */
 export function consoleTail(file: string): string {
+  if (!existsSync(file)) return ''
   const handle = openSync(file, 'r')
   try {
     const { size } = fstatSync(handle)

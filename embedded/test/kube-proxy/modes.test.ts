@@ -7,7 +7,17 @@ import { describeFlush, planFlush } from '../../../dataplane/kube-proxy/flush.ts
 import { readObjects } from '../../../dataplane/objects.ts'
 import { predict } from '../../../dataplane/predict.ts'
 import { timeoutScale, waitFor } from '../../../host/wait.ts'
-import { controlPlane, type NodeName, silent, ThreeNodes, webIP, webPods, worker, worker2 } from './three-nodes.ts'
+import {
+  controlPlane,
+  type NodeName,
+  type Running,
+  silent,
+  ThreeNodes,
+  webIP,
+  webPods,
+  worker,
+  worker2,
+} from './three-nodes.ts'
 
 let nodes: ThreeNodes
 beforeAll(async () => {
@@ -42,6 +52,8 @@ const settled = (node: NodeName, mode: 'iptables' | 'ipvs', deadlineMs = 20_000)
 
 /** Between two syncs that nothing but the clock asks for; 30 where the ConfigMap does not say. */
 const CLOCK_SECONDS = 8
+
+const ipvsProxies: Running[] = []
 
 const everyNode = [controlPlane, worker, worker2] as const
 
@@ -95,6 +107,7 @@ describe.sequential('one cluster, iptables, then ipvs, then iptables again', { t
   test('in IPVS mode every node has the predicted state, beside the leftovers of iptables mode', async () => {
     nodes.configure((text) => writeMode(text, { mode: 'ipvs' }))
     const running = await nodes.restartProxies()
+    ipvsProxies.push(...running)
     await waitFor('the proxy mode', 20_000, async () =>
       (await nodes.sh(worker, 'curl -s http://127.0.0.1:10249/proxyMode')).includes('ipvs'),
     )
@@ -163,6 +176,37 @@ describe.sequential('one cluster, iptables, then ipvs, then iptables again', { t
       5000,
       async () => (await weights(worker, webIP)).join() === [`${webPods[worker]} 1`, `${webPods[worker2]} 1`].join(),
     )
+    // Its weight is kube-proxy's only while it drained.
+    await nodes.sh(worker, `ipvsadm -e -t ${webIP}:80 -r ${webPods[gone]}:80 -m -w 0`)
+    nodes.addService('later', '10.96.100.104')
+    nodes.setEndpoints('later', [worker])
+    await waitFor('the Service', 5000, async () => (await weights(worker, '10.96.100.104')).length === 1)
+    expect(await weights(worker, webIP)).toContain(`${webPods[gone]} 0`)
+    await nodes.sh(worker, `ipvsadm -e -t ${webIP}:80 -r ${webPods[gone]}:80 -m -w 1`)
+    held.stdin.end()
+    held.kill('SIGKILL')
+    await held.exited
+  })
+
+  test('a Service that is deleted and created again while connections are open gets its real servers in the first sync that knows them', async () => {
+    const held = await nodes.machine.spawn(['bash', '-c', `exec 3<>/dev/tcp/${webIP}/80; echo open; cat`], {
+      netns: 'client1',
+    })
+    await new Promise((resolve) => held.stdout.once('data', resolve))
+    const log = ipvsProxies[1]?.log ?? []
+    const failures = () => log.filter((line) => line.includes('Failed to sync ipvs rules')).length
+    const before = failures()
+    const hasServer = async () => (await nodes.state(worker)).virtualServers.some(({ address }) => address === webIP)
+    nodes.setEndpoints('web', [])
+    await waitFor('weight 0', 5000, async () => /^\S+ 0(,\S+ 0)?$/.test((await weights(worker, webIP)).join()))
+    nodes.api.delete('services', 'default', 'web')
+    await waitFor('no virtual server', 5000, async () => !(await hasServer()))
+    nodes.addService('web', webIP)
+    await waitFor('a virtual server', 5000, hasServer)
+    nodes.setEndpoints('web', [worker, worker2])
+    await waitFor('both', 5000, async () => (await weights(worker, webIP)).length === 2)
+    expect(await weights(worker, webIP)).toEqual([`${webPods[worker]} 1`, `${webPods[worker2]} 1`])
+    expect(failures()).toBe(before)
     held.stdin.end()
     held.kill('SIGKILL')
     await held.exited
