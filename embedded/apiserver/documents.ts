@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { processor } from '../machine/kernel-package.ts'
 import { send, sendObject } from './http-messages.ts'
 import { apiVersionOf, type Resource, resources, type Unstored, unstored } from './resource.ts'
-import { methodNotAllowed, unknownPath } from './status-error.ts'
+import { absentKind, methodNotAllowed, unknownPath } from './status-error.ts'
 
 /** The Kubernetes version whose API this server follows. */
 export const gitVersion = 'v1.34.11'
@@ -13,11 +13,14 @@ const groups = [...new Map([...resources, ...unstored].map(({ group, version }) 
 )
 
 /** Discovery, version, health and OpenAPI. Throws 404 for other paths. */
-export function serveDocument({ method }: IncomingMessage, response: ServerResponse, path: string): void {
+export function serveDocument({ method, headers }: IncomingMessage, response: ServerResponse, path: string): void {
   if (method !== 'GET' && method !== 'HEAD') throw methodNotAllowed()
   const name = path.split('/').filter(Boolean).join('/')
   const document = documents.get(name)
   if (/^(healthz|livez|readyz)/.test(name)) send(response, 200, 'text/plain; charset=utf-8', 'ok')
+  else if (name.startsWith('openapi/v3/') && headers['kubectl-command'] === 'kubectl explain')
+    // Of an error at this path kubectl shows only plain text, and only with some codes.
+    send(response, 406, 'text/plain', noFieldDocumentation.message)
   else if (name === 'openapi/v2') send(response, 200, emptyOpenApiV2.type, emptyOpenApiV2.bytes)
   else if (document) sendObject(response, 200, document)
   else throw unknownPath()
@@ -79,6 +82,7 @@ function describedSubresource(resource: Pick<Resource, 'name' | 'namespaced' | '
 }
 
 // OpenAPI, sufficient for kubectl to detect which query parameters a kind has. It has no schemas, which `kubectl explain` reads.
+const noFieldDocumentation = absentKind('documentation of fields (kubernetes.io/docs/reference/kubernetes-api has it)')
 
 /** `/openapi/v2` for older kubectl, which then skips its checks: the field 1, the version, of an empty Document message. */
 const emptyOpenApiV2 = {

@@ -171,10 +171,12 @@ export type Target =
   | { is: 'absent'; what: string }
   | { is: 'unknown' }
 
-/** Subresources of Kubernetes that are left out, and what serves instead. */
-const absentSubresources = new Map([
+/** Kinds and subresources of Kubernetes that are left out and have a substitute. */
+const substituted = new Map([
   ['proxy', 'proxy to Pods, Services and nodes (`kubectl port-forward` reaches Pods and Services)'],
   ['token', 'tokens of ServiceAccounts (the token of the kubeconfig may do everything)'],
+  ['selfsubjectaccessreviews', 'access reviews (the user of the kubeconfig may do everything)'],
+  ['controllerrevisions', 'history of DaemonSets (`kubectl apply` the earlier manifest)'],
 ])
 
 /** Reads `/api/v1/…` and `/apis/GROUP/VERSION/…`; everything else is a `document`, a path with no resource `unknown`. */
@@ -194,12 +196,12 @@ export function parsePath(path: string): Target {
     list.find((own) => own.name === plural && own.group === group && (anyVersion || own.version === version))
   // `kubectl autoscale` may use an older version of a kind that is absent.
   const other = found(unstored, true)
-  if (other?.is === 'absent') return { is: 'absent', what: other.kind }
+  if (other?.is === 'absent') return { is: 'absent', what: substituted.get(other.name) ?? other.kind }
   if (other && other.version === version) return { is: 'metrics', resource: other, ...place }
   const resource = found(resources) ?? found(olderVersions)
   if (!resource) return { is: 'unknown' }
   const [name, subresource = '', ...more] = inside
-  const what = absentSubresources.get(subresource)
+  const what = substituted.get(subresource)
   if (what !== undefined) return { is: 'absent', what }
   const wrongScope = resource.namespaced ? namespace === undefined && name !== undefined : namespace !== undefined
   const isKnown = subresource === '' || resource.subresources.includes(subresource)

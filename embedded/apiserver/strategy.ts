@@ -24,7 +24,7 @@ interface Strategy<T> {
 
 // The wire form of a kind and client-node's class differ only in how dates are held, which no strategy reads.
 function strategy<T>(own: Strategy<T>): Strategy<Stored> {
-  return own as unknown as Strategy<Stored>
+  return own as Strategy<Stored>
 }
 
 function validateData({ data }: V1ConfigMap | V1Secret, errors: FieldErrors): void {

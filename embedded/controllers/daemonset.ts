@@ -142,7 +142,7 @@ function tolerationsOf({ spec }: PodTemplate): Toleration[] {
 /** `run`: the node needs a Pod; `stay`: an existing Pod may stay, but none would be started; `leave`: neither. */
 function placement({ spec: { template } }: DaemonSet, node: Node): 'run' | 'stay' | 'leave' {
   const { spec } = template
-  if (!spec || !matchesNode(node, spec)) return 'leave'
+  if (!spec || (spec.nodeName && spec.nodeName !== node.metadata.name) || !matchesNode(node, spec)) return 'leave'
   const tolerations = tolerationsOf(template)
   if (untolerated(node, tolerations, ['NoExecute']).length > 0) return 'leave'
   return untolerated(node, tolerations, ['NoSchedule']).length > 0 ? 'stay' : 'run'

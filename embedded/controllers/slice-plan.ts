@@ -1,5 +1,6 @@
 import { hasLabels, type Labels } from '../../dataplane/label-selector.ts'
 import type { Api } from '../apiserver/api.ts'
+import { sameJson } from '../apiserver/json.ts'
 import {
   type Endpoint,
   type EndpointSlice,
@@ -90,29 +91,47 @@ export interface PlannedSlice {
 }
 
 /**
- * Distributes the wanted endpoints over the existing slices of a Service. Endpoints keep their order and new ones come last, so
- * that a new endpoint changes one slice. A Service without endpoints keeps one empty slice.
+ * Distributes the wanted endpoints over the existing slices of a Service. A slice of other ports is reused for a new one. A
+ * Service without endpoints keeps one empty slice.
  */
 export function planSlices(existing: readonly EndpointSlice[], wanted: readonly SliceContent[]): PlannedSlice[] {
   const contents = wanted.length > 0 ? wanted : [{ ports: [], endpoints: [] }]
-  const plan = contents.flatMap(({ ports, endpoints }): PlannedSlice[] => {
-    const own = existing.filter((slice) => portsKey(slice.ports) === portsKey(ports))
-    const left = new Map(endpoints.map((endpoint) => [endpointKey(endpoint), endpoint]))
-    const earlier = own.flatMap((slice) => (slice.endpoints ?? []).map(endpointKey))
-    const order = [...new Set([...earlier.filter((key) => left.has(key)), ...left.keys()])]
-    const ordered = order.flatMap((key) => left.get(key) ?? [])
-    const count = Math.max(1, Math.ceil(ordered.length / maxEndpointsPerSlice))
-    return Array.from({ length: count }, (_, index) => {
-      const start = index * maxEndpointsPerSlice
-      return {
-        slice: own[index],
-        content: { ports, endpoints: ordered.slice(start, start + maxEndpointsPerSlice) },
-      }
-    })
+  const plan = contents.flatMap((content) => {
+    const ofPorts = existing.filter(({ ports }) => portsKey(ports) === portsKey(content.ports))
+    return planPorts(ofPorts, content)
   })
   const free = existing.filter((slice) => !plan.some((planned) => planned.slice === slice))
   for (const planned of plan) planned.slice ??= free.shift()
   return [...plan, ...free.map((slice) => ({ slice }))]
+}
+
+/**
+ * The slices of one group of ports, with few changes, as the reconciler of k8s.io/endpointslice: endpoints stay in their slice;
+ * new ones are added to slices that change anyway, then to the fullest slice with enough space, else to new slices.
+ */
+function planPorts(existing: readonly EndpointSlice[], { ports, endpoints }: SliceContent): PlannedSlice[] {
+  const missing = new Map(endpoints.map((endpoint) => [endpointKey(endpoint), endpoint]))
+  const kept = existing.map((slice) => {
+    const before = slice.endpoints ?? []
+    const own = before.flatMap((endpoint) => {
+      const now = missing.get(endpointKey(endpoint)) ?? []
+      missing.delete(endpointKey(endpoint))
+      return now
+    })
+    return { slice, own, changes: !sameJson(own, before) }
+  })
+  const added = [...missing.values()]
+  for (const { own, changes } of kept) if (changes) own.push(...added.splice(0, maxEndpointsPerSlice - own.length))
+  const rest = added.length % maxEndpointsPerSlice
+  const fullestFirst = kept.toSorted((left, right) => right.own.length - left.own.length)
+  const roomy = fullestFirst.find(({ own }) => own.length + rest <= maxEndpointsPerSlice)
+  roomy?.own.push(...added.splice(0, rest))
+  const plan: PlannedSlice[] = kept
+    .filter(({ own }) => own.length > 0)
+    .map(({ slice, own }) => ({ slice, content: { ports, endpoints: own } }))
+  while (added.length > 0 || plan.length === 0)
+    plan.push({ content: { ports, endpoints: added.splice(0, maxEndpointsPerSlice) } })
+  return plan
 }
 
 /** The identity of an endpoint: an address of one object. */

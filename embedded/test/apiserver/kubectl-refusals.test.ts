@@ -34,6 +34,11 @@ describe('errors have the messages of Kubernetes', () => {
       /the embedded cluster has no proxy to Pods, Services and nodes \(`kubectl port-forward`/,
     ],
     ['get --raw /api/v1/namespaces/default/pods/web/proxy/a/b', /the embedded cluster has no proxy to Pods/],
+    ['explain svc.spec.type', /the embedded cluster has no documentation of fields \(kubernetes\.io\S+ has it\)/],
+    [
+      'auth can-i get pods',
+      /the embedded cluster has no access reviews \(the user of the kubeconfig may do everything\)/,
+    ],
     ['delete service kubernetes --cascade=orphan', /the embedded cluster supports only --cascade=background/],
   ])('%s: what is left out is named, with what serves instead', async (command, sentence) =>
     expect(await refused(command)).toMatch(sentence),

@@ -80,7 +80,9 @@ spec:
   await cluster.ok('rollout status daemonset/agent --timeout=20s')
   expect(await cluster.ok('get pods -l app=agent -o jsonpath={.items[*].spec.containers[0].image}')).toBe('agent:2')
   const undo = await cluster.kubectl(['rollout', 'undo', 'daemonset/agent'])
-  expect(undo.stderr).toContain('the embedded cluster has no ControllerRevision')
+  expect(undo.stderr).toContain(
+    'the embedded cluster has no history of DaemonSets (`kubectl apply` the earlier manifest)',
+  )
   expect(await cluster.ok('get daemonset agent -o wide')).toMatch(/agent\s+1\s+1\s+1\s+1\s+1\s+<none>/)
 })
 

@@ -49,6 +49,12 @@ describe('placement', () => {
     expect(nodes().sort()).toEqual(workers)
   })
 
+  test('runs only on the node that the template names', async () => {
+    await create({}, { nodeName: workers[0] })
+    expect(nodes()).toEqual([workers[0]])
+    expect(stored()?.status).toMatchObject({ desiredNumberScheduled: 1, numberReady: 1 })
+  })
+
   test('runs on cordoned nodes', async () => {
     cluster.api.patch('nodes', undefined, workers[0] ?? '', { spec: { unschedulable: true } })
     await create({}, { tolerations: [] })

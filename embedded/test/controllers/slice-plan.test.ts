@@ -57,3 +57,35 @@ test('any sequence of endpoints ends in slices with exactly these endpoints, and
     { numRuns: 60 },
   )
 })
+
+test.each([
+  [[5, 100, 100], [0], [206]],
+  [[100, 5, 100], [], [206]],
+  [[100, 100, 5], [3], []],
+  [
+    [100, 100, 5],
+    [150, 151],
+    [206, 207],
+  ],
+])(
+  'slices of %j endpoints, without %j and with %j: one slice changes, whatever the order of their names',
+  (sizes, gone, added) => {
+    const all = Array.from({ length: 205 }, (_, id) => endpoint(id, true))
+    let next = 0
+    const slices = sizes.flatMap((size) => {
+      const content = { ports: ports[0] ?? [], endpoints: all.slice(next, next + size) }
+      next += size
+      return apply([{ content }])
+    })
+    const left = all.filter((_, id) => !gone.includes(id))
+    const wanted = [{ ports: ports[0] ?? [], endpoints: [...left, ...added.map((id) => endpoint(id, true))] }]
+    const planned = apply(planSlices(slices, wanted))
+    const changed = planned.filter(
+      ({ metadata, endpoints }) =>
+        JSON.stringify(slices.find((slice) => slice.metadata.uid === metadata.uid)?.endpoints) !==
+        JSON.stringify(endpoints),
+    )
+    expect(changed).toHaveLength(1)
+    expect(planned.flatMap((slice) => slice.endpoints ?? [])).toHaveLength(205 - gone.length + added.length)
+  },
+)
