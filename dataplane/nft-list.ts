@@ -54,9 +54,15 @@ const list = (value: string | string[] | undefined): string[] => (Array.isArray(
  */
 export function parseNftList(text: string): NftTable[] {
   const { nftables } = parseJson(SOURCE, text, listingSchema, 'nft -j list table ip kube-proxy')
-  if (isDeeper(nftables, DEEPEST))
-    throw new ParseError(SOURCE, 1, text.slice(0, 80), 'an expression is nested too deeply')
-  return readItems(nftables)
+  const fail = (fault: string) => new ParseError(SOURCE, 1, text.slice(0, 80), fault)
+  if (isDeeper(nftables, DEEPEST)) throw fail('an expression is nested too deeply')
+  try {
+    return readItems(nftables)
+  } catch (error) {
+    // An operand of another type than nft prints, such as an object in place of a list.
+    if (!(error instanceof TypeError)) throw error
+    throw fail('an expression is not of the form that nft prints')
+  }
 }
 
 /** Deeper than any rule of kube-proxy; nft itself does not print deeper nesting. */

@@ -200,7 +200,8 @@ function readInterval(text: string): (Interval & { family: Family }) | undefined
   const [start, end] = [parsePrefix(from), parsePrefix(to)]
   if (!start || !end || start.family !== end.family) return undefined
   const host = (length: number) => (1n << BigInt(addressBits(start.family) - length)) - 1n
-  return { family: start.family, first: start.bits & ~host(start.length), last: end.bits | host(end.length) }
+  const [first, last] = [start.bits & ~host(start.length), end.bits | host(end.length)]
+  return first > last ? undefined : { family: start.family, first, last }
 }
 
 function merge(intervals: readonly Interval[]): Interval[] {

@@ -37,9 +37,12 @@ function questionOf(id: string, number: string | undefined) {
   if (found && another)
     throw new UserError(`Labs ${found.lab.number} and ${another.lab.number} have a step "${id}": add LAB=…`)
   if (found) return found
-  const questions = steps.flatMap(({ step }) => (step.question === undefined ? [] : `Q=${step.id}`)).join(', ')
+  const ids = steps.flatMap(({ step }) => (step.question === undefined ? [] : `Q=${step.id}`))
+  const questions = [...new Set(ids)].join(', ')
   const fault = named[0]
     ? `Step "${id}" of lab ${named[0].lab.number} has no question.`
-    : `${number ? `Lab ${number} has no` : 'No lab has the'} question "${shortened(id, 60)}".`
+    : id === ''
+      ? 'Q= must name a question.'
+      : `${number ? `Lab ${number} has no` : 'No lab has the'} question "${shortened(id, 60)}".`
   throw new UserError(`${fault} ${questions === '' ? 'There is no question.' : `Questions: ${questions}.`}`)
 }

@@ -186,7 +186,7 @@ export function portsCostEntries({ nodes, snapshot }: CheckContext): void {
       .hasRule(`-j ${chain}`, {
         expected: `${service.ports.length} entries for ${address}, each with its own chain`,
         missing: `no entry leads to ${chain}`,
-        hint: 'A Service without ready Pods has no entries here: make web brings Pods for it:',
+        hint: 'A Service without ready Pods has no entries here, and this one selects the Pods of web. Start them:',
         next: 'make web',
       })
 }

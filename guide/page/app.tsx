@@ -133,6 +133,36 @@ function TabList({ tabs, shown }: { tabs: readonly TabId[]; shown: TabId }) {
   )
 }
 
+/** A key on the list only chooses: a lab that was not begun resets the cluster, so it opens with a button. */
+function LabChoice({ lab }: Pick<State, 'lab'>) {
+  const [chosen, choose] = useState<number>()
+  return (
+    <>
+      <label>
+        <span class="hidden">Lab</span>
+        <select value={chosen ?? lab?.number} onChange={({ currentTarget }) => choose(Number(currentTarget.value))}>
+          {lab?.labs.map(({ number, title }) => (
+            <option key={number} value={number}>
+              Lab {number}: {title}
+            </option>
+          ))}
+        </select>
+      </label>
+      {chosen !== undefined && chosen !== lab?.number && (
+        <button
+          type="button"
+          onClick={() => {
+            choose(undefined)
+            void act('lab', { number: chosen })
+          }}
+        >
+          Open lab {chosen} (resets the cluster if not begun)
+        </button>
+      )}
+    </>
+  )
+}
+
 function Header({ state: { lab, progress } }: { state: State }) {
   const [theme, setTheme] = useState<Theme>(savedTheme)
   const help = useRef<HTMLDialogElement>(null)
@@ -140,22 +170,7 @@ function Header({ state: { lab, progress } }: { state: State }) {
     <header class="top">
       <h1>
         <span class="brand">kube-service-labs</span>
-        <label>
-          <span class="hidden">Lab</span>
-          <select
-            value={lab?.number}
-            onChange={async ({ currentTarget }) => {
-              const chosen = Number(currentTarget.value)
-              if ((await act('lab', { number: chosen })) === undefined) currentTarget.value = String(now().lab?.number)
-            }}
-          >
-            {lab?.labs.map(({ number, title }) => (
-              <option key={number} value={number}>
-                Lab {number}: {title}
-              </option>
-            ))}
-          </select>
-        </label>
+        <LabChoice key={lab?.number} lab={lab} />
       </h1>
       {progress && (
         <div class="score">

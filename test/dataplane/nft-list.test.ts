@@ -53,6 +53,10 @@ describe('nft -j list', () => {
       ],
       'ip saddr { 10.0.0.1, 10.0.0.9 }',
     ],
+    [
+      [{ match: { op: '==', left: 'x', right: { set: [{ range: ['10.0.0.2', '10.0.0.1'] }] } } }],
+      'x 10.0.0.2-10.0.0.1',
+    ],
     [[{ xt: null }], '{"xt":null}'],
     [[{ constructor: { x: 1 } }], '{"constructor":{"x":1}}'],
   ])('%j is %s', (expr, text) => expect(textOf(...expr)).toBe(text))
@@ -101,6 +105,9 @@ describe('nft -j list', () => {
     ['[]', /the text is not output of nft/],
     [item({ chain: { family: 'ip', table: 'kube-proxy' } }), /nftables\.1\.chain\.name/],
     [item({ table: { family: 'ip', name: 'x'.repeat(300) } }), /nftables\.1\.table\.name/],
+    [rule({ match: { op: '==', left: { concat: {} }, right: 1 } }), /not of the form that nft prints/],
+    [rule({ match: { op: '==', left: 1, right: { '&': { x: 1 } } } }), /not of the form that nft prints/],
+    [rule({ vmap: { key: { payload: { protocol: { toString: 1 } } } } }), /not of the form that nft prints/],
     [rule(JSON.parse(`${'{"&":['.repeat(60)}1${']}'.repeat(60)}`)), /nested too deeply|\{/],
   ])('refuses %.40s with the place of the fault, or shows it as JSON', (text, message) => {
     let said = ''

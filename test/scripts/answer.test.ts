@@ -22,6 +22,7 @@ test.concurrent.each([
     ['Q=nothing', 'A=x'],
     /No lab has the question "nothing"\. Questions: .*Q=chain-name/,
   ],
+  ['no question', ['A=x'], /Q= must name a question.*Questions: (?!.*(Q=\S+),.* \1[,.])/],
   ['a step that asks nothing', ['Q=kube-ipvs0', 'A=x'], /Step "kube-ipvs0" of lab 2 has no question/],
   ['no answer', ['Q=chain-name'], /KUBE-SVC-.*\? Answer with: make answer LAB=1 Q=chain-name/],
   ['a cluster that is not up', ['Q=chain-name', 'A=x'], /"not-there" is not up: run `make up`/],

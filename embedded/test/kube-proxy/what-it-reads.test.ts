@@ -1,7 +1,9 @@
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { parseConntrack } from '../../../dataplane/conntrack.ts'
+import { parseIpvsadmSave } from '../../../dataplane/ipvsadm-save.ts'
 import type { Api } from '../../apiserver/api.ts'
 import { isStale } from '../../kube-proxy/conntrack-cleanup.ts'
+import { serverInputs } from '../../kube-proxy/ipvs-proxier.ts'
 import { usableObjects } from '../../kube-proxy/kube-proxy.ts'
 import { duration, klogLine, readSettings, StartFailure } from '../../kube-proxy/settings.ts'
 
@@ -61,4 +63,38 @@ test('an invalid object is left out with the reason, and the others are used', (
   const { objects, leftOut } = usableObjects({ list } as unknown as Api)
   expect(objects.services.map(({ name }) => name)).toEqual(['web'])
   expect(leftOut).toEqual([expect.stringContaining('Service default/odd was left out: spec.clusterIP')])
+})
+
+describe('a real server in a sync', () => {
+  const withServers = (weights: string[]) =>
+    parseIpvsadmSave(['-A -t 10.96.0.10:53 -s rr', ...weights.map((real) => `-a -t 10.96.0.10:53 ${real}`)].join('\n'))
+  const stays = '-r 10.244.0.2:53 -m -w 1'
+  const [used, drained] = ['-r 10.244.0.3:53 -m -w 1', '-r 10.244.0.3:53 -m -w 0']
+  const keys = new Set(['TCP 10.96.0.10:53 10.244.0.3:53'])
+  test.each([
+    {
+      what: 'with connections and without an endpoint is kept',
+      to: [],
+      from: [used],
+      kept: keys,
+      line: `-e ${drained}`,
+    },
+    { what: 'without both is deleted', to: [], from: [drained], draining: keys, line: '-d -r 10.244.0.3:53' },
+    { what: 'whose endpoint returns', to: [used], from: [drained], draining: keys, line: `-e ${used}` },
+    { what: 'whose endpoint returns, on a node without it', to: [used], from: [], draining: keys, line: `-a ${used}` },
+    { what: 'that returned already is left', to: [used], from: [used], draining: keys, line: '' },
+    { what: 'with a weight set by hand is left', to: [used], from: [drained], line: '' },
+    {
+      what: 'with a weight set by hand, in the first sync',
+      to: [used],
+      from: [drained],
+      first: true,
+      line: `-e ${used}`,
+    },
+  ])('$what', ({ to, from, line, first = false, ...sets }) => {
+    const [wanted, held] = [withServers([stays, ...to]), withServers([stays, ...from])]
+    const { add, remove } = serverInputs({ wanted, held, first, excludeCIDRs: [], ...sets })
+    expect(add.trim()).toBe(line.replace(' ', ' -t 10.96.0.10:53 '))
+    expect(remove).toBe('')
+  })
 })

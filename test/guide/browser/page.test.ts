@@ -352,8 +352,17 @@ test(
     await tabTo(page, page.getByRole('combobox', { name: 'Lab', exact: true }))
     // The incidents are the last lab, once the labs are listed.
     await page.getByRole('option', { name: /^Lab 8:/ }).waitFor({ state: 'attached' })
-    await page.keyboard.press('End')
+    const opened: (string | null)[] = []
+    page.on('request', (request) => {
+      if (request.method() === 'POST' && request.url().endsWith('/api/lab')) opened.push(request.postData())
+    })
+    // Keys only choose: an unwanted one must not reset the cluster.
+    for (const key of ['ArrowDown', 'Home', 'l', 'End']) await page.keyboard.press(key)
+    await tabTo(page, page.getByRole('button', { name: /^Open lab 8/ }))
+    expect(opened).toEqual([])
+    await page.keyboard.press('Enter')
     await page.getByRole('tab', { name: 'Incident' }).waitFor()
+    expect(opened).toEqual([JSON.stringify({ number: 8 })])
     await page.keyboard.press('Alt+5')
     await tabTo(page, page.getByLabel('Seed'))
     await page.keyboard.type('two')
