@@ -110,7 +110,7 @@ test-fast: $(NODE_MODULES) ## Lint, types, layers and the tests that start no pr
 test-incidents: $(NODE_MODULES) ## Cause and repair every incident of lab 8 (make test runs a quarter of them, chosen by SEED=)
 	@INCIDENTS=all node_modules/.bin/vitest run test/labs/lab-8.test.ts
 test-bundle: bundle ## Solve and grade a lab from the offline archive in an empty root, without a network, as an ordinary user (LAB=2)
-	@$(RUN) scripts/test-bundle.ts
+	@node_modules/.bin/vitest run --config vitest.kind.config.ts test/offline
 lint-labs: $(NODE_MODULES) ## Check the course's files for mistakes (BOOT=1 also runs every lab; LAB=2)
 	@$(RUN) scripts/lint-labs.ts $${BOOT:+--run} $${LAB:+"$$LAB"}
 new-lab: $(NODE_MODULES) ## Create the files of a new lab (NAME=packet-captures)

@@ -24,12 +24,12 @@ const starting = [
 ]
 
 /**
- * Left out. What needs a container engine has a configuration of its own, vitest.kind.config.ts. The text of lab 2 is typed in every
+ * Left out. What needs a container engine or the offline archive has a configuration of its own, vitest.kind.config.ts. The text of lab 2 is typed in every
  * run; that of the others takes longer than all tests together (`TEXTS=all`). `make test-fast` sets `TESTS=fast`.
  */
 const { TEXTS, TESTS } = process.env
 const left = [
-  'test/kind-e2e/**',
+  'test/{kind-e2e,offline}/**',
   ...(TEXTS === 'all' ? [] : ['test/labs/lab-*-text.test.ts']),
   ...(TESTS === 'fast' ? [...starting, ...booting.map((folder) => `${folder}/**`)] : []),
 ]

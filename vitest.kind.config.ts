@@ -1,10 +1,10 @@
 import { defineConfig } from 'vitest/config'
 import { timeoutScale } from './host/wait.ts'
 
-/** What needs a container engine; `make e2e-kind` runs it, `make test` does not. */
+/** What `make test` does not run: what needs a container engine (`make e2e-kind`), and the offline archive (`make test-bundle`). */
 export default defineConfig({
   test: {
-    include: ['test/kind-e2e/**/*.test.ts'],
+    include: ['test/{kind-e2e,offline}/**/*.test.ts'],
     fileParallelism: false,
     testTimeout: 300_000 * timeoutScale(),
     hookTimeout: 600_000 * timeoutScale(),

@@ -1,53 +1,41 @@
 // Lab 1, kube-proxy in iptables mode: the checks of the steps of labs/01-iptables/lab.yaml.
 
 import { defineLab } from '../grading/define-lab.ts'
-import { noInterfaceOwnsClusterIPs, webService } from '../grading/expect-object.ts'
-import {
-  familiesAreSeparate,
-  probesInFiveHooks,
-  probesOnOneNode,
-  threePathsCounted,
-} from './01-iptables/packet-hooks.ts'
-import {
-  chainsLeadToPods,
-  everythingAsPredicted,
-  inIptablesMode,
-  keepEndpoints,
-  modeAnswer,
-  nameOfWebChain,
-  portsCostEntries,
-  probabilityOfSecondRule,
-  rulesFollowScaling,
-} from './01-iptables/service-chains.ts'
-import { podReachesItself, rejectedWith, rejectsWithoutEndpoints, sharesAreEven } from './01-iptables/traffic.ts'
+import { expectNodes } from '../grading/expect-node.ts'
+import { webService } from '../grading/expect-object.ts'
+import * as packetHooks from './01-iptables/packet-hooks.ts'
+import * as serviceChains from './01-iptables/service-chains.ts'
+import * as traffic from './01-iptables/traffic.ts'
 import { backendsOnTwoNodes } from './web-client.ts'
 
-export default defineLab(1, ({ step, question, observe }) => {
-  observe(keepEndpoints)
+const { inIptablesMode } = serviceChains
 
-  question('mode', inIptablesMode(modeAnswer))
+export default defineLab(1, ({ step, question, observe }) => {
+  observe(serviceChains.keepEndpoints)
+
+  question('mode', inIptablesMode(serviceChains.modeAnswer))
   step('web', backendsOnTwoNodes)
   step('probes', (context) => {
-    probesInFiveHooks(context)
+    packetHooks.probesInFiveHooks(context)
   })
-  step('three-ways', threePathsCounted)
-  step('namespaces', probesOnOneNode)
-  step('families', familiesAreSeparate, { needsCluster: true })
-  question('chain-name', inIptablesMode(nameOfWebChain))
-  step('chains', inIptablesMode(chainsLeadToPods))
+  step('three-ways', packetHooks.threePathsCounted)
+  step('namespaces', packetHooks.probesOnOneNode)
+  step('families', packetHooks.familiesAreSeparate, { needsCluster: true })
+  question('chain-name', inIptablesMode(serviceChains.nameOfWebChain))
+  step('chains', inIptablesMode(serviceChains.chainsLeadToPods))
   step(
     'no-address',
-    inIptablesMode(({ snapshot }) => {
+    inIptablesMode(({ nodes, snapshot }) => {
       webService(snapshot)
-      noInterfaceOwnsClusterIPs(snapshot)
+      expectNodes(nodes).noInterfaceHasClusterIP()
     }),
   )
-  step('scale', rulesFollowScaling)
-  question('probability', inIptablesMode(probabilityOfSecondRule))
-  step('shares', inIptablesMode(sharesAreEven))
-  step('ports', inIptablesMode(portsCostEntries))
-  step('hairpin', inIptablesMode(podReachesItself))
-  step('no-endpoints', inIptablesMode(rejectsWithoutEndpoints))
-  question('rejected', inIptablesMode(rejectedWith))
-  step('whole', inIptablesMode(everythingAsPredicted))
+  step('scale', serviceChains.rulesFollowScaling)
+  question('probability', inIptablesMode(serviceChains.probabilityOfSecondRule))
+  step('shares', inIptablesMode(traffic.sharesAreEven))
+  step('ports', inIptablesMode(serviceChains.portsCostEntries))
+  step('hairpin', inIptablesMode(traffic.podReachesItself))
+  step('no-endpoints', inIptablesMode(traffic.rejectsWithoutEndpoints))
+  question('rejected', inIptablesMode(traffic.rejectedWith))
+  step('whole', inIptablesMode(serviceChains.everythingAsPredicted))
 })

@@ -2,50 +2,36 @@
 
 import { defineLab } from '../grading/define-lab.ts'
 import { expectNodes } from '../grading/expect-node.ts'
-import {
-  dummyDeviceOwnsClusterIPs,
-  postroutingMasquerades,
-  preroutingLeadsToServices,
-  schedulerChosen,
-  setsEqualServices,
-  toolsWork,
-  virtualServersEqualServices,
-} from './02-ipvs/equality.ts'
-import { extraServicesAddMembersOnly, extraServicesAddRules, keepCounts } from './02-ipvs/extra-services-cost.ts'
-import { keepKubeProxyPods, kubeProxiesRunIpvs, leftoversCounted, nothingLeft } from './02-ipvs/mode-switch.ts'
-import {
-  nodePortAnswers,
-  requestFromNodeIsMarked,
-  requestFromPod,
-  rulesSeeFirstPacketOnly,
-  sourceIsEgressAddress,
-} from './02-ipvs/requests.ts'
+import * as equality from './02-ipvs/equality.ts'
+import * as extraServicesCost from './02-ipvs/extra-services-cost.ts'
+import * as modeSwitch from './02-ipvs/mode-switch.ts'
+import * as requests from './02-ipvs/requests.ts'
 import { backendsOnTwoNodes } from './web-client.ts'
 
 export default defineLab(2, ({ step, observe }) => {
-  observe(keepKubeProxyPods)
-  observe(keepCounts)
+  observe(modeSwitch.keepKubeProxyPods)
+  observe(extraServicesCost.keepCounts)
 
   step('web', (context) => {
     // The next step compares with counts from now on; they require this mode on every node.
     expectNodes(context.nodes).reportMode()
     return backendsOnTwoNodes(context)
   })
-  step('iptables-list', extraServicesAddRules)
-  step('ipvs', kubeProxiesRunIpvs)
-  step('leftovers', leftoversCounted)
-  step('flush', nothingLeft)
-  step('kube-ipvs0', dummyDeviceOwnsClusterIPs)
-  step('tools', toolsWork)
-  step('sets', setsEqualServices)
-  step('ipvs-constant', extraServicesAddMembersOnly)
-  step('prerouting', preroutingLeadsToServices)
-  step('virtual-servers', virtualServersEqualServices)
-  step('node-port', nodePortAnswers)
-  step('pod-to-service', requestFromPod)
-  step('scheduler', schedulerChosen)
-  step('output', requestFromNodeIsMarked)
-  step('postrouting', postroutingMasquerades)
-  step('masquerade', sourceIsEgressAddress)
-  step('conntrack', rulesSeeFirstPacketOnly, { needsCluster: true })
+  step('iptables-list', extraServicesCost.extraServicesAddRules)
+  step('ipvs', modeSwitch.kubeProxiesRunIpvs)
+  step('leftovers', modeSwitch.leftoversCounted)
+  step('flush', modeSwitch.nothingLeft)
+  step('kube-ipvs0', equality.dummyDeviceOwnsClusterIPs)
+  step('tools', equality.toolsWork)
+  step('sets', equality.setsEqualServices)
+  step('ipvs-constant', extraServicesCost.extraServicesAddMembersOnly)
+  step('prerouting', equality.preroutingLeadsToServices)
+  step('virtual-servers', equality.virtualServersEqualServices)
+  step('node-port', requests.nodePortAnswers)
+  step('pod-to-service', requests.requestFromPod)
+  step('scheduler', equality.schedulerChosen)
+  step('output', requests.requestFromNodeIsMarked)
+  step('postrouting', equality.postroutingMasquerades)
+  step('masquerade', requests.sourceIsEgressAddress)
+  step('conntrack', requests.rulesSeeFirstPacketOnly, { needsCluster: true })
 })

@@ -1,30 +1,23 @@
 // Lab 3, Services from outside the cluster: the checks of the steps of labs/03-from-outside/lab.yaml.
 
 import { defineLab } from '../grading/define-lab.ts'
-import { everythingAsPredicted, inIptablesMode } from './01-iptables/service-chains.ts'
-import { addressAnswers, rangesLetIn, webHasChains } from './03-from-outside/exposed-service.ts'
-import { shareOnFullestNode, sharesAreEven, sharesAreUneven } from './03-from-outside/shares.ts'
-import {
-  clientIsKept,
-  clientIsLost,
-  healthPortReports,
-  loggedClient,
-  nodePortAnswersEverywhere,
-  nodePortChain,
-} from './03-from-outside/traffic-policy.ts'
+import * as serviceChains from './01-iptables/service-chains.ts'
+import * as exposedService from './03-from-outside/exposed-service.ts'
+import * as shares from './03-from-outside/shares.ts'
+import * as trafficPolicy from './03-from-outside/traffic-policy.ts'
 
 export default defineLab(3, ({ step, question }) => {
-  step('web', inIptablesMode(webHasChains))
-  step('node-port', nodePortAnswersEverywhere)
-  question('node-port-chain', nodePortChain)
-  step('cluster-policy', clientIsLost)
-  question('logged-client', loggedClient)
-  step('load-balancer', addressAnswers)
-  step('local-policy', clientIsKept)
-  step('health-check', healthPortReports)
-  step('uneven', sharesAreUneven)
-  question('crowded-share', shareOnFullestNode)
-  step('anti-affinity', sharesAreEven)
-  step('source-ranges', rangesLetIn)
-  step('whole', inIptablesMode(everythingAsPredicted))
+  step('web', serviceChains.inIptablesMode(exposedService.webHasChains))
+  step('node-port', trafficPolicy.nodePortAnswersEverywhere)
+  question('node-port-chain', trafficPolicy.nodePortChain)
+  step('cluster-policy', trafficPolicy.clientIsLost)
+  question('logged-client', trafficPolicy.loggedClient)
+  step('load-balancer', exposedService.addressAnswers)
+  step('local-policy', trafficPolicy.clientIsKept)
+  step('health-check', trafficPolicy.healthPortReports)
+  step('uneven', shares.sharesAreUneven)
+  question('crowded-share', shares.shareOnFullestNode)
+  step('anti-affinity', shares.sharesAreEven)
+  step('source-ranges', exposedService.rangesLetIn)
+  step('whole', serviceChains.inIptablesMode(serviceChains.everythingAsPredicted))
 })

@@ -9,12 +9,12 @@ import {
   type WebService,
   webService,
 } from '../grading/expect-object.ts'
-import { expectThat, type Words } from '../grading/failure.ts'
+import { expectThat, fail, onNode, type Words } from '../grading/failure.ts'
 import { type HttpReply, httpRequests, readReplies } from '../grading/http-requests.ts'
 import type { LiveCluster } from '../grading/live-cluster.ts'
-import type { Sender } from '../grading/packet-trace.ts'
+import { traceCommand, traceLine } from '../grading/packet-trace.ts'
 import type { Snapshot } from '../grading/snapshot.ts'
-import { expectAnswered, type LoggedRequest, loggedRequests } from '../grading/traffic.ts'
+import { type LoggedRequest, loggedRequests } from '../grading/traffic.ts'
 import { variantIn } from '../grading/variant.ts'
 
 export const CLIENT = { namespace: WEB_NAMESPACE, name: 'client' }
@@ -22,8 +22,8 @@ export const CLIENT = { namespace: WEB_NAMESPACE, name: 'client' }
 /** A Pod of the default namespace, or a node itself, that sends requests. */
 export type Requester = { name: string; address: string; node: string } | { node: string }
 
-/** The learner's client Pod. Fails if it is not ready. */
-export function clientPod({ snapshot }: Pick<CheckContext, 'snapshot'>, lab = '02-ipvs') {
+/** The learner's client Pod, from the manifest in the folder of a lab. Fails if it is not ready. */
+export function clientPod({ snapshot }: Pick<CheckContext, 'snapshot'>, lab: string) {
   const { address, node } = expectReadyPod(snapshot.find('Pod', CLIENT.namespace, CLIENT.name), CLIENT.name, {
     inspect: 'kubectl get pod client -o wide',
     expected: 'a Pod client that is ready to send requests',
@@ -45,16 +45,16 @@ export const requestsTo = (
   { token = newToken(), keep = false } = {},
 ): string => httpRequests([{ address, port, path: `/?${token}${times > 1 ? '=' : ''}`, times, keep }])
 
-/** The sender of a traced packet. */
-const senderOf = (from: Requester): Sender => ('name' in from ? { pod: from.address } : 'node')
-
 /** The replies to requests, and what the Pods of the Service have logged about them. */
 interface Answered {
   replies: HttpReply[]
   logged(): Promise<LoggedRequest<WebBackend>[]>
 }
 
-/** Sends requests to a Service, each over a new connection. Fails unless each is answered. */
+/**
+ * Sends requests to a Service, each over a new connection. Fails unless each is answered with status 200; the failure includes a trace
+ * of the packet through the node's rules, and the command that draws it.
+ */
 export async function expectAnswers(
   { snapshot }: Pick<CheckContext, 'snapshot'>,
   live: LiveCluster,
@@ -65,14 +65,23 @@ export async function expectAnswers(
 ): Promise<Answered> {
   const token = newToken()
   const script = requestsTo(service, times, { token })
-  const sent = 'name' in from ? live.inPod({ ...CLIENT, name: from.name }, script) : live.onNode(from.node, script)
+  const isPod = 'name' in from
+  const sent = isPod ? live.inPod({ ...CLIENT, name: from.name }, script) : live.onNode(from.node, script)
   const replies = readReplies((await sent).stdout)
-  const byPod = 'name' in from && {
-    inspect: `kubectl exec ${from.name} -- curl -sS --max-time 5 http://${service.address}:${service.port}`,
-    expected: `${times} answers to ${times} requests from the Pod ${from.name}`,
-  }
-  const route = { snapshot, node: from.node, sender: senderOf(from), target: service }
-  expectAnswered(replies, times, route, { ...byPod, ...words })
+  const sender = isPod ? { pod: from.address } : 'node'
+  const who = isPod ? `the Pod ${from.name}` : from.node
+  const curl = `curl -sS --max-time 5 http://${service.address}:${service.port}`
+  if (replies.length < times || replies.some(({ status }) => status !== 200))
+    fail({
+      node: from.node,
+      inspect: isPod ? `kubectl exec ${from.name} -- ${curl}` : onNode(from.node, curl),
+      expected:
+        times === 1 ? `an answer to a request from ${who}` : `${times} answers to ${times} requests from ${who}`,
+      actual: `answers with status ${replies.map(({ status }) => status || 'none').join(', ') || 'none'}`,
+      differences: traceLine(snapshot.node(from.node), sender, service),
+      next: traceCommand(from.node, sender, service),
+      ...words,
+    })
   return { replies, logged: () => loggedRequests(live, service.backends, token, times) }
 }
 

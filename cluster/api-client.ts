@@ -1,14 +1,14 @@
 import { once } from 'node:events'
 import { request as httpRequest, type IncomingMessage } from 'node:http'
 import { Agent, request as httpsRequest, type RequestOptions } from 'node:https'
+import type { V1Status } from '@kubernetes/client-node'
 import { timeoutScale } from '../host/wait.ts'
 import { guardWrite } from './context/write-guard.ts'
-import type { Cluster, KubeClient } from './driver.ts'
+import type { Cluster, KubeClient, ReadApi } from './driver.ts'
 import {
   AppsV1Api,
   CoreV1Api,
   createConfiguration,
-  DiscoveryV1Api,
   HttpMethod,
   KubeConfig,
   PatchStrategy,
@@ -74,24 +74,40 @@ function bodyOf(context: RequestContext): string | undefined {
   return typeof body === 'string' ? body : undefined
 }
 
+/** Reads paths of an API server with the credentials of its configuration. */
+const reader =
+  (config: KubeConfig, limitBytes: number): ReadApi =>
+  async (path) => {
+    const get = new RequestContext(`${serverOf(config)}${path}`, HttpMethod.GET)
+    await config.applySecurityAuthentication(get)
+    const { httpStatusCode, body } = await send(get, limitBytes)
+    if (httpStatusCode === 404) return undefined
+    const text = await body.text()
+    if (httpStatusCode === 200) return JSON.parse(text)
+    throw new Error(`the API server answered ${httpStatusCode} to GET ${path}: ${refusalIn(text).slice(0, 300)}`)
+  }
+
+/** The message of a Status of the API; any other text as it is. */
+function refusalIn(text: string): string {
+  try {
+    const { message = text }: V1Status = JSON.parse(text)
+    return String(message)
+  } catch {
+    return text
+  }
+}
+
+const serverOf = (config: KubeConfig) => config.getCurrentCluster()?.server ?? ''
+
 /** Makes every API of a configuration send its requests by `send`, and those that change a cluster that is not ours through guardWrite. */
-function sendThroughGuard(config: KubeConfig, cluster: GuardedCluster, limitBytes: number): void {
+function sendThroughGuard(config: KubeConfig, cluster: GuardedCluster, read: ReadApi, limitBytes: number): void {
   const guarded = async (request: RequestContext) => {
     if (cluster.driver !== 'context') return send(request, limitBytes)
-    const url = request.getUrl()
-    const read = async (path: string): Promise<unknown> => {
-      const get = new RequestContext(new URL(path, url).href, HttpMethod.GET)
-      await config.applySecurityAuthentication(get)
-      const { httpStatusCode, body } = await send(get, limitBytes)
-      if (httpStatusCode === 404) return undefined
-      if (httpStatusCode === 200) return JSON.parse(await body.text())
-      throw new Error(`the API server answered ${httpStatusCode} to GET ${path}`)
-    }
-    const method = request.getHttpMethod().toString()
-    request.setBody((await guardWrite(cluster, { method, url, body: bodyOf(request) }, read)) ?? request.getBody())
+    const change = { method: request.getHttpMethod().toString(), url: request.getUrl(), body: bodyOf(request) }
+    request.setBody((await guardWrite(cluster, change, read)) ?? request.getBody())
     return send(request, limitBytes)
   }
-  const baseServer = new ServerConfiguration(config.getCurrentCluster()?.server ?? '', {})
+  const baseServer = new ServerConfiguration(serverOf(config), {})
   const httpApi = wrapHttpLibrary({ send: guarded })
   const configuration = createConfiguration({ baseServer, authMethods: { default: config }, httpApi })
   config.makeApiClient = (type) => new type(configuration)
@@ -137,12 +153,13 @@ export function clientOfLearner(cluster: GuardedCluster, access: ClusterAccess):
 }
 
 function clientsOf(config: KubeConfig, cluster: GuardedCluster, limitBytes = Number.POSITIVE_INFINITY): KubeClient {
-  sendThroughGuard(config, cluster, limitBytes)
+  const read = reader(config, limitBytes)
+  sendThroughGuard(config, cluster, read, limitBytes)
   return {
     config,
+    read,
     core: config.makeApiClient(CoreV1Api),
     apps: config.makeApiClient(AppsV1Api),
-    discovery: config.makeApiClient(DiscoveryV1Api),
     mergePatch: setHeaderOptions('Content-Type', PatchStrategy.MergePatch),
     strategicPatch: setHeaderOptions('Content-Type', PatchStrategy.StrategicMergePatch),
   }

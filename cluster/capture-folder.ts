@@ -1,5 +1,6 @@
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { UserError } from '../host/main.ts'
 import { isFolder, readPlainFile } from '../host/plain-file.ts'
 
 /** What one node reported, by the name of the file in the capture (`iptables-save`, `ip-addr.json`, …). */
@@ -21,24 +22,21 @@ export interface Capture {
 /** Names of Nodes by the rules of the API (RFC 1123): a learner's cluster must not choose where files are written. */
 const NODE_NAME = /^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$/
 
-/** The folder is not a capture; the message names the file and the next command. */
-class CaptureError extends Error {}
-
 /**
  * Reads a capture folder (`objects.json` and `nodes/<node>/<file>`). Every file of a node is read, also unknown ones.
- * @throws CaptureError when the folder, its objects or its nodes are missing or are not JSON.
+ * @throws UserError when the folder, its objects or its nodes are missing or are not JSON.
  */
 export function readCaptureFolder(folder: string): Capture {
   const objectsFile = join(folder, 'objects.json')
   const nodesFolder = join(folder, 'nodes')
   for (const path of [folder, objectsFile, nodesFolder])
-    if (!existsSync(path)) throw new CaptureError(`"${path}" is missing: give a folder that \`make capture\` wrote.`)
-  if (!isFolder(nodesFolder)) throw new CaptureError(`"${nodesFolder}" is not a folder: take the capture again.`)
+    if (!existsSync(path)) throw new UserError(`"${path}" is missing: give a folder that \`make capture\` wrote.`)
+  if (!isFolder(nodesFolder)) throw new UserError(`"${nodesFolder}" is not a folder: take the capture again.`)
   const nodes = readdirSync(nodesFolder, { withFileTypes: true })
     .filter((entry) => entry.isDirectory())
     .map(({ name }) => ({ name, files: readNodeFolder(join(nodesFolder, name)) }))
     .sort((a, b) => (a.name < b.name ? -1 : 1))
-  if (nodes.length === 0) throw new CaptureError(`"${nodesFolder}" contains no node: take the capture again.`)
+  if (nodes.length === 0) throw new UserError(`"${nodesFolder}" contains no node: take the capture again.`)
   return { objects: { apiVersion: 'v1', kind: 'List', items: readItems(objectsFile) }, nodes }
 }
 
@@ -48,10 +46,10 @@ function readItems(file: string): unknown[] {
   try {
     json = JSON.parse(text)
   } catch {
-    throw new CaptureError(`"${file}" is not JSON: take the capture again.`)
+    throw new UserError(`"${file}" is not JSON: take the capture again.`)
   }
   const items = typeof json === 'object' && json !== null && 'items' in json ? json.items : undefined
-  if (!Array.isArray(items)) throw new CaptureError(`"${file}" is not a v1 List of objects: take the capture again.`)
+  if (!Array.isArray(items)) throw new UserError(`"${file}" is not a v1 List of objects: take the capture again.`)
   return items
 }
 
@@ -63,7 +61,7 @@ function readNodeFolder(folder: string): Map<string, string> {
 /** Writes a capture in the same format; creates missing folders and replaces files of the same name. */
 export function writeCaptureFolder(folder: string, capture: Capture): void {
   for (const { name, files } of capture.nodes) {
-    if (!NODE_NAME.test(name)) throw new CaptureError(`Node "${name}" can't name a folder: its files were not written.`)
+    if (!NODE_NAME.test(name)) throw new UserError(`Node "${name}" can't name a folder: its files were not written.`)
     const nodeFolder = join(folder, 'nodes', name)
     mkdirSync(nodeFolder, { recursive: true })
     for (const [file, text] of files) writeFileSync(join(nodeFolder, file), text)

@@ -28,7 +28,7 @@ import { waitFor } from '../host/wait.ts'
 import { changeCluster } from './cluster-lock.ts'
 import { KERNEL_TITLES, kernelForNew } from './doctor/choose.ts'
 import type { LabNeeds } from './doctor/facts.ts'
-import { kernelLacks } from './doctor/judge.ts'
+import { kernelLacks } from './doctor/kernel-probe.ts'
 import { type Cluster, endText, notUp } from './driver.ts'
 
 /** A daemon that still runs this long after SIGTERM is killed. */
@@ -123,7 +123,7 @@ export class EmbeddedCluster implements Cluster {
     return new Promise<void>((resolve, reject) => {
       daemon.on('message', (message: DaemonMessage) => {
         if (message.type === 'start') progress.start(message.text)
-        else if (message.type === 'end') progress.end(true, message.text)
+        else if (message.type === 'end') progress.end(true)
         else if (message.type === 'note') progress.note(message.text)
         else if (message.type === 'ready') resolve()
         else reject(new Error(message.text))
@@ -194,8 +194,8 @@ export class EmbeddedCluster implements Cluster {
     return execOnNode(this.endpoint(), node, command, options)
   }
 
-  script(node: string, text: string, timeoutMs: number): Promise<ExecResult> {
-    return scriptOnNode(this.endpoint(), node, text, timeoutMs)
+  script(node: string, text: string, timeoutMs: number, signal?: AbortSignal): Promise<ExecResult> {
+    return scriptOnNode(this.endpoint(), node, text, timeoutMs, signal)
   }
 
   async synced(timeoutMs: number): Promise<void> {

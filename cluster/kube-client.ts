@@ -1,4 +1,5 @@
 import { existsSync } from 'node:fs'
+import type { KubernetesObject } from '@kubernetes/client-node'
 import { type Cluster, type KubeClient, notUp } from './driver.ts'
 
 export type { KubeClient }
@@ -14,6 +15,22 @@ export async function kubeClient(cluster: ReachedCluster): Promise<KubeClient> {
   if (cluster.client) return cluster.client()
   if (!existsSync(cluster.kubeconfig)) throw notUp(cluster)
   return (await import('./api-client.ts')).clientFromFile(cluster)
+}
+
+/**
+ * The objects of a list of the API as plain JSON, each with its apiVersion and kind. The first path that exists is read.
+ * @throws Error when the API server refuses the request, or has none of the paths
+ */
+export async function listObjects<T extends object = KubernetesObject>(
+  { read }: Pick<KubeClient, 'read'>,
+  ...paths: readonly string[]
+): Promise<T[]> {
+  for (const path of paths) {
+    const list = (await read(path)) as { apiVersion: string; kind: string; items: T[] } | undefined
+    if (list)
+      return list.items.map((item) => ({ apiVersion: list.apiVersion, kind: list.kind.replace(/List$/, ''), ...item }))
+  }
+  throw new Error(`the API server has no ${paths[0]}`)
 }
 
 /** The answer to a request; undefined when the API server refuses it with this code: 404 for no such object, 409 for an existing one. */

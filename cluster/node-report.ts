@@ -2,7 +2,7 @@
 
 import { randomUUID } from 'node:crypto'
 import { nftProbe } from './kube-proxy/module-check.ts'
-import { HTTP_GET, SAVE_WITH_BACKEND } from './node-script.ts'
+import { HTTP_GET, WITH_BACKEND } from './node-script.ts'
 
 /** The tools are in sbin, which is not on every node's default PATH. */
 export const PATH = 'case :$PATH: in *:/usr/sbin:*) ;; *) PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin ;; esac'
@@ -64,7 +64,7 @@ nft_others() {
 
 /** File of a capture → the shell command whose output it contains. A command that fails leaves no file. */
 const ESSENTIAL: Record<string, string> = {
-  'iptables-save': 'save_with_backend iptables -c',
+  'iptables-save': 'with_backend iptables-save -c',
   'ipset-save': 'ipset save',
   'ipvsadm-save': 'ipvsadm -Sn',
   'ip-addr.json': 'ip -j -d addr',
@@ -74,7 +74,11 @@ const ESSENTIAL: Record<string, string> = {
   proxyMode: 'proxy_mode',
   boot: 'node_boot',
 }
-const BOTH_FAMILIES: Record<string, string> = { ...ESSENTIAL, 'ip6tables-save': 'save_with_backend ip6tables -c' }
+const WITH_CONNECTIONS: Record<string, string> = {
+  ...ESSENTIAL,
+  'ipvsadm-list': '[ ! -e /proc/net/ip_vs ] || ipvsadm -Ln',
+}
+const BOTH_FAMILIES: Record<string, string> = { ...ESSENTIAL, 'ip6tables-save': 'with_backend ip6tables-save -c' }
 const THOROUGH: Record<string, string> = {
   ...BOTH_FAMILIES,
   'ip-route': 'ip route',
@@ -85,24 +89,22 @@ const THOROUGH: Record<string, string> = {
     'uname -r; echo "kube-proxy writes to iptables $backend"; iptables --version; ipset --version 2>&1 | head -n 1; ipvsadm --version 2>&1 | head -n 1; conntrack --version',
 }
 
-/** How much to read: `essential` for grading, `thorough` for a capture. */
-export type ReportDepth = 'essential' | 'both families' | 'thorough'
+/** How much to read: `essential` for grading, `with connections` of virtual servers for the page, `thorough` for a capture. */
+export type ReportDepth = 'essential' | 'with connections' | 'both families' | 'thorough'
 
 const SECTIONS: Record<ReportDepth, Record<string, string>> = {
   essential: ESSENTIAL,
+  'with connections': WITH_CONNECTIONS,
   'both families': BOTH_FAMILIES,
   thorough: THOROUGH,
 }
-
-/** A node's report is incomplete: the node, or the connection to it, was lost in the meantime. */
-class CutOffReport extends Error {}
 
 export interface NodeReportRequest {
   /** A shell script (runOnNode). */
   script: string
   /**
    * Reads what the command printed: the files, and the exit code of each command that failed (127: not installed).
-   * @throws CutOffReport when its last line is missing
+   * @throws Error when its last line is missing: the node, or the connection to it, was lost in the meantime
    */
   read(output: string): { files: Map<string, string>; failures: Map<string, number> }
 }
@@ -115,13 +117,13 @@ export function nodeReportRequest(depth: ReportDepth): NodeReportRequest {
     ([file, command]) => `echo '${mark} ${file}'\n{ ${command}; } 2>/dev/null\nprintf '\\n${mark}. %s\\n' $?`,
   )
   return {
-    script: [...[PATH, SAVE_WITH_BACKEND, NFT, PROXY_MODE, NODE_BOOT], ...commands, `echo '${mark}! end'`].join('\n'),
+    script: [...[PATH, WITH_BACKEND, NFT, PROXY_MODE, NODE_BOOT], ...commands, `echo '${mark}! end'`].join('\n'),
     read: (output) => readReport(output, mark),
   }
 }
 
 function readReport(output: string, mark: string) {
-  if (!output.endsWith(`${mark}! end\n`)) throw new CutOffReport('its output was cut off')
+  if (!output.endsWith(`${mark}! end\n`)) throw new Error('its output was cut off')
   const files = new Map<string, string>()
   const failures = new Map<string, number>()
   for (const section of output.split(`${mark} `).slice(1)) {

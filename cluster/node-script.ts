@@ -14,6 +14,8 @@ interface NodeScriptOptions {
   readOnly?: boolean
   /** The script does what a person asked for: the embedded cluster notes it on the Node, as it does a command of `make exec`. */
   noted?: boolean
+  /** The caller no longer waits once it aborts, where the driver has `script`. */
+  signal?: AbortSignal
 }
 
 /**
@@ -25,7 +27,7 @@ export async function runOnNode(
   cluster: Cluster,
   node: string,
   text: string,
-  { args = [], timeoutMs: usualMs = 60_000, readOnly = false, noted = false }: NodeScriptOptions = {},
+  { args = [], timeoutMs: usualMs = 60_000, readOnly = false, noted = false, signal }: NodeScriptOptions = {},
 ): Promise<ExecResult> {
   if (!readOnly) await consent(cluster, `change node "${node}" by a script that runs there as root`)
   const timeoutMs = usualMs * timeoutScale()
@@ -35,7 +37,7 @@ export async function runOnNode(
   ]
   const script = [...head, text].join('\n')
   // An argument may be 128 KiB long (MAX_ARG_STRLEN); a longer script is sent on standard input.
-  if (cluster.script && !noted) return cluster.script(node, script, timeoutMs)
+  if (cluster.script && !noted) return cluster.script(node, script, timeoutMs, signal)
   if (script.length < 100_000) return cluster.exec(node, ['sh', '-c', script], { timeoutMs })
   return cluster.exec(node, ['sh'], { stdin: script, timeoutMs })
 }
@@ -69,67 +71,38 @@ export const HTTP_GET = `http_get() {
 }`
 
 /**
- * Shell: sets `backend` to `legacy` or `nft`, the two kernel interfaces of iptables programs (rules written through one are not
- * visible through the other), for a kube-proxy that runs as a process of this node, according to the iptables of its
- * own container, else to the empty string. The search uses builtins only, because a fork is slow on the embedded kernel.
+ * Shell: `with_backend iptables-save|ip6tables-save|iptables-restore|ip6tables-restore [OPTION …]` runs the program of the back end
+ * that kube-proxy writes to. `backend` is `legacy` or `nft`, the two kernel interfaces of iptables programs (rules written through
+ * one are not visible through the other), or empty for the node's own: that of the iptables in the container of a kube-proxy that
+ * runs as a process of this node, else the first that contains KUBE-SERVICES, else the first with any chain of Kubernetes. Builtins
+ * do the search, because a fork is slow on the embedded kernel.
  */
-const KUBE_PROXY_BACKEND = `backend=
-[ -n "$own_iptables" ] || for comm in /proc/[0-9]*/comm; do
-  { read -r name <"$comm"; } 2>/dev/null || continue
-  [ "$name" = kube-proxy ] || continue
-  pid=\${comm#/proc/}
-  case $(nsenter -t "\${pid%/comm}" -m -- iptables --version 2>/dev/null) in
-    *nf_tables*) backend=nft ;;
-    *legacy*) backend=legacy ;;
-  esac
-  break
-done`
-
-/**
- * Shell: `save_with_backend iptables|ip6tables [OPTION …]` prints the rules of the back end that kube-proxy writes to: the
- * node's own if kube-proxy is known to use that. If it is unknown: the first of the node's default, legacy and nft that
- * contains KUBE-SERVICES, else any chain of Kubernetes, else the node's default.
- */
-export const SAVE_WITH_BACKEND = `${KUBE_PROXY_BACKEND}
-save_with_backend() {
-  family=$1; shift
-  if [ -n "$own_iptables" ]; then "$family-save" "$@"; return; fi
-  if [ -n "$backend" ] && command -v "$family-$backend-save" >/dev/null; then "$family-$backend-save" "$@"; return; fi
-  own=$("$family-save" "$@") || return
-  case $own in *":KUBE-SERVICES "*) printf '%s\\n' "$own"; return ;; esac
-  second=
-  for tool in "$family-legacy-save" "$family-nft-save"; do
-    command -v "$tool" >/dev/null || continue
-    other=$("$tool" "$@") || continue
-    case $other in
-      *":KUBE-SERVICES "*) printf '%s\\n' "$other"; return ;;
-      *:KUBE-*) [ -n "$second" ] || second=$other ;;
+export const WITH_BACKEND = `backend=
+if [ -z "$own_iptables" ]; then
+  for comm in /proc/[0-9]*/comm; do
+    { read -r name <"$comm"; } 2>/dev/null && [ "$name" = kube-proxy ] || continue
+    pid=\${comm#/proc/}
+    case $(nsenter -t "\${pid%/comm}" -m -- iptables --version 2>/dev/null) in
+      *nf_tables*) backend=nft ;;
+      *legacy*) backend=legacy ;;
     esac
+    break
   done
-  case $own in *:KUBE-*) second= ;; esac
-  [ -z "\${second:-$own}" ] || printf '%s\\n' "\${second:-$own}"
-}`
-
-/** Shell: `restore_with_backend iptables|ip6tables [OPTION …]` reads rules into the back end that kube-proxy writes to. */
-export const RESTORE_WITH_BACKEND = `${KUBE_PROXY_BACKEND}
-restore_with_backend() {
-  family=$1; shift
-  if [ -n "$backend" ] && command -v "$family-$backend-restore" >/dev/null; then "$family-$backend-restore" "$@"; return; fi
-  for tool in "$family" "$family-legacy" "$family-nft"; do
-    command -v "$tool-save" >/dev/null && "$tool-save" 2>/dev/null | grep '^:KUBE-SERVICES ' >/dev/null && break
-    tool=$family
+  command -v "iptables-$backend-save" >/dev/null || backend=
+  [ -n "$backend" ] || for chain in 'KUBE-SERVICES ' KUBE-; do
+    for one in '' -legacy -nft; do
+      case $("iptables$one-save" 2>/dev/null) in *":$chain"*) backend=\${one#-}; break 2 ;; esac
+    done
   done
-  "$tool-restore" "$@"
+fi
+with_backend() {
+  program=\${1%-*}\${backend:+-$backend}-\${1#*-}; shift
+  "$program" "$@"
 }`
 
 const backendsScript = `PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
-${KUBE_PROXY_BACKEND}
+${WITH_BACKEND}
 case $(iptables --version 2>/dev/null) in *nf_tables*) node=nft ;; *legacy*) node=legacy ;; *) node= ;; esac
-[ -z "$own_iptables" ] || backend=$node
-for one in $node legacy nft; do
-  [ -z "$backend" ] || break
-  "iptables-$one-save" -t nat 2>/dev/null | grep '^:KUBE-SERVICES ' >/dev/null && backend=$one
-done
 echo "\${backend:-$node} $node"`
 
 /** A clause for messages: the iptables back end with which kube-proxy's rules are read on a node, and if the node's own is another. */

@@ -5,6 +5,7 @@ import { which } from 'zx/core'
 import { ensureArtifact } from '../host/artifact.ts'
 import { $ } from '../host/command.ts'
 import { cacheFolder } from '../host/layout.ts'
+import { UserError } from '../host/main.ts'
 import { bytesBelow, runSupervised, stallSeconds } from '../host/supervised.ts'
 import { isFullDisk, noSpace, SystemTrouble } from '../host/system-trouble.ts'
 import { consent } from './consent.ts'
@@ -14,9 +15,6 @@ import { describeBackend, runOnNode } from './node-script.ts'
 
 /** The tools with which the labs read IPVS and its sets; kube-proxy does not install them on the node. */
 const nodeTools: readonly string[] = ['ipset', 'ipvsadm']
-
-/** Tools could not be installed on a node; the sentence names what was tried and what to do. */
-export class NodeToolsError extends Error {}
 
 interface ToolsReport {
   /** Tools that were missing, and their source. */
@@ -42,7 +40,7 @@ type Fetch = (node: string, names: readonly string[]) => Promise<string[]>
 /**
  * Installs ipset and ipvsadm on one node: with the node's own apt, else from packages that this machine's apt fetches for it.
  * Existing tools are not changed.
- * @throws NodeToolsError when neither works
+ * @throws UserError when neither works
  */
 export async function installNodeTools(cluster: Cluster, node: string, fetch: Fetch): Promise<ToolsReport> {
   const before = await pathsOf(cluster, node)
@@ -82,7 +80,7 @@ async function fromHost(
   const failed = (reason: string) => {
     const image = '`make node-image` builds them into the node image where there is a network, `make down up` uses it.'
     const advice = cluster.driver === 'kind' ? image : 'Install them with the package manager of the node.'
-    return new NodeToolsError(`${names.join(' and ')} can't be installed on ${node}: ${refusal}; ${reason}. ${advice}`)
+    return new UserError(`${names.join(' and ')} can't be installed on ${node}: ${refusal}; ${reason}. ${advice}`)
   }
   try {
     for (const archive of await fetch(node, names)) {
@@ -101,7 +99,7 @@ async function fromHost(
 
 /**
  * Installs ipset and ipvsadm on every node that lacks them. Returns a line for each node, which also names the iptables back
- * end. Throws NodeToolsError when they can't be installed.
+ * end. Throws UserError when they can't be installed.
  */
 export async function installToolsEverywhere(cluster: Cluster): Promise<string[]> {
   const nodes = await cluster.nodes()

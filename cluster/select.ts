@@ -3,10 +3,10 @@ import { join } from 'node:path'
 import { requireSupport } from '../embedded/index.ts'
 import { clusterName, kindFolder, offlineRoot } from '../host/layout.ts'
 import { reasonOf, UserError } from '../host/main.ts'
+import { hasOutside, OUTSIDE } from '../host/outside.ts'
 import type { Progress } from '../host/progress.ts'
-import { chooseCluster, refusalOf } from './doctor/choose.ts'
+import { chooseCluster, refusalOf, UNMEASURABLE } from './doctor/choose.ts'
 import type { LabNeeds } from './doctor/facts.ts'
-import { UNMEASURABLE } from './doctor/judge.ts'
 import { type Cluster, requireUp } from './driver.ts'
 import { EmbeddedCluster } from './embedded.ts'
 
@@ -49,6 +49,21 @@ export async function runningCluster(): Promise<Cluster> {
   const cluster = await selectCluster()
   await requireUp(cluster)
   return cluster
+}
+
+/** The machine that `NODE` names: a node, or the machine outside the cluster. Throws as chosenNode does. */
+export async function chosenMachine(cluster: Cluster): Promise<string> {
+  return process.env.NODE === OUTSIDE && hasOutside(cluster) ? OUTSIDE : chosenNode(cluster)
+}
+
+/** The node that `NODE` names, or the first worker. Throws with the existing names. */
+export async function chosenNode(cluster: Cluster, wish = process.env.NODE): Promise<string> {
+  const nodes = await cluster.nodes()
+  // npm sets NODE to the path of its Node.js for its child processes.
+  const requested = wish?.includes('/') ? undefined : wish
+  const node = requested || (nodes.find((name) => !name.endsWith('control-plane')) ?? nodes[0])
+  if (node !== undefined && nodes.includes(node)) return node
+  throw new UserError(`There is no node "${node}": use NODE= with one of ${nodes.join(', ')}.`)
 }
 
 /** Throws for a lab that measures, on whichever cluster, where its measuring kernel can't run. */

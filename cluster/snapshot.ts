@@ -1,8 +1,8 @@
-import type { KubernetesObject, V1Pod } from '@kubernetes/client-node'
-import { reasonOf } from '../host/main.ts'
+import type { V1Pod } from '@kubernetes/client-node'
+import { reasonOf, UserError } from '../host/main.ts'
 import type { Capture, NodeFiles } from './capture-folder.ts'
 import { type Cluster, requireUp } from './driver.ts'
-import type { KubeClient } from './kube-client.ts'
+import { type KubeClient, listObjects } from './kube-client.ts'
 import { kubeProxy, kubeProxyPods } from './kube-proxy/kube-proxy-pods.ts'
 import { nodeReportRequest, type ReportDepth } from './node-report.ts'
 import { runOnNode } from './node-script.ts'
@@ -10,13 +10,10 @@ import { runOnNode } from './node-script.ts'
 /** Only the beginning of a kube-proxy log is read: it names the proxier. */
 const LOG_BYTES = 64 * 1024
 
-/** The cluster could not be read, which is not the learner's fault. The message is one sentence. */
-class ClusterTrouble extends Error {}
-
 /**
  * Reads the whole cluster once: API objects, and one exec per node. A node that can't be read is kept with its `trouble`;
  * tools that a node lacks leave no file.
- * @throws ClusterTrouble when the API server can't be read.
+ * @throws UserError when the API server can't be read.
  */
 export async function takeCapture(
   cluster: Cluster,
@@ -31,16 +28,16 @@ export async function takeCapture(
   return { objects, nodes, takenAt }
 }
 
-/** The API objects of a capture, without nodes. Throws ClusterTrouble as takeCapture does. */
+/** The API objects of a capture, without nodes. Throws UserError as takeCapture does. */
 export async function takeObjects(cluster: Cluster, client: KubeClient): Promise<Capture & { takenAt: number }> {
   const takenAt = Date.now()
-  const items = await listObjects(client).catch(troubleOf(cluster))
+  const items = await allObjects(client).catch(troubleOf(cluster))
   return { objects: { apiVersion: 'v1', kind: 'List', items }, nodes: [], takenAt }
 }
 
 const troubleOf = (cluster: Cluster) => async (error: unknown) => {
   await requireUp(cluster)
-  throw new ClusterTrouble(`The cluster "${cluster.name}" does not respond (${reasonOf(error)}): run \`make up\`.`)
+  throw new UserError(`The cluster "${cluster.name}" does not respond (${reasonOf(error)}): run \`make up\`.`)
 }
 
 /**
@@ -66,46 +63,19 @@ async function tryReadNode(cluster: Cluster, name: string, depth: ReportDepth): 
   }
 }
 
-/** Every object that determines kube-proxy's rules, or that a lab stores; as plain JSON with kind and apiVersion. */
-async function listObjects(client: KubeClient): Promise<unknown[]> {
-  const { core, apps } = client
-  const kubeSystem = { namespace: 'kube-system' }
-  const [nodes, services, slices, pods, systemMaps, labMaps, daemonSets] = await Promise.all([
-    core.listNode(),
-    core.listServiceForAllNamespaces(),
-    listSlices(client),
-    core.listPodForAllNamespaces(),
-    core.listNamespacedConfigMap({ ...kubeSystem, fieldSelector: 'metadata.name=kube-proxy' }),
-    core.listNamespacedConfigMap({ namespace: 'default' }),
-    apps.listNamespacedDaemonSet(kubeSystem),
+/** Every object that determines kube-proxy's rules, or that a lab stores. EndpointSlices are in v1beta1 before Kubernetes 1.21. */
+async function allObjects(client: KubeClient): Promise<unknown[]> {
+  const discovery = '/apis/discovery.k8s.io'
+  const lists = await Promise.all([
+    listObjects(client, '/api/v1/nodes'),
+    listObjects(client, '/api/v1/services'),
+    listObjects(client, `${discovery}/v1/endpointslices`, `${discovery}/v1beta1/endpointslices`),
+    listObjects(client, '/api/v1/pods'),
+    listObjects(client, '/api/v1/namespaces/kube-system/configmaps?fieldSelector=metadata.name%3Dkube-proxy'),
+    listObjects(client, '/api/v1/namespaces/default/configmaps'),
+    listObjects(client, '/apis/apps/v1/namespaces/kube-system/daemonsets'),
   ])
-  return [
-    ...asItems('v1', 'Node', nodes.items),
-    ...asItems('v1', 'Service', services.items),
-    ...slices,
-    ...asItems('v1', 'Pod', pods.items),
-    ...asItems('v1', 'ConfigMap', [...systemMaps.items, ...labMaps.items]),
-    ...asItems('apps/v1', 'DaemonSet', daemonSets.items),
-  ]
-}
-
-/** EndpointSlices in version v1, or in v1beta1 if the API server is older than 1.21. */
-async function listSlices({ config, discovery }: KubeClient): Promise<unknown[]> {
-  try {
-    return asItems('discovery.k8s.io/v1', 'EndpointSlice', (await discovery.listEndpointSliceForAllNamespaces()).items)
-  } catch (error) {
-    if ((error as { code?: number }).code !== 404) throw error
-    const { CustomObjectsApi } = await import('./kubernetes.ts')
-    const resource = { group: 'discovery.k8s.io', version: 'v1beta1', plural: 'endpointslices' }
-    const list: { items: KubernetesObject[] } = await config
-      .makeApiClient(CustomObjectsApi)
-      .listClusterCustomObject(resource)
-    return asItems('discovery.k8s.io/v1beta1', 'EndpointSlice', list.items)
-  }
-}
-
-function asItems(apiVersion: string, kind: string, items: KubernetesObject[]): unknown[] {
-  return items.map((item) => JSON.parse(JSON.stringify({ ...item, apiVersion, kind })))
+  return lists.flat()
 }
 
 /**

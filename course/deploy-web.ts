@@ -1,8 +1,8 @@
 import type { V1Deployment, V1Service } from '@kubernetes/client-node'
-import { type KubeClient, unlessCode } from '../cluster/kube-client.ts'
-import { STANDARD, type Variant } from '../grading/variant.ts'
-import { type Progress, withProgress } from '../host/progress.ts'
-import { waitFor } from '../host/wait.ts'
+import { unlessCode } from '../cluster/kube-client.ts'
+import type { Variant } from '../grading/variant.ts'
+import { withProgress } from '../host/progress.ts'
+import type { LabBench } from './lab-bench.ts'
 
 const namespace = 'default'
 const labels = { app: 'web' }
@@ -40,64 +40,40 @@ const service = ({ name, port }: Variant): V1Service => ({
 })
 
 /**
- * Deploys `web` by the name of its variant, waits until every replica is ready, and returns a line for each Pod and one for
- * the Service. Existing objects are left unchanged. Throws DeadlineError if the Pods do not become ready.
+ * `make web`: deploys `web` by the name of its variant, waits until every replica is ready, and returns a line for each Pod and one
+ * for the Service. Existing objects are left unchanged. Throws DeadlineError if the Pods do not become ready.
  */
-export async function deployWeb(
-  client: KubeClient,
-  progress: Progress,
-  variant: Variant = STANDARD,
-): Promise<string[]> {
-  const { apps, core } = client
+export async function deployWeb(bench: LabBench): Promise<string[]> {
+  const { client, progress, variant } = bench
   const { name } = variant
   const created = [
-    await unlessCode(409, apps.createNamespacedDeployment({ namespace, body: deployment(variant) })),
-    await unlessCode(409, core.createNamespacedService({ namespace, body: service(variant) })),
+    await unlessCode(409, client.apps.createNamespacedDeployment({ namespace, body: deployment(variant) })),
+    await unlessCode(409, client.core.createNamespacedService({ namespace, body: service(variant) })),
   ]
   if (created.includes(undefined)) progress.note(`Part of ${name} already existed and was left unchanged.`)
-  await everyReplica(client, name, progress)
-  if (await spreadPods(client, progress)) await everyReplica(client, name, progress)
-  const { spec } = await core.readNamespacedService({ namespace, name })
-  const lines = (await webPods(client)).map(
-    ({ metadata, spec: pod, status }) => `${metadata?.name}  ${status?.podIP}  on ${pod?.nodeName}`,
+  const everyReplica = () =>
+    withProgress(progress, `Waiting for every replica of ${name}`, () => bench.rolledOut('Deployment', name))
+  await everyReplica()
+  if (await spreadPods(bench)) await everyReplica()
+  const { clusterIP, ports } = await bench.service(name)
+  const lines = (await bench.pods(labels.app)).map(
+    ({ metadata, spec, status }) => `${metadata?.name}  ${status?.podIP}  on ${spec?.nodeName}`,
   )
-  return [...lines, `Service ${name}: ${spec?.clusterIP}:${spec?.ports?.[0]?.port}`]
-}
-
-const everyReplica = (client: KubeClient, name: string, progress: Progress) =>
-  withProgress(progress, `Waiting for every replica of ${name}`, () =>
-    waitFor(`every replica of ${name} to be ready`, 120_000, () => isRolledOut(client, name)),
-  )
-
-/** True if every Pod of a Deployment is updated and ready, and no old one is left. */
-export async function isRolledOut({ apps }: KubeClient, name: string): Promise<boolean> {
-  const { metadata, spec, status } = await apps.readNamespacedDeployment({ namespace, name })
-  const pods = [status?.replicas, status?.updatedReplicas, status?.readyReplicas].map((count) => count ?? 0)
-  const isObserved = (status?.observedGeneration ?? 0) >= (metadata?.generation ?? 0)
-  return isObserved && pods.every((count) => count === spec?.replicas)
-}
-
-async function webPods({ core }: KubeClient) {
-  const { items } = await core.listNamespacedPod({ namespace, labelSelector: 'app=web' })
-  return items.filter(({ metadata }) => !metadata?.deletionTimestamp)
+  return [...lines, `Service ${name}: ${clusterIP}:${ports?.[0]?.port}`]
 }
 
 /**
  * If all Pods are on one node, for example after scaling down, deletes one, so that its replacement is placed on another
  * node.
  */
-async function spreadPods(client: KubeClient, progress: Progress): Promise<boolean> {
-  const pods = await webPods(client)
+async function spreadPods(bench: LabBench): Promise<boolean> {
+  const pods = await bench.pods(labels.app)
   const nodes = new Set(pods.map(({ spec }) => spec?.nodeName))
   const pod = pods.at(-1)?.metadata?.name
   if (pods.length < 2 || nodes.size > 1 || pod === undefined) return false
-  progress.note(
+  bench.progress.note(
     `Every Pod was on ${[...nodes][0]}: ${pod} was deleted, so that its replacement is placed on another node.`,
   )
-  await client.core.deleteNamespacedPod({ namespace, name: pod })
-  await waitFor(`Pod ${pod} to be gone`, 60_000, async () => {
-    const { items } = await client.core.listNamespacedPod({ namespace, labelSelector: 'app=web' })
-    return items.every(({ metadata }) => metadata?.name !== pod)
-  })
+  await bench.delete('Pod', pod)
   return true
 }

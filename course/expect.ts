@@ -5,13 +5,13 @@ import { compareNodeState, type Finding } from '../dataplane/compare.ts'
 import { printIpAddr } from '../dataplane/ip-addr.ts'
 import { acceptedFamily } from '../dataplane/ip-address.ts'
 import { printIpsetSave } from '../dataplane/ipset-save.ts'
-import { printIptablesSave } from '../dataplane/iptables-save.ts'
+import { printIptablesSave, type Table } from '../dataplane/iptables-save.ts'
 import { printIpvsadmSave } from '../dataplane/ipvsadm-save.ts'
 import { clusterConfig, parseKubeProxyConfiguration, withCircumstances } from '../dataplane/kube-proxy/config.ts'
 import { DUMMY_LINK } from '../dataplane/kube-proxy/mode-ownership.ts'
 import { inKernelOrder } from '../dataplane/kube-proxy/ruleset-builder.ts'
 import { newestBefore } from '../dataplane/kube-proxy/versions.ts'
-import { type NftTable, printNftTable } from '../dataplane/nft-table.ts'
+import { printNftTable } from '../dataplane/nft-table.ts'
 import type { NodeState } from '../dataplane/node-state.ts'
 import { type ClusterObjects, readObjects } from '../dataplane/objects.ts'
 import { predict } from '../dataplane/predict.ts'
@@ -156,36 +156,20 @@ async function givenObjects({ objects, diff }: ExpectOptions): Promise<ClusterOb
 const ownAddresses = (state: NodeState): string[] =>
   state.links.filter((link) => link.name !== DUMMY_LINK).flatMap((link) => link.addresses.map(({ address }) => address))
 
-function toJson(state: NodeState): unknown {
-  const iptables = Object.fromEntries(
-    [...inKernelOrder(state.iptables)].map(([table, chains]) => [
-      table,
-      Object.fromEntries(
-        [...chains].map(([name, chain]) => [
-          name,
-          { policy: chain.policy, rules: chain.rules.map((rule) => rule.spec) },
-        ]),
-      ),
-    ]),
-  )
-  const ipsets = Object.fromEntries(
-    [...state.ipsets].map(([name, { type, options, members }]) => [name, { type, options, members: [...members] }]),
-  )
-  const nftables = state.nftables && { nftables: state.nftables.map(tableToJson) }
-  return { iptables, ipsets, virtualServers: state.virtualServers, links: state.links, ...nftables }
+function toJson({ iptables, ipsets, virtualServers, links, nftables }: NodeState): unknown {
+  const chainsIn = (table: Table) =>
+    [...table].map(([name, { policy, rules }]) => [name, { policy, rules: rules.map(({ spec }) => spec) }] as const)
+  const state = {
+    iptables: new Map([...inKernelOrder(iptables)].map(([name, table]) => [name, new Map(chainsIn(table))])),
+    ipsets: new Map([...ipsets].map(([name, { type, options, members }]) => [name, { type, options, members }])),
+    ...{ virtualServers, links, nftables },
+  }
+  return JSON.parse(JSON.stringify(state, withoutMaps))
 }
 
-const tableToJson = ({ family, name, chains, sets, maps }: NftTable) => ({
-  family,
-  name,
-  chains: Object.fromEntries(chains),
-  sets: Object.fromEntries(
-    [...sets].map(([set, { elements, ...rest }]) => [set, { ...rest, elements: [...elements] }]),
-  ),
-  maps: Object.fromEntries(
-    [...maps].map(([map, { type, elements }]) => [map, { type, elements: Object.fromEntries(elements) }]),
-  ),
-})
+/** For JSON.stringify: maps as objects, sets as lists. */
+const withoutMaps = (_key: string, value: unknown): unknown =>
+  value instanceof Map ? Object.fromEntries(value) : value instanceof Set ? [...value] : value
 
 /** The part of a state that the named tool prints, or the whole state as JSON. */
 function printState(state: NodeState, format: Choice<'as'>): string {

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { KubernetesObject, V1Pod, V1ServiceSpec } from '@kubernetes/client-node'
+import type { KubernetesObject, V1ObjectMeta, V1Pod, V1ServiceSpec } from '@kubernetes/client-node'
 import { parseAllDocuments } from 'yaml'
 import { consent } from '../cluster/consent.ts'
 import { ForeignObjectError, ownSelector } from '../cluster/context/write-guard.ts'
@@ -30,7 +30,6 @@ import { projectRoot } from '../host/layout.ts'
 import type { Progress } from '../host/progress.ts'
 import { waitFor } from '../host/wait.ts'
 import { ownVariant, putClassWord } from './cluster-settings.ts'
-import { deployWeb, isRolledOut } from './deploy-web.ts'
 import { holdsOnly } from './settled.ts'
 
 /** The learner's commands as functions on one cluster, for reference solutions. */
@@ -56,11 +55,6 @@ export class LabBench {
     const client = await kubeClient(cluster)
     const [variant] = await Promise.all([ownVariant(client), putClassWord(cluster, client, progress)])
     return new LabBench(cluster, client, progress, variant)
-  }
-
-  /** `make web` */
-  async web(): Promise<void> {
-    for (const line of await deployWeb(this.client, this.progress, this.variant)) this.progress.note(line)
   }
 
   /** `make ipvs` and `make iptables`, with SCHEDULER= and KUBE_PROXY_VERSION=. */
@@ -197,16 +191,18 @@ export class LabBench {
 
   /** `kubectl rollout status`: every Pod is updated and ready, and no old one is left. */
   async rolledOut(kind: 'Deployment' | 'DaemonSet', name: string): Promise<void> {
-    const onEveryNode = async () => {
-      const { metadata, status } = await this.client.apps.readNamespacedDaemonSet({ namespace, name })
+    const { apps } = this.client
+    await waitFor(`every Pod of ${name} to be ready`, 120_000, async () => {
+      if (kind === 'Deployment') {
+        const { metadata, spec, status = {} } = await apps.readNamespacedDeployment({ namespace, name })
+        const counts = [status.replicas, status.updatedReplicas, status.readyReplicas]
+        return isObserved(metadata, status) && counts.every((count = 0) => count === spec?.replicas)
+      }
+      const { metadata, status } = await apps.readNamespacedDaemonSet({ namespace, name })
       const { desiredNumberScheduled = 0, updatedNumberScheduled = 0, numberAvailable = 0 } = status ?? {}
-      const isObserved = (status?.observedGeneration ?? 0) >= (metadata?.generation ?? 0)
       const ready = Math.min(updatedNumberScheduled, numberAvailable)
-      return isObserved && desiredNumberScheduled > 0 && ready >= desiredNumberScheduled
-    }
-    await waitFor(`every Pod of ${name} to be ready`, 120_000, () =>
-      kind === 'Deployment' ? isRolledOut(this.client, name) : onEveryNode(),
-    )
+      return isObserved(metadata, status) && desiredNumberScheduled > 0 && ready >= desiredNumberScheduled
+    })
   }
 
   /** `make exec NODE=… CMD='…'`. Returns its output; throws Error with its standard error if it fails. */
@@ -234,11 +230,17 @@ export class LabBench {
     return items.filter(({ metadata }) => !metadata?.deletionTimestamp)
   }
 
-  /** `kubectl logs -l app=…`: the log of each Pod. */
-  async logs(app: string, container?: string): Promise<string[]> {
-    const names = (await this.pods(app)).map(({ metadata }) => metadata?.name ?? '')
+  /** The client that Pods log for a request with this mark in its URL, as `kubectl logs -l app=…` shows it. */
+  async clientInLogs(app: string, send: (mark: string) => Promise<unknown>, container?: string): Promise<string> {
+    const mark = `who-${Date.now()}`
+    await send(mark)
     const place = { namespace, ...(container !== undefined && { container }) }
-    return Promise.all(names.map((name) => this.client.core.readNamespacedPodLog({ ...place, name }).catch(() => '')))
+    return waitFor('the request in the logs', 10_000, async () => {
+      const names = (await this.pods(app)).map(({ metadata }) => metadata?.name ?? '')
+      const logs = names.map((name) => this.client.core.readNamespacedPodLog({ ...place, name }).catch(() => ''))
+      const lines = (await Promise.all(logs)).flatMap((log) => log.split('\n'))
+      return lines.find((line) => line.includes(mark))?.split(' ', 1)[0]
+    })
   }
 
   /** `kubectl get nodes -o wide`: names and addresses, control plane first. */
@@ -290,6 +292,10 @@ interface Patch {
   spec?: object
   data?: Record<string, string>
 }
+
+/** True once the status is that of the latest spec. */
+const isObserved = (metadata?: V1ObjectMeta, status?: { observedGeneration?: number }): boolean =>
+  (status?.observedGeneration ?? 0) >= (metadata?.generation ?? 0)
 
 /** True for a Pod whose containers pass their readiness probes. */
 export const isReady = ({ status }: V1Pod): boolean =>

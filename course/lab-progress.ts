@@ -1,6 +1,6 @@
 // A learner's progress in a lab, for the terminal guide and the page. Pure functions.
 
-import { z } from 'zod'
+import * as z from 'zod'
 import type { StepOutcome } from '../grading/failure.ts'
 import type { LabDefinition, StepDefinition } from '../grading/lab-definition.ts'
 import { pointsWith } from '../grading/report.ts'
@@ -39,6 +39,9 @@ export type GuideNote = z.infer<typeof guideNote>
 
 export interface LabProgress {
   lab: GuideLab
+  /** Before the first step, at a step, or after the last. */
+  place: 'intro' | 'step' | 'end'
+  /** The step that is shown, or was shown last. */
   at: number
   shown: ReadonlySet<string>
   /** Steps that passed before they were first shown. */
@@ -50,19 +53,20 @@ export interface LabProgress {
   /** Whether it is decided if the current step was held: false until it is observed for the first time. */
   arrived: boolean
   hints: ReadonlyMap<string, number>
+  /** The Markdown of the page after the last step: score, time, further reading. */
+  summary: string
 }
-
-type Place = 'intro' | 'step' | 'end'
 
 /** The progress at the start of a lab, or the saved one. */
 export function startProgress(
   lab: GuideLab,
   note: GuideNote | undefined,
   hints: ReadonlyMap<string, number>,
-): LabProgress & { place: Place } {
+): LabProgress {
   const at = lab.steps.findIndex(({ definition }) => definition.id === note?.at)
   const progress: LabProgress = {
     lab,
+    place: 'intro',
     at: Math.max(0, at),
     shown: new Set(note?.shown),
     held: new Set(note?.held),
@@ -70,8 +74,9 @@ export function startProgress(
     outcomes: new Map(),
     arrived: false,
     hints,
+    summary: '',
   }
-  return at === -1 ? { ...progress, place: 'intro' } : { ...showStep(progress, at), place: 'step' }
+  return at === -1 ? progress : showStep(progress, at)
 }
 
 export const stepOf = ({ lab, at }: LabProgress): GuideStep => {
@@ -82,9 +87,9 @@ export const stepOf = ({ lab, at }: LabProgress): GuideStep => {
 
 export const idOf = (progress: LabProgress): string => stepOf(progress).definition.id
 
-/** Makes another step the current one. One that has passed by the time it is first shown is counted as held. */
+/** Shows a step. One that has passed by the time it is first shown is counted as held. */
 export function showStep<P extends LabProgress>(progress: P, at: number): P {
-  const next = { ...progress, at }
+  const next: P = { ...progress, place: 'step', at }
   const id = idOf(next)
   if (progress.shown.has(id)) return { ...next, arrived: true }
   const outcome = outcomeOf(next, id)
@@ -102,19 +107,18 @@ export const isDone = (outcome: StepOutcome | undefined): boolean =>
   outcome?.verdict === 'passed' || outcome?.verdict === 'not applicable'
 
 /**
- * Applies an observation of the nodes, made without sending packets. Also returns the steps that passed for the first time.
- * `atStep`: a step is shown; if nothing was observed before and it passes now, it is counted as held.
+ * Applies an observation of the nodes, made without sending packets. Also returns the steps that passed for the first time. If
+ * nothing was observed before and the shown step passes now, it is counted as held.
  */
 export function applyObservation<P extends LabProgress>(
   progress: P,
   observed: readonly StepOutcome[],
-  atStep: boolean,
 ): { progress: P; fresh: string[] } {
   const now = observed.filter(({ verdict }) => verdict === 'passed').map(({ id }) => id)
   const fresh = now.filter((id) => !progress.passed.has(id))
   const outcomes = new Map(observed.map((outcome) => [outcome.id, outcome]))
   const next: P = { ...progress, outcomes, passed: new Set([...progress.passed, ...fresh]) }
-  if (!atStep) return { progress: next, fresh }
+  if (next.place !== 'step') return { progress: next, fresh }
   const holds = !progress.arrived && isDone(outcomeOf(next, idOf(next)))
   const held = holds ? new Set([...progress.held, idOf(next)]) : progress.held
   return { progress: { ...next, arrived: true, held }, fresh }

@@ -1,68 +1,66 @@
 // One learner's work on one lab of a running cluster: what the terminal guide and the guide's page both do, and nothing of how it is shown.
 
 import type { Cluster } from '../cluster/driver.ts'
+import type { ReportDepth } from '../cluster/node-report.ts'
 import type { StepOutcome } from '../grading/failure.ts'
-import { gradeWith, loadSpec } from '../grading/grader.ts'
+import { gradeWith } from '../grading/grader.ts'
 import { judge, judgeRound } from '../grading/judge.ts'
 import { findStep, type LabDefinition, listLabs, readLab } from '../grading/lab-definition.ts'
 import { NOTES_NAMESPACE, notesName, writeNotes } from '../grading/lab-notes.ts'
 import { scoreLine } from '../grading/learner-report.ts'
-import { type LiveCluster, openCluster } from '../grading/live-cluster.ts'
+import type { LiveCluster } from '../grading/live-cluster.ts'
 import type { Snapshot } from '../grading/snapshot.ts'
 import { personalise, type Variant } from '../grading/variant.ts'
 import { plainText } from '../host/plain-text.ts'
 import type { Progress } from '../host/progress.ts'
 import { rememberHint, shownHints } from './hints.ts'
 import { LabBench } from './lab-bench.ts'
-import { type GuideLab, type GuideNote, guideNote, idOf, type LabProgress } from './lab-progress.ts'
-import { type LabSolution, loadSolution, resetLab } from './lab-solution.ts'
+import { type GuideLab, type GuideNote, guideNote, idOf, type LabProgress, startProgress } from './lab-progress.ts'
+import { type LabSolution, resetLab } from './lab-solution.ts'
 import { readLabText } from './lab-text.ts'
-import { type OpenLab, playSteps } from './play-lab.ts'
+import { type OpenLab, openLab, playSteps } from './play-lab.ts'
 
 const NOTE_KEY = 'guide'
-/** The heading of the explanation in a section. */
-const SEEN = '**What you saw.**'
-
-type OpenSource = Awaited<ReturnType<typeof openCluster>>
 
 export class LabSession {
-  readonly source: OpenSource
+  readonly source: OpenLab['source']
   readonly bench: LabBench
   readonly lab: GuideLab
-  /** Where a guide left the lab; undefined if it was not begun. */
-  readonly note: GuideNote | undefined
-  /** Tiers of hints that were shown before, by step. */
-  readonly hints: ReadonlyMap<string, number>
+  /** The progress with which a guide left the lab, or that of its start. */
+  readonly begun: LabProgress
   readonly #open: OpenLab
   readonly #quiet: LiveCluster
   #workedMs: number
   #since: number | undefined = Date.now()
   #saved: Promise<void> = Promise.resolve()
 
-  private constructor(open: OpenLab & { source: OpenSource }, note: GuideNote | undefined) {
+  private constructor(open: OpenLab, note: GuideNote | undefined) {
     const { spec, solution, bench, source } = open
     this.source = source
     this.bench = bench
     this.lab = guideLab(spec.lab, solution, bench.variant)
-    this.note = note
-    this.hints = shownHints(spec.lab.number, bench.cluster.name)
+    this.begun = startProgress(this.lab, note, shownHints(spec.lab.number, bench.cluster.name))
     this.#open = open
     this.#quiet = source.live.quietly()
     this.#workedMs = note?.workedMs ?? 0
   }
 
-  /** Opens a lab at its saved state, or resets it to its starting state. Requires consent for a cluster of the user's kubeconfig. */
-  static async open(lab: LabDefinition, cluster: Cluster, progress: Progress): Promise<LabSession> {
-    const [spec, bench] = await Promise.all([
-      loadSpec(lab),
-      LabBench.open(cluster, progress, `work through lab ${lab.number}`),
-    ])
+  /**
+   * Opens a lab at its saved state, or resets it to its starting state. Requires consent for a cluster of the user's kubeconfig.
+   * `depth` is that of each observation.
+   */
+  static async open(
+    lab: LabDefinition,
+    cluster: Cluster,
+    progress: Progress,
+    depth?: ReportDepth,
+  ): Promise<LabSession> {
+    const bench = await LabBench.open(cluster, progress, `work through lab ${lab.number}`)
     const begun = await readNotes(lab, bench)
     if (begun)
       progress.note(`Lab ${lab.number} continues with the state of the cluster; make reset-${lab.number} starts over.`)
     else await resetLab(lab, bench)
-    const [solution, source] = await Promise.all([loadSolution(lab.folder), openCluster(cluster)])
-    return new LabSession({ spec, solution, bench, source }, readNote(begun?.[NOTE_KEY]))
+    return new LabSession(await openLab(lab, bench, { depth }), readNote(begun?.[NOTE_KEY]))
   }
 
   /** Reads the nodes once and judges every step, without sending packets. Throws if the cluster can't be read. */
@@ -107,7 +105,7 @@ export class LabSession {
       `## Lab ${lab.number}: ${open.length === 0 ? 'done' : 'finished with open steps'}`,
       `**${scoreLine(report)}**`,
       ...(open.length > 0
-        ? [`Still open: ${open.map(({ id }) => id).join(', ')} (the list of steps goes there).`]
+        ? [`Still open: ${open.map(({ id }) => id).join(', ')} (choose one in the list of steps).`]
         : []),
       `Time: ${minutes} ${minutes === 1 ? 'minute' : 'minutes'}.`,
       `Hints: ${taken.length === 0 ? 'none' : taken.join(', ')}.`,
@@ -143,13 +141,10 @@ export class LabSession {
     this.#since = paused ? undefined : Date.now()
   }
 
-  /**
-   * Keeps in the cluster where the learner is (`begun`: at a step or after the last one). One write after the other; a cluster
-   * that is gone keeps nothing.
-   */
-  save(progress: LabProgress, begun: boolean): void {
-    const { shown, held, passed } = progress
-    const at = begun ? idOf(progress) : ''
+  /** Keeps in the cluster where the learner is. One write after the other; a cluster that is gone keeps nothing. */
+  save(progress: LabProgress): void {
+    const { place, shown, held, passed } = progress
+    const at = place === 'intro' ? '' : idOf(progress)
     const note: GuideNote = { at, workedMs: this.workedMs(), shown: [...shown], held: [...held], passed: [...passed] }
     const write = () => writeNotes(this.bench.client, this.lab.definition.number, { [NOTE_KEY]: JSON.stringify(note) })
     this.#saved = this.#saved.then(write).catch(() => undefined)
@@ -177,12 +172,11 @@ function guideLab(lab: LabDefinition, solution: LabSolution, variant: Variant): 
   const { intro, outro, sections } = readLabText(lab.folder)
   const own = (text: string) => personalise(text, variant)
   const steps = lab.steps.map((definition) => {
-    const section = sections.get(definition.id) ?? `## ${definition.title}`
-    const at = section.indexOf(SEEN)
+    const { task, seen } = sections.get(definition.id) ?? { task: `## ${definition.title}`, seen: '' }
     return {
       definition,
-      task: own(at === -1 ? section : section.slice(0, at)),
-      seen: at === -1 ? '' : own(section.slice(at)),
+      task: own(task),
+      seen: own(seen),
       hints: definition.hints.map(own),
       solution: (solution.steps[definition.id]?.commands ?? []).map(own),
     }

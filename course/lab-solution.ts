@@ -111,11 +111,6 @@ async function resetAlone(lab: LabDefinition, bench: LabBench): Promise<void> {
 
 /** The starting state of most labs. */
 export async function startOver(number: number, { leave }: LabSolution, bench: LabBench): Promise<void> {
-  await Promise.all([
-    leave?.(bench),
-    bench.delete('Pod', 'client'),
-    bench.deleteLabelled('app=web'),
-    bench.delete('ConfigMap', notesName(number)),
-  ])
+  await Promise.all([leave?.(bench), bench.deleteLabelled('app=web'), bench.delete('ConfigMap', notesName(number))])
   await bench.startIn('iptables')
 }

@@ -12,16 +12,24 @@ export interface Fence {
   line: number
 }
 
+/** The markdown of a step's section without the marker: the task, and the explanation of its result if there is one. */
+export interface Section {
+  task: string
+  seen: string
+}
+
 export interface LabText {
   /** The markdown below the title and before the first section. */
   intro: string
   /** The markdown of the last section if it belongs to no step. */
   outro: string
-  /** The markdown of each step's section, without the marker, by step id. */
-  sections: Map<string, string>
+  /** The sections of the steps, by id. */
+  sections: Map<string, Section>
   fences: Fence[]
 }
 
+/** Where the explanation begins. */
+export const SEEN = '**What you saw.**'
 const MARKER = /^<!-- step: ([a-z0-9-]+) -->$/m
 const DEFAULT_TIMEOUT = 60
 
@@ -41,14 +49,19 @@ export function parseLabText(text: string, file: string): LabText {
   const starts = tokens.flatMap((token) =>
     token.type === 'heading_open' && token.tag === 'h2' && token.map ? [token.map[0]] : [],
   )
-  const sections = new Map<string, string>()
+  const sections = new Map<string, Section>()
   const stepAt: (string | undefined)[] = []
   for (const [index, start] of starts.entries()) {
     const end = starts[index + 1] ?? lines.length
     const section = lines.slice(start, end).join('\n')
     const step = MARKER.exec(section)?.[1]
     for (let line = start; line < end; line++) stepAt[line] = step
-    if (step !== undefined) sections.set(step, section.replace(`${MARKER.exec(section)?.[0]}\n`, '').trim())
+    if (step === undefined) continue
+    const [task = '', ...rest] = section
+      .replace(`${MARKER.exec(section)?.[0]}\n`, '')
+      .trim()
+      .split(SEEN)
+    sections.set(step, { task, seen: ['', ...rest].join(SEEN) })
   }
   const intro = lines
     .slice(0, starts[0])

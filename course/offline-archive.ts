@@ -1,13 +1,9 @@
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
 import {
   chmodSync,
   copyFileSync,
   cpSync,
   existsSync,
-  linkSync,
   mkdirSync,
-  mkdtempSync,
   readdirSync,
   readFileSync,
   renameSync,
@@ -15,22 +11,20 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs'
-import { arch, tmpdir } from 'node:os'
+import { arch } from 'node:os'
 import { dirname, join } from 'node:path'
 import { officialKubectl } from '../cluster/programs.ts'
-import { makeOffline, unpackPackages } from '../embedded/index.ts'
+import { makeOffline } from '../embedded/index.ts'
 import { $ } from '../host/command.ts'
 import { cacheFolder, offlineRoot, projectRoot } from '../host/layout.ts'
 import { UserError } from '../host/main.ts'
 import { type Progress, withProgress } from '../host/progress.ts'
-import { shellWord } from '../host/shell-word.ts'
 import { runTool } from '../host/supervised.ts'
 import { requireSpace } from '../host/system-trouble.ts'
-import { timeoutScale } from '../host/wait.ts'
 
 /** The folder in the archive. */
 export const NAME = 'kube-service-labs'
-const archive = join(projectRoot, 'dist', `${NAME}-linux-${arch()}.tar.gz`)
+export const ARCHIVE = join(projectRoot, 'dist', `${NAME}-linux-${arch()}.tar.gz`)
 /** The archive and its contents before they are packed (measured on Debian 12: 900 MB). */
 const neededMegabytes = 1200
 
@@ -98,69 +92,14 @@ export async function writeOfflineArchive(progress: Progress): Promise<string> {
     await takeOfficialKubectl(offline, progress)
     await copyRepository(folder)
     copyPackages(folder)
-    mkdirSync(dirname(archive), { recursive: true })
+    mkdirSync(dirname(ARCHIVE), { recursive: true })
     const asRoot = ['--owner=0', '--group=0', '--numeric-owner']
     await withProgress(progress, 'Packing the offline archive', () =>
-      runTool(['tar', '--create', '--gzip', `--file=${archive}.new`, ...asRoot, NAME], stage),
+      runTool(['tar', '--create', '--gzip', `--file=${ARCHIVE}.new`, ...asRoot, NAME], stage),
     )
-    renameSync(`${archive}.new`, archive)
+    renameSync(`${ARCHIVE}.new`, ARCHIVE)
   } finally {
-    for (const path of [stage, `${archive}.new`]) rmSync(path, { recursive: true, force: true })
+    for (const path of [stage, `${ARCHIVE}.new`]) rmSync(path, { recursive: true, force: true })
   }
-  return archive
-}
-
-const devices = ['null', 'zero', 'full', 'random', 'urandom', 'tty']
-const USER = 1000
-
-const mounts = [
-  ...['-t proc proc proc', '-t sysfs sysfs sys'],
-  ...devices.map((device) => `--bind /dev/${device} dev/${device}`),
-]
-
-/** Run by busybox's shell in the empty root: an ordinary user begins, who is the one that unpacks the archive. */
-const session = (labs: readonly string[]) => `busybox umount -l /old && busybox rmdir /old
-cd /home && busybox tar -xzf /archive.tar.gz && cd kube-service-labs || exit 2
-exec .offline/bin/unshare --user --map-user=${USER} --map-group=${USER} /bin/sh -c '
-busybox id
-for lab in ${labs.join(' ')}; do
-  ./lab $lab || exit
-  ./lab -s down
-done'
-`
-
-/**
- * Plays labs from the archive where there is nothing: a root with one static busybox, no network, an ordinary user. Returns the
- * exit code. Throws UserError if there is no archive.
- */
-export async function playInEmptyRoot(labs: readonly string[], progress: Progress): Promise<number> {
-  const kernel = shellWord(process.env.KERNEL ?? '')
-  if (!existsSync(archive)) throw new UserError(`"${archive}" does not exist: run \`make bundle\` first.`)
-  const tree = await unpackPackages({ cache: cacheFolder, name: 'busybox', packages: ['busybox-static'] }, progress)
-  const root = mkdtempSync(join(tmpdir(), 'empty-root-'))
-  try {
-    for (const folder of ['bin', 'proc', 'sys', 'dev', 'tmp', 'home', 'old']) mkdirSync(join(root, folder))
-    copyFileSync(join(tree, 'usr/bin/busybox'), join(root, 'bin/busybox'))
-    linkSync(join(root, 'bin/busybox'), join(root, 'bin/sh'))
-    copyFileSync(archive, join(root, 'archive.tar.gz'))
-    for (const name of devices) writeFileSync(join(root, 'dev', name), '')
-    // Not only chroot: who is in one gets no user namespace (unshare(2)).
-    const script = `set -e
-ip link set lo up
-mount --bind . .
-cd "$PWD"
-${mounts.map((mount) => `mount ${mount}`).join('\n')}
-pivot_root . old
-exec /bin/busybox env -i PATH=/usr/bin:/bin LAB_TIMEOUT_SCALE=${timeoutScale()} KERNEL=${kernel} /bin/sh -c ${shellWord(session(labs))}`
-    const namespaces = ['--user', '--map-root-user', '--mount', '--net', '--pid', '--ipc', '--fork', '--kill-child']
-    const child = spawn('unshare', [...namespaces, 'sh', '-c', script], {
-      cwd: root,
-      env: { ...process.env, PATH: `${process.env.PATH}:/usr/sbin:/sbin` },
-      stdio: ['ignore', 'inherit', 'inherit'],
-    })
-    const [code]: (number | null)[] = await once(child, 'exit')
-    return code ?? 2
-  } finally {
-    rmSync(root, { recursive: true, force: true })
-  }
+  return ARCHIVE
 }

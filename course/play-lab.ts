@@ -7,7 +7,7 @@ import { gradeWith, loadSpec } from '../grading/grader.ts'
 import { judge } from '../grading/judge.ts'
 import type { LabDefinition, StepDefinition } from '../grading/lab-definition.ts'
 import { failureLines, learnerReport, measuredLines, outcomeLine } from '../grading/learner-report.ts'
-import { openCluster, type SnapshotSource } from '../grading/live-cluster.ts'
+import { type LiveCluster, openCluster, type SnapshotSource } from '../grading/live-cluster.ts'
 import { personalise } from '../grading/variant.ts'
 import type { Progress } from '../host/progress.ts'
 import { LabBench } from './lab-bench.ts'
@@ -19,7 +19,21 @@ export interface OpenLab {
   spec: LabSpec
   solution: LabSolution
   bench: LabBench
-  source: SnapshotSource
+  source: SnapshotSource & { live: LiveCluster }
+}
+
+/** Opens a lab on a running cluster. Throws UserError when it is not up. */
+export async function openLab(
+  lab: LabDefinition,
+  bench: LabBench,
+  options?: Parameters<typeof openCluster>[1],
+): Promise<OpenLab> {
+  const [spec, solution, source] = await Promise.all([
+    loadSpec(lab),
+    loadSolution(lab.folder),
+    openCluster(bench.cluster, options),
+  ])
+  return { spec, solution, bench, source }
 }
 
 /**
@@ -105,22 +119,16 @@ function announce({ lab }: LabSpec, step: StepDefinition): void {
 
 /** Plays a lab without a terminal: the reference solution from start to end, graded after each step. */
 export async function play(lab: LabDefinition, cluster: Cluster, progress: Progress): Promise<number> {
-  const [spec, bench] = await Promise.all([
-    loadSpec(lab),
-    LabBench.open(cluster, progress, `work through lab ${lab.number}`),
-  ])
-  const solution = await loadSolution(lab.folder)
+  const bench = await LabBench.open(cluster, progress, `work through lab ${lab.number}`)
   console.log(chalk.bold(`Lab ${lab.number}: ${lab.title}`))
   console.log('There is no terminal for the guide, so the reference solution is played and graded step by step.')
   await resetLab(lab, bench)
-  const source = await openCluster(bench.cluster)
-  await playSteps({ spec, solution, bench, source }, lab.steps)
+  const open = await openLab(lab, bench)
+  await playSteps(open, lab.steps)
   console.log('\nAll steps again, on one snapshot of the current cluster:\n')
-  const report = await gradeWith(
-    spec,
-    { lab: lab.number, source: { kind: 'cluster', driver: cluster.driver, name: cluster.name } },
-    () => source,
-  )
+  const { driver, name } = cluster
+  const request = { lab: lab.number, source: { kind: 'cluster', driver, name } } as const
+  const report = await gradeWith(open.spec, request, () => open.source)
   process.stdout.write(learnerReport(report))
   return report.exitCode
 }

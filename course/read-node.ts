@@ -2,29 +2,13 @@ import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Cluster } from '../cluster/driver.ts'
 import { kubeClient } from '../cluster/kube-client.ts'
-import { nodeReportRequest } from '../cluster/node-report.ts'
-import { runOnNode } from '../cluster/node-script.ts'
+import { chosenNode } from '../cluster/select.ts'
+import { readNode } from '../cluster/snapshot.ts'
 import { CAPTURE_FILES, readCapturedNode } from '../dataplane/capture.ts'
 import { type Family, familyOf } from '../dataplane/ip-address.ts'
 import type { NodeState } from '../dataplane/node-state.ts'
 import { UserError } from '../host/main.ts'
-import { hasOutside, OUTSIDE } from '../host/outside.ts'
 import { isFolder, readPlainFile } from '../host/plain-file.ts'
-
-/** The machine that `NODE` names: a node, or the machine outside the cluster. Throws as chosenNode does. */
-export async function chosenMachine(cluster: Cluster): Promise<string> {
-  return process.env.NODE === OUTSIDE && hasOutside(cluster) ? OUTSIDE : chosenNode(cluster)
-}
-
-/** The node that `NODE` names, or the first worker. Throws with the existing names. */
-export async function chosenNode(cluster: Cluster, wish = process.env.NODE): Promise<string> {
-  const nodes = await cluster.nodes()
-  // npm sets NODE to the path of its Node.js for its child processes.
-  const requested = wish?.includes('/') ? undefined : wish
-  const node = requested || (nodes.find((name) => !name.endsWith('control-plane')) ?? nodes[0])
-  if (node !== undefined && nodes.includes(node)) return node
-  throw new UserError(`There is no node "${node}": use NODE= with one of ${nodes.join(', ')}.`)
-}
 
 /** Origin, destination and node of a packet for scripts/trace.ts, with names resolved to addresses. */
 interface LiveRoute {
@@ -70,17 +54,16 @@ export async function resolveRoute(cluster: Cluster, from: string, to: string, w
   return { ...route, node: await chosenNode(cluster, route.node) }
 }
 
-/** The state of a node of a live cluster, read with one exec. Throws UserError with every error in its output. */
-export async function stateOfNode(cluster: Cluster, node: string, destination: string): Promise<NodeState> {
-  const request = nodeReportRequest('thorough')
-  const { stdout } = await runOnNode(cluster, node, request.script, { timeoutMs: 30_000, readOnly: true })
-  return readable(node, request.read(stdout).files, familyOf(destination))
+/** The files and the state of a node of a live cluster, read with one exec. Throws UserError with every error in its output. */
+export async function readLiveNode(cluster: Cluster, node: string, destination: string) {
+  const { files } = await readNode(cluster, node, 'thorough')
+  return { files, state: readable(node, files, familyOf(destination)) }
 }
 
 function readable(name: string, files: ReadonlyMap<string, string>, family: Family | undefined): NodeState {
   const { state, faults } = readCapturedNode(files, { family })
   if (faults.length === 0) return state
-  throw new UserError(`${name} cannot be read:\n${faults.map(({ message }) => `  ${message}`).join('\n')}`)
+  throw new UserError(`${name} cannot be read: ${faults.map(({ message }) => message).join('\n  ')}`)
 }
 
 /**

@@ -1,10 +1,11 @@
 // The learner's commands as words of reference solutions. Each word is what `make solve-N` prints, and what it does.
 
 import type { RunnableMode } from '../cluster/kube-proxy/proof.ts'
+import { chosenNode } from '../cluster/select.ts'
 import { personalise } from '../grading/variant.ts'
+import { deployWeb } from './deploy-web.ts'
 import type { LabBench } from './lab-bench.ts'
 import type { SolutionStep } from './lab-solution.ts'
-import { chosenNode } from './read-node.ts'
 
 /** A step that only reads. */
 export const readsOnly: SolutionStep = { commands: [] }
@@ -28,7 +29,12 @@ export const atOnce = (...words: readonly SolutionStep[]): SolutionStep => ({
 /** The same step, which does not affect the steps before it. */
 export const independent = (step: SolutionStep): SolutionStep => ({ ...step, independent: true })
 
-export const web: SolutionStep = { commands: ['make web'], play: (bench) => bench.web() }
+export const web: SolutionStep = {
+  commands: ['make web'],
+  play: async (bench) => {
+    for (const line of await deployWeb(bench)) bench.progress.note(line)
+  },
+}
 export const tools: SolutionStep = { commands: ['make tools'], play: (bench) => bench.tools() }
 export const flush: SolutionStep = { commands: ['make flush-nat'], play: (bench) => bench.flush() }
 

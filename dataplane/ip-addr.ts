@@ -1,6 +1,6 @@
 // Output of `ip -j -d addr`: a JSON array of links with their addresses.
 
-import { z } from 'zod'
+import * as z from 'zod'
 import { canonicalAddress, familyOf } from './ip-address.ts'
 import { ParseError, parseJson } from './program-output.ts'
 
@@ -14,6 +14,8 @@ export interface Link {
   name: string
   /** `dummy`, `veth`, `bridge`, … if `ip -d` printed it. */
   kind?: string
+  /** `address`: the hardware address, if it has one. */
+  hardwareAddress?: string
   flags: string[]
   operstate: string
   addresses: LinkAddress[]
@@ -28,6 +30,7 @@ const addressSchema = z.object({
 })
 const linkSchema = z.object({
   ifname: z.string().optional(),
+  address: z.string().optional(),
   flags: z.array(z.string()).optional(),
   operstate: z.string().optional(),
   linkinfo: z.object({ info_kind: z.string().optional() }).optional(),
@@ -47,10 +50,11 @@ export function parseIpAddr(text: string): Link[] {
 
 function readLink(ifname: string, link: z.infer<typeof linkSchema>): Link {
   const name = ifname.split('@')[0] ?? ifname
-  const { flags = [], operstate = 'UNKNOWN', linkinfo: { info_kind: kind } = {} } = link
+  const { flags = [], operstate = 'UNKNOWN', address: hardwareAddress, linkinfo: { info_kind: kind } = {} } = link
   const result: Link = {
     name,
     ...(kind !== undefined && { kind }),
+    ...(hardwareAddress !== undefined && { hardwareAddress }),
     flags,
     operstate,
     addresses: [],
@@ -71,6 +75,7 @@ export function printIpAddr(links: readonly Link[]): string {
   const output = links.map((link, index) => ({
     ifindex: index + 1,
     ifname: link.name,
+    ...(link.hardwareAddress === undefined ? {} : { address: link.hardwareAddress }),
     flags: link.flags,
     operstate: link.operstate,
     ...(link.kind === undefined ? {} : { linkinfo: { info_kind: link.kind } }),

@@ -48,20 +48,30 @@ function prefixLength(text: string): number | undefined {
   return ipaddr.IPv4.parse(text).prefixLengthFromSubnetMask() ?? undefined
 }
 
-/** Whether `prefix` (`10.0.0.0/8`) contains `address`; false if either is invalid or the families differ. */
-export function contains(prefix: string, address: string): boolean {
-  const network = parsePrefix(prefix)
-  const host = parsePrefix(address)
-  if (!network || !host || network.family !== host.family) return false
-  const shift = BigInt(addressBits(network.family) - network.length)
-  return network.bits >> shift === host.bits >> shift
+/** Addresses from `first` to `last` as numbers. */
+export interface AddressRange {
+  family: Family
+  first: bigint
+  last: bigint
 }
 
-/** Whether `range` (`10.0.0.1-10.0.0.9`, or one address) contains `address`; false if one of them is invalid. */
-export function inRange(range: string, address: string): boolean {
-  const [low = '', high = low] = range.split('-')
-  const [from, at, to] = [low, address, high].map((text) => parsePrefix(text)?.bits)
-  return from !== undefined && at !== undefined && to !== undefined && from <= at && at <= to
+const ranges = new BoundedCache<AddressRange | undefined>(100_000)
+
+/** Reads `10.0.0.1`, `10.0.0.0/8` or `10.0.0.1-10.0.0.9`; undefined for other text. */
+export const parseRange = (text: string): AddressRange | undefined =>
+  ranges.getOrCreate(text, () => {
+    const [from = '', to = from] = text.split('-')
+    const [start, end] = [parsePrefix(from), parsePrefix(to)]
+    if (!start || !end || start.family !== end.family) return undefined
+    const host = (length: number) => (1n << BigInt(addressBits(start.family) - length)) - 1n
+    const [first, last] = [start.bits & ~host(start.length), end.bits | host(end.length)]
+    return first > last ? undefined : { family: start.family, first, last }
+  })
+
+/** Whether `range` (as parseRange reads it) contains `address`; false if either is invalid or the families differ. */
+export function contains(range: string, address: string): boolean {
+  const [within, host] = [parseRange(range), parsePrefix(address)]
+  return within !== undefined && within.family === host?.family && within.first <= host.bits && host.bits <= within.last
 }
 
 /** The number of leading bits that two addresses of one family share; 0 for different families. */

@@ -26,26 +26,21 @@ export interface VirtualServer {
 }
 
 const SOURCE = 'ipvsadm -Sn'
-const PROTOCOLS: Record<string, IpvsProtocol> = {
-  '-t': 'TCP',
-  '--tcp-service': 'TCP',
-  '-u': 'UDP',
-  '--udp-service': 'UDP',
-  '--sctp-service': 'SCTP',
-  '-f': 'FWM',
-  '--fwmark-service': 'FWM',
-}
-const FORWARDS: Record<string, RealServer['forward']> = {
-  '-m': 'masq',
-  '--masquerading': 'masq',
-  '-g': 'route',
-  '--gatewaying': 'route',
-  '-i': 'tunnel',
-  '--ipip': 'tunnel',
-}
+const SERVICE_OPTION: Record<IpvsProtocol, string> = { TCP: '-t', UDP: '-u', SCTP: '--sctp-service', FWM: '-f' }
+const FORWARD_OPTION: Record<RealServer['forward'], string> = { masq: '-m', route: '-g', tunnel: '-i' }
+/** Other spellings of options. */
+const ALIASES = new Map(
+  (
+    '--add-service -A, --add-server -a, --tcp-service -t, --udp-service -u, --fwmark-service -f, --scheduler -s, ' +
+    '--persistent -p, --netmask -M, --sched-flags -b, --ops -o, ops -o, pe --pe, --real-server -r, --weight -w, ' +
+    '--masquerading -m, --gatewaying -g, --ipip -i, --u-threshold -x, --l-threshold -y'
+  )
+    .split(', ')
+    .map((pair) => pair.split(' ') as [string, string]),
+)
 /** Options of a real server with a value that the model ignores (thresholds, tunnel encapsulation). */
-const UNKEPT = new Set(['-x', '--u-threshold', '-y', '--l-threshold', '--tun-type', '--tun-port'])
-const UNKEPT_FLAGS = new Set(['--tun-nocsum', '--tun-csum', '--tun-remcsum'])
+const UNKEPT = new Set(['-x', '-y', '--tun-type', '--tun-port'])
+const UNKEPT_FLAGS = new Set(['-6', '--tun-nocsum', '--tun-csum', '--tun-remcsum'])
 /** The kernel's default when -p has no value (IPVS_SVC_PERSISTENT_TIMEOUT of ipvsadm). */
 const DEFAULT_PERSISTENCE = 300
 
@@ -102,13 +97,13 @@ class LineReader {
 
   /** Adds the line's virtual server, or its real server to the virtual server that is listed above. */
   readInto(servers: Map<string, VirtualServer>): void {
-    const command = this.#next()
-    if (command === '-A' || command === '--add-service') {
+    const command = this.#option()
+    if (command === '-A') {
       const server = this.#virtualServer()
       const key = virtualServerKey(server)
       if (servers.has(key)) throw this.#fail('this virtual server is listed twice')
       servers.set(key, server)
-    } else if (command === '-a' || command === '--add-server') {
+    } else if (command === '-a') {
       const server = servers.get(virtualServerKey(this.#service()))
       if (!server) throw this.#fail('a real server of a virtual server that is not listed before it')
       server.realServers.push(this.#realServer())
@@ -116,8 +111,8 @@ class LineReader {
   }
 
   #service(): Pick<VirtualServer, 'protocol' | 'address' | 'port'> {
-    const option = this.#next() ?? ''
-    const protocol = PROTOCOLS[option]
+    const option = this.#option() ?? ''
+    const protocol = keyOf(SERVICE_OPTION, option)
     if (!protocol) throw this.#fail('the line names no service (-t, -u, --sctp-service or -f)')
     if (protocol === 'FWM') return { protocol, address: String(this.#number(option)), port: 0 }
     return { protocol, ...this.#endpoint(option, 'service') }
@@ -125,17 +120,17 @@ class LineReader {
 
   #virtualServer(): VirtualServer {
     const server: VirtualServer = { ...this.#service(), scheduler: '', flags: [], realServers: [] }
-    for (let word = this.#next(); word !== undefined; word = this.#next()) {
-      if (word === '-s' || word === '--scheduler') server.scheduler = this.#value(word)
-      else if (word === '-p' || word === '--persistent') {
+    for (let option = this.#option(); option !== undefined; option = this.#option()) {
+      if (option === '-s') server.scheduler = this.#value(option)
+      else if (option === '-p') {
         const hasValue = /^\d+$/.test(this.#words[this.#at] ?? '')
-        server.persistent = hasValue ? this.#number(word) : DEFAULT_PERSISTENCE
-      } else if (word === '-M' || word === '--netmask') server.netmask = this.#value(word)
-      else if (word === '-b' || word === '--sched-flags') server.flags.push(...this.#value(word).split(','))
-      else if (word === '-o' || word === '--ops' || word === 'ops') server.flags.push('ops')
-      else if (word === '--pe' || word === 'pe') server.flags.push(`pe=${this.#value(word)}`)
-      else if (word === '-6') server.flags.push('inet6')
-      else throw this.#fail(`unknown option ${word}`)
+        server.persistent = hasValue ? this.#number(option) : DEFAULT_PERSISTENCE
+      } else if (option === '-M') server.netmask = this.#value(option)
+      else if (option === '-b') server.flags.push(...this.#value(option).split(','))
+      else if (option === '-o') server.flags.push('ops')
+      else if (option === '--pe') server.flags.push(`pe=${this.#value(option)}`)
+      else if (option === '-6') server.flags.push('inet6')
+      else throw this.#fail(`unknown option ${option}`)
     }
     if (server.scheduler === '') throw this.#fail('the virtual server has no scheduler (-s)')
     return server
@@ -145,24 +140,25 @@ class LineReader {
     let endpoint: { address: string; port: number } | undefined
     let forward: RealServer['forward'] = 'route'
     let weight = 1
-    for (let word = this.#next(); word !== undefined; word = this.#next()) {
-      const method = FORWARDS[word]
-      if (word === '-r' || word === '--real-server') endpoint = this.#endpoint(word, 'real server')
-      else if (word === '-w' || word === '--weight') weight = this.#number(word)
+    for (let option = this.#option(); option !== undefined; option = this.#option()) {
+      const method = keyOf(FORWARD_OPTION, option)
+      if (option === '-r') endpoint = this.#endpoint(option, 'real server')
+      else if (option === '-w') weight = this.#number(option)
       else if (method) forward = method
-      else if (UNKEPT.has(word)) this.#value(word)
-      else if (word !== '-6' && !UNKEPT_FLAGS.has(word)) throw this.#fail(`unknown option ${word}`)
+      else if (UNKEPT.has(option)) this.#value(option)
+      else if (!UNKEPT_FLAGS.has(option)) throw this.#fail(`unknown option ${option}`)
     }
     if (!endpoint) throw this.#fail('the line names no real server (-r)')
     return { ...endpoint, forward, weight }
   }
 
-  #next(): string | undefined {
-    return this.#words[this.#at++]
+  #option(): string | undefined {
+    const word = this.#words[this.#at++]
+    return ALIASES.get(word ?? '') ?? word
   }
 
   #value(option: string): string {
-    const word = this.#next()
+    const word = this.#words[this.#at++]
     if (word === undefined) throw this.#fail(`the option ${option} has no value`)
     return word
   }
@@ -181,8 +177,8 @@ class LineReader {
   }
 }
 
-const SERVICE_OPTION: Record<IpvsProtocol, string> = { TCP: '-t', UDP: '-u', SCTP: '--sctp-service', FWM: '-f' }
-const FORWARD_OPTION: Record<RealServer['forward'], string> = { masq: '-m', route: '-g', tunnel: '-i' }
+const keyOf = <Key extends string>(options: Record<Key, string>, option: string): Key | undefined =>
+  (Object.keys(options) as Key[]).find((key) => options[key] === option)
 
 /** `-t 10.96.0.1:443`, `-f 5`: a virtual server in a command. */
 export const serviceOption = ({ protocol, address, port }: VirtualServer): string =>

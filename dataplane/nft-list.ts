@@ -2,7 +2,7 @@
 // `nft list`, for the statements and expressions that kube-proxy writes; others are printed as JSON, because such a rule must differ
 // from every predicted one.
 
-import { z } from 'zod'
+import * as z from 'zod'
 import { anonymousSetText, type NftChain, type NftMap, type NftSet, type NftTable } from './nft-table.ts'
 import { ParseError, parseJson } from './program-output.ts'
 

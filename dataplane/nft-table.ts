@@ -1,5 +1,5 @@
 import ipaddr from 'ipaddr.js'
-import { addressBits, type Family, parsePrefix } from './ip-address.ts'
+import { type AddressRange, addressBits, type Family, parseRange } from './ip-address.ts'
 
 /** One rule as `nft list` prints it, without its comment. */
 export interface NftRule {
@@ -189,27 +189,12 @@ function isSameFrame(held: NftTable, wanted: NftTable): boolean {
   )
 }
 
-interface Interval {
-  first: bigint
-  last: bigint
-}
-
-/** Reads `10.0.0.1`, `10.0.0.0/8` or `10.0.0.1-10.0.0.9`; undefined for other text. */
-function readInterval(text: string): (Interval & { family: Family }) | undefined {
-  const [from = '', to = from] = text.split('-')
-  const [start, end] = [parsePrefix(from), parsePrefix(to)]
-  if (!start || !end || start.family !== end.family) return undefined
-  const host = (length: number) => (1n << BigInt(addressBits(start.family) - length)) - 1n
-  const [first, last] = [start.bits & ~host(start.length), end.bits | host(end.length)]
-  return first > last ? undefined : { family: start.family, first, last }
-}
-
-function merge(intervals: readonly Interval[]): Interval[] {
-  const merged: Interval[] = []
-  for (const interval of [...intervals].sort((a, b) => (a.first < b.first ? -1 : a.first > b.first ? 1 : 0))) {
+function merge(ranges: readonly AddressRange[]): AddressRange[] {
+  const merged: AddressRange[] = []
+  for (const range of [...ranges].sort((a, b) => (a.first < b.first ? -1 : a.first > b.first ? 1 : 0))) {
     const before = merged.at(-1)
-    if (!before || interval.first > before.last + 1n) merged.push({ ...interval })
-    else if (interval.last > before.last) before.last = interval.last
+    if (!before || range.first > before.last + 1n) merged.push({ ...range })
+    else if (range.last > before.last) before.last = range.last
   }
   return merged
 }
@@ -220,8 +205,8 @@ function address(bits: bigint, family: Family): string {
   return family === 'ipv4' ? bytes.join('.') : new ipaddr.IPv6(bytes).toRFC5952String()
 }
 
-/** A single address, a prefix if the interval is one, else a range. */
-function print({ first, last }: Interval, family: Family): string {
+/** A single address, a prefix if the range is one, else both ends. */
+function print({ family, first, last }: AddressRange): string {
   if (first === last) return address(first, family)
   const size = last - first + 1n
   const isPrefix = (size & (size - 1n)) === 0n && first % size === 0n
@@ -234,10 +219,9 @@ function print({ first, last }: Interval, family: Family): string {
  * Two sets contain the same addresses if the results are equal. Undefined if a member is not an address.
  */
 export function mergeAddresses(members: readonly string[]): string[] | undefined {
-  const intervals = members.map(readInterval)
-  const family = intervals[0]?.family
-  if (family === undefined || !intervals.every((interval) => interval?.family === family)) return undefined
-  return merge(intervals as Interval[]).map((interval) => print(interval, family))
+  const ranges = members.flatMap((member) => parseRange(member) ?? [])
+  const isComplete = ranges.length === members.length && ranges.every(({ family }) => family === ranges[0]?.family)
+  return isComplete && ranges.length > 0 ? merge(ranges).map(print) : undefined
 }
 
 /** An anonymous set, without braces if it has only one member: nft prints either form, depending on how the rule was written. */

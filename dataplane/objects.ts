@@ -6,19 +6,9 @@ import { type EndpointSlice, readEndpointSlice, readService, type Service } from
 export type { Fault } from './objects/field-reader.ts'
 export type { Endpoint, EndpointSlice, Service, ServicePortSpec } from './objects/service.ts'
 
-export interface Node {
-  name: string
-  labels: Record<string, string>
-  /** Addresses of type InternalIP, in the order the Node lists them. */
-  internalIPs: string[]
-  /** Addresses of type ExternalIP. */
-  externalIPs: string[]
-  podCIDRs: string[]
-  /** kube-proxy's version as the Node reports it; the kubelet's version since that field is empty (1.33). */
-  kubeProxyVersion?: string
-}
+export type Node = ReturnType<typeof readNode>
 
-function readNode(read: FieldReader, name: string): Node {
+function readNode(read: FieldReader, name: string) {
   const spec = read.child('spec')
   const status = read.child('status')
   const addresses = status.children('addresses')
@@ -26,14 +16,16 @@ function readNode(read: FieldReader, name: string): Node {
     addresses.filter(({ raw }) => raw.type === type).flatMap((entry) => entry.address('address', true) ?? [])
   const single = spec.raw.podCIDR ? [spec.cidr(spec.raw.podCIDR, 'podCIDR') ?? []].flat() : []
   const info = status.child('nodeInfo')
-  const version = info.text('kubeProxyVersion') || info.text('kubeletVersion')
+  // The kubelet's version since the field of kube-proxy's is empty (1.33).
+  const kubeProxyVersion = info.text('kubeProxyVersion') || info.text('kubeletVersion')
   return {
     name,
     labels: read.child('metadata').labels('labels'),
+    /** In the order the Node lists them. */
     internalIPs: ofType('InternalIP'),
     externalIPs: ofType('ExternalIP'),
     podCIDRs: spec.list('podCIDRs').length > 0 ? spec.cidrs('podCIDRs') : single,
-    ...(version ? { kubeProxyVersion: version } : {}),
+    ...(kubeProxyVersion && { kubeProxyVersion }),
   }
 }
 

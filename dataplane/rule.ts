@@ -1,7 +1,6 @@
 import { BoundedCache } from './bounded-cache.ts'
 import { asHost, familyOf } from './ip-address.ts'
 import { quoteWord, splitWords } from './program-output.ts'
-import { ALIASES, MATCH_OPTIONS, QUOTED_OPTIONS, TARGET_OPTIONS } from './rule-options.ts'
 
 /** A value that a rule requires, or with `!` excludes. */
 export interface Negatable<Value> {
@@ -12,7 +11,7 @@ export interface Negatable<Value> {
 /** The options of one match or target by name, in their order: `--dport` → ['80'], a flag → []. */
 export type RuleOptions = Map<string, Negatable<string[]>>
 
-/** One `-m NAME` with its options; those of a module that is not modelled are kept as printed. */
+/** One `-m NAME` with its options. */
 export interface Match {
   name: string
   options: RuleOptions
@@ -39,11 +38,24 @@ export interface ParsedRule {
 
 class NotARule extends Error {}
 
-const IMPLICIT_MATCHES = ['tcp', 'udp', 'sctp', 'icmp']
+const PROTOCOL_MATCHES = new Set(['tcp', 'udp', 'sctp', 'icmp'])
+const PROTOCOL_OPTION = /^--([sd]port|syn|tcp-flags|tcp-option|chunk-types|icmp-type)$/
+/** Options with any text as their one value, which iptables-save quotes unless it contains only letters, digits, `-` and `_`. */
+const TEXT_OPTIONS = new Set(['--comment', '--log-prefix', '--nflog-prefix', '--string', '--nfacct-name'])
+/** Other spellings that the command line accepts and iptables-save never prints. */
+const ALIASES = new Map(
+  (
+    '--source -s, --src -s, --destination -d, --dst -d, --in-interface -i, --out-interface -o, --protocol -p, ' +
+    '--proto -p, --fragment -f, --match -m, --jump -j, --goto -g, --source-port --sport, ' +
+    '--destination-port --dport, --source-ports --sports, --destination-ports --dports'
+  )
+    .split(', ')
+    .map((pair) => pair.split(' ') as [string, string]),
+)
 
 /**
- * Reads the text after `-A CHAIN ` into typed fields. Modules, options and targets that are not modelled are kept as text.
- * Undefined if the text is not a rule: an option without its value, an open quote, a word that belongs to no option.
+ * Reads the text after `-A CHAIN ` into typed fields, whatever the modules and targets are. Undefined if the text is not a rule: a
+ * field without its value, an open quote, a word that belongs to no option.
  */
 export function parseRule(spec: string): ParsedRule | undefined {
   const words = splitWords(spec)
@@ -58,6 +70,8 @@ export function parseRule(spec: string): ParsedRule | undefined {
 class RuleReader {
   readonly #words: string[]
   readonly #rule: ParsedRule = { matches: [] }
+  /** The last match or target: the following options belong to it. */
+  #holder: Match | Target | undefined
   #at = 0
 
   constructor(words: string[]) {
@@ -84,36 +98,23 @@ class RuleReader {
     else if (option === '-f') rule.fragment = { negated, value: true }
     else if (option === '-m') this.#match(this.#next())
     else if (option === '-j' || option === '-g')
-      rule.target = { name: this.#next(), goto: option === '-g', options: new Map() }
+      this.#holder = rule.target = { name: this.#next(), goto: option === '-g', options: new Map() }
     else this.#extension(option, negated)
   }
 
-  #match(name: string): Match {
-    const match: Match = { name, options: new Map() }
-    this.#rule.matches.push(match)
-    return match
+  #match(name: string): void {
+    this.#holder = { name, options: new Map() }
+    this.#rule.matches.push(this.#holder)
   }
 
-  /**
-   * An option of the target if there is one, else of the last match that has it, else of the protocol's implicit match. If it
-   * is not modelled, it belongs to what precedes it, with all words up to the next option.
-   */
+  /** An option belongs to the match or target before it; `-p tcp --dport 80` has an implicit match. */
   #extension(option: string, negated: boolean): void {
-    const { target, matches, protocol } = this.#rule
-    const ofTarget = target && TARGET_OPTIONS.get(target.name)?.get(option)
-    const match = matches.findLast(({ name }) => MATCH_OPTIONS.get(name)?.has(option))
-    const known = ofTarget === undefined ? (match ?? this.#implicit(option, protocol?.value)) : target
-    const holder = known ?? target ?? matches.at(-1)
-    if (!option.startsWith('-') || !holder) throw new NotARule()
-    const arity = ofTarget ?? MATCH_OPTIONS.get(holder.name)?.get(option) ?? 0
-    const value = known ? Array.from({ length: arity }, () => this.#next()) : this.#untilOption()
-    holder.options.set(option, { negated, value })
-  }
-
-  /** The implicit match of `-p tcp --dport 80` without `-m tcp`. */
-  #implicit(option: string, protocol = ''): Match | undefined {
-    const isImplicit = IMPLICIT_MATCHES.includes(protocol) && MATCH_OPTIONS.get(protocol)?.has(option)
-    return isImplicit ? this.#match(protocol) : undefined
+    const protocol = this.#rule.protocol?.value ?? ''
+    if (PROTOCOL_OPTION.test(option) && PROTOCOL_MATCHES.has(protocol) && this.#holder?.name !== protocol)
+      this.#match(protocol)
+    if (!option.startsWith('-') || !this.#holder) throw new NotARule()
+    const value = TEXT_OPTIONS.has(option) ? [this.#next()] : this.#untilOption()
+    this.#holder.options.set(option, { negated, value })
   }
 
   #untilOption(): string[] {
@@ -170,7 +171,7 @@ function pushOptions(words: string[], options: RuleOptions): void {
 
 function mustQuote(option: string, word: string): boolean {
   if (word === '') return true
-  return QUOTED_OPTIONS.has(option) ? NEEDS_QUOTES.test(word) : /[\s"\\]/.test(word)
+  return TEXT_OPTIONS.has(option) ? NEEDS_QUOTES.test(word) : /[\s"\\]/.test(word)
 }
 
 const COMMENT = /--comment ("(?:[^"\\]|\\.)*"|\S+)/

@@ -20,13 +20,7 @@ export interface Outcome {
 }
 
 /** The share of connections that a rule stopped while others passed. */
-export interface Loss {
-  verdict: 'drop' | 'reject'
-  probability: number
-  table: string
-  chain: string
-  rule: string
-}
+export type Loss = Pick<Step, 'table' | 'chain' | 'rule' | 'probability'> & { verdict: 'drop' | 'reject' }
 
 /**
  * `outcomes` is empty for reject and drop. Its probabilities add up to 1, or, if only some connections are stopped, to 1
@@ -45,8 +39,6 @@ export interface Trace {
 }
 
 export interface TraceOptions {
-  /** `recent` lists (session affinity, named like their KUBE-SEP- chain) that already contain the client. */
-  visited?: Iterable<string>
   /** Do not record rules that do not match: most callers need only the result. */
   matchingOnly?: boolean
 }
@@ -58,7 +50,7 @@ export interface TraceOptions {
 export function tracePacket(state: NodeState, packet: Packet, options: TraceOptions = {}): Trace {
   const network = new NodeNetwork(state.links, state.routes)
   const steps: Step[] = []
-  const context = { network, ipsets: state.ipsets, visited: new Set(options.visited) }
+  const context = { network, ipsets: state.ipsets }
   const path = new KernelPath(state, context, (step) => steps.push(step), options.matchingOnly)
   const flow = enter(packet, network)
   if (packet.from === 'host') path.output(flow)

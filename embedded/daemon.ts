@@ -1,9 +1,10 @@
 // The process of the embedded cluster on the host: API server, controllers and kubelets, with the kernel as its
 // child.
+import { once } from 'node:events'
 import { join } from 'node:path'
 import { clusterFolder } from '../host/layout.ts'
-import { processStartTime } from '../host/live-process.ts'
 import { explainSystemError } from '../host/system-trouble.ts'
+import { timeoutScale } from '../host/wait.ts'
 import type { Ending } from './control-plane.ts'
 import { remainingAccess } from './machine/confinement.ts'
 import { machineOn } from './machine/guest-machine.ts'
@@ -36,10 +37,14 @@ async function step<T>(text: string, work: () => Promise<T>): Promise<T> {
 }
 
 let ending: Promise<never> | undefined
+/** Components end with the help of the kernel: one that hangs is ended after this time, so that none of them waits for it. */
+const kernelMs = 3000
+let endKernel = () => {}
 /** Ends everything that was started, last first, and this process; the first reason is recorded. */
 function shutDown(exitCode: number, reason: string): Promise<never> {
   const endAll = async (): Promise<never> => {
     console.log(`Ending: ${reason}.`)
+    setTimeout(() => endKernel(), kernelMs)
     for (const end of endings.reverse())
       try {
         await end()
@@ -81,6 +86,7 @@ async function start({ name, packages, kernel: kernelName, kubeProxy }: DaemonOp
     })
     const { open } = (kernel.confinement && remainingAccess(kernel.confinement)) ?? {}
     if (open !== undefined) report({ type: 'note', text: `The embedded kernel is not fully confined: ${open}.` })
+    endKernel = () => kernel.end()
     // This takes one second; the rest of the program is loaded in the meantime.
     loading = import('./control-plane.ts')
     return machineOn(kernel)
@@ -92,8 +98,19 @@ async function start({ name, packages, kernel: kernelName, kubeProxy }: DaemonOp
   })
   const { startControlPlane } = await (loading ?? import('./control-plane.ts'))
   const { port, token, nodes } = await startControlPlane({ machine, name, directory, kubeProxy, step, endings })
-  const startTime = processStartTime(process.pid) ?? ''
-  writeDaemonState(name, { pid: process.pid, startTime, port, token, nodes, kernel: kernelName })
+  writeDaemonState(name, { port, token, nodes, kernel: kernelName })
+}
+
+const startDeadlineMs = 180_000
+/** Rejects if the cluster is not ready by then: a kernel that hangs after its agent's first answer ends no command. */
+async function notInTime({ name }: DaemonOptions): Promise<void> {
+  const timeoutMs = startDeadlineMs * timeoutScale()
+  await once(AbortSignal.timeout(timeoutMs), 'abort')
+  if (ready) return
+  const seconds = Math.round(timeoutMs / 1000)
+  throw new Error(
+    `The cluster was not ready within ${seconds} s. The console of its kernel is in "${consoleFile(name)}".`,
+  )
 }
 
 for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, () => shutDown(0, signal))
@@ -106,7 +123,8 @@ process.on('uncaughtException', (error) => console.log(error))
 process.on('unhandledRejection', (error) => console.log(error))
 
 try {
-  await start(JSON.parse(process.argv[2] ?? '{}') as DaemonOptions)
+  const options: DaemonOptions = JSON.parse(process.argv[2] ?? '{}')
+  await Promise.race([start(options), notInTime(options)])
   ready = true
   report({ type: 'ready' })
   if (process.connected) process.disconnect()

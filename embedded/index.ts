@@ -1,12 +1,8 @@
 // The public interface of the embedded cluster; no other file of this folder may be imported. See README.md.
 
 export type { Node, Service } from './controllers/resources.ts'
-export { restoreCommand } from './kube-proxy/guest-node.ts'
-export { tableInput } from './kube-proxy/iptables-proxier.ts'
-export { addressInputs, ipsetInput, serverInputs } from './kube-proxy/ipvs-proxier.ts'
-export { genuineAnnotation } from './kube-proxy/manifests.ts'
-export type { BalancedAddress } from './load-balancer/load-balancer.ts'
-export { balancedAddresses, healthChecks, healthKey } from './load-balancer/load-balancer.ts'
+export { assignments } from './load-balancer/assignments.ts'
+export { type BalancedAddress, balancedAddresses, healthChecks } from './load-balancer/load-balancer.ts'
 export { CONFINE, type Confinement, detectConfinement, remainingAccess } from './machine/confinement.ts'
 export { startMachine } from './machine/guest-machine.ts'
 export { type HostKernelTrouble, hostKernelTrouble } from './machine/host-kernel.ts'
@@ -20,4 +16,19 @@ export { interfaceName } from './network/node-setup.ts'
 export { firstModules, laterModules } from './network/topology.ts'
 export { type ExecEndpoint, execOnNode, scriptOnNode, shellOnNode, syncedOnNode } from './node-exec.ts'
 export type { DaemonMessage, DaemonOptions } from './state-file.ts'
-export { daemonOf, readDaemonState, removeClusterFolder, type UnexpectedEnd, unexpectedEnd } from './state-file.ts'
+export {
+  daemonOf,
+  genuineAnnotation,
+  readDaemonState,
+  removeClusterFolder,
+  type UnexpectedEnd,
+  unexpectedEnd,
+} from './state-file.ts'
+
+/** What kube-proxy writes for a change; loaded when it is used, because every command imports this file, and few need the proxiers. */
+export async function proxierInputs() {
+  const { restoreCommand } = await import('./kube-proxy/guest-node.ts')
+  const { tableInput } = await import('./kube-proxy/iptables-proxier.ts')
+  const { addressInputs, ipsetInput, serverInputs } = await import('./kube-proxy/ipvs-proxier.ts')
+  return { restoreCommand, tableInput, addressInputs, ipsetInput, serverInputs }
+}

@@ -1,4 +1,9 @@
+import { once } from 'node:events'
+import type { IncomingMessage } from 'node:http'
 import { Agent, request } from 'node:https'
+import { text } from 'node:stream/consumers'
+import type { V1Status } from '@kubernetes/client-node'
+import { reasonOf } from '../host/main.ts'
 import { rawOutput } from '../host/output.ts'
 import type { ExecOptions, ExecResult } from '../host/shell-word.ts'
 
@@ -25,12 +30,8 @@ interface NodeInput {
 }
 
 /** Exit code in a Status of the error channel (metav1.Status, cause ExitCode). Throws the Status' message on any other failure. */
-function exitCodeOf(text: string): number {
-  const status = JSON.parse(text) as {
-    status?: string
-    message?: string
-    details?: { causes?: { reason?: string; message?: string }[] }
-  }
+function exitCodeOf(outcome: string): number {
+  const status: V1Status = JSON.parse(outcome)
   if (status.status === 'Success') return 0
   const cause = status.details?.causes?.find(({ reason }) => reason === 'ExitCode')
   if (cause?.message === undefined) throw new Error(status.message ?? 'the command could not be started')
@@ -59,43 +60,33 @@ async function connect(
   })
   const send = (to: number, bytes: Uint8Array | string) =>
     socket.send(Buffer.concat([Buffer.from([to]), typeof bytes === 'string' ? Buffer.from(bytes) : bytes]))
-  return new Promise((resolve, reject) => {
-    let outcome: string | undefined
-    const timer =
-      timeoutMs === undefined
-        ? undefined
-        : setTimeout(() => {
-            socket.terminate()
-            reject(new Error(`"${command.join(' ')}" on ${node} did not end within ${timeoutMs / 1000} s`))
-          }, timeoutMs)
-    socket.on('open', () =>
-      handlers.opened({
-        write: (bytes) => send(channel.stdin, bytes),
-        end: () => send(channel.close, Buffer.from([channel.stdin])),
-        resize: (columns, rows) => send(channel.resize, JSON.stringify({ Width: columns, Height: rows })),
-      }),
-    )
-    socket.on('message', (data: Buffer) => {
-      const bytes = data.subarray(1)
-      if (data[0] === channel.stdout) handlers.stdout(bytes)
-      else if (data[0] === channel.stderr) handlers.stderr(bytes)
-      else if (data[0] === channel.error) outcome = bytes.toString()
-    })
-    socket.on('unexpected-response', (_request, response) => {
-      reject(new Error(`the API server refused to run a command on "${node}" (HTTP ${response.statusCode})`))
-      socket.terminate()
-    })
-    socket.on('error', reject)
-    socket.on('close', () => {
-      clearTimeout(timer)
-      try {
-        if (outcome === undefined) reject(new Error(`the connection to ${node} ended before the command did`))
-        else resolve(exitCodeOf(outcome))
-      } catch (error) {
-        reject(error)
-      }
-    })
+  let outcome: string | undefined
+  socket.on('message', (data: Buffer) => {
+    const bytes = data.subarray(1)
+    if (data[0] === channel.stdout) handlers.stdout(bytes)
+    else if (data[0] === channel.stderr) handlers.stderr(bytes)
+    else if (data[0] === channel.error) outcome = bytes.toString()
   })
+  // A later one than those that are waited for.
+  socket.on('error', () => {})
+  const late = timeoutMs === undefined ? undefined : AbortSignal.timeout(timeoutMs)
+  const until = (event: 'open' | 'close') => once(socket, event, late && { signal: late })
+  try {
+    await until('open')
+    handlers.opened({
+      write: (bytes) => send(channel.stdin, bytes),
+      end: () => send(channel.close, Buffer.from([channel.stdin])),
+      resize: (columns, rows) => send(channel.resize, JSON.stringify({ Width: columns, Height: rows })),
+    })
+    await until('close')
+  } catch (error) {
+    socket.terminate()
+    if (late?.aborted)
+      throw new Error(`"${command.join(' ')}" on ${node} did not end within ${Number(timeoutMs) / 1000} s`)
+    throw new Error(`the API server refused to run a command on "${node}" (${reasonOf(error)})`)
+  }
+  if (outcome === undefined) throw new Error(`the connection to ${node} ended before the command did`)
+  return exitCodeOf(outcome)
 }
 
 /** Runs a command to its end. Rejects when the node can't be reached, the program does not exist there, or time is up. */
@@ -152,48 +143,40 @@ export async function shellOnNode(endpoint: ExecEndpoint, node: string, command:
 const agent = new Agent({ keepAlive: true })
 
 /** Asks the API server for a subresource of a node. Rejects when the node can't be reached or time is up. */
-function askNode(
+async function askNode(
   { port, token, ca }: ExecEndpoint,
   node: string,
   subresource: 'script' | 'synced',
   timeoutMs: number,
-  body?: string,
+  body = '',
+  signal?: AbortSignal,
 ): Promise<string> {
-  const what = { script: 'a script', synced: "kube-proxy's sync" }[subresource]
-  const method = body === undefined ? 'GET' : 'POST'
-  return new Promise((resolve, reject) => {
-    const path = `/api/v1/nodes/${encodeURIComponent(node)}/${subresource}`
-    const headers = { authorization: `Bearer ${token}`, 'content-type': 'text/plain' }
-    const asked = request({ host: '127.0.0.1', port, path, method, ca, headers, agent }, (response) => {
-      const chunks: Buffer[] = []
-      response.on('data', (chunk: Buffer) => chunks.push(chunk))
-      response.on('error', reject)
-      response.on('end', () => {
-        clearTimeout(timer)
-        if (response.statusCode === 200) resolve(Buffer.concat(chunks).toString())
-        else reject(new Error(`the API server refused ${what} on "${node}" (HTTP ${response.statusCode})`))
-      })
-    })
-    const timer = setTimeout(
-      () => asked.destroy(new Error(`${what} on ${node} did not end within ${timeoutMs / 1000} s`)),
-      timeoutMs,
-    )
-    asked.on('error', (error) => {
-      clearTimeout(timer)
-      reject(error)
-    })
+  const late = AbortSignal.timeout(timeoutMs)
+  const over = signal ? AbortSignal.any([late, signal]) : late
+  const path = `/api/v1/nodes/${encodeURIComponent(node)}/${subresource}`
+  const method = subresource === 'script' ? 'POST' : 'GET'
+  const headers = { authorization: `Bearer ${token}`, 'content-type': 'text/plain' }
+  try {
+    const asked = request({ host: '127.0.0.1', port, path, method, ca, headers, agent, signal: over })
     asked.end(body)
-  })
+    const [response]: IncomingMessage[] = await once(asked, 'response')
+    const answer = response && (await text(response))
+    if (answer !== undefined && response?.statusCode === 200) return answer
+    throw new Error(`the API server refused "${subresource}" on "${node}" (HTTP ${response?.statusCode})`)
+  } catch (error) {
+    throw late.aborted ? new Error(`"${subresource}" on ${node} did not end within ${timeoutMs / 1000} s`) : error
+  }
 }
 
-/** Runs a shell script through the API server's `nodes/NAME/script`. Rejects when the node can't be reached or time is up. */
+/** Runs a shell script through the API server's `nodes/NAME/script`. Rejects when the node can't be reached, time is up or `signal` aborts. */
 export async function scriptOnNode(
   endpoint: ExecEndpoint,
   node: string,
-  text: string,
+  script: string,
   timeoutMs: number,
+  signal?: AbortSignal,
 ): Promise<ExecResult> {
-  return JSON.parse(await askNode(endpoint, node, 'script', timeoutMs, text)) as ExecResult
+  return JSON.parse(await askNode(endpoint, node, 'script', timeoutMs, script, signal)) as ExecResult
 }
 
 /** Resolves when a node's kube-proxy has nothing left to program. Rejects when the node can't be asked or time is up. */

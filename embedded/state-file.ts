@@ -1,14 +1,11 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { clusterFolder } from '../host/layout.ts'
-import { isLive, notedProcess, noteProcess } from '../host/live-process.ts'
+import { isLive, type NotedProcess, notedProcess, noteProcess } from '../host/live-process.ts'
 import type { KernelName } from './machine/kernel.ts'
 
-/** What the daemon leaves in its folder so that commands find it. A cache: the process itself is the truth. */
-export interface DaemonState {
-  pid: number
-  /** When the process started (field 22 of /proc/PID/stat): a number that was given to another process has another one. */
-  startTime: string
+/** What the daemon notes in its folder so that commands find it. A cache: the process itself is the truth. */
+export interface DaemonState extends NotedProcess {
   port: number
   token: string
   nodes: string[]
@@ -16,24 +13,24 @@ export interface DaemonState {
   kernel: KernelName
 }
 
+/** Until the daemon is ready, it names only its process: it is found and ended though it never gets ready. */
 const stateFile = (name: string) => join(clusterFolder(name), 'daemon.json')
 
-/** The daemon's state, or undefined when it does not run (a file that a dead daemon left is no state). */
+const isReady = (state: Partial<DaemonState> | undefined): state is DaemonState => state?.port !== undefined
+
+/** The daemon's state, or undefined when it is not ready or does not run (a file that a dead daemon left is no state). */
 export function readDaemonState(name: string): DaemonState | undefined {
-  const state = readJson<DaemonState>(stateFile(name))
-  return state?.pid && isLive(state) ? state : undefined
+  const state = readJson<Partial<DaemonState>>(stateFile(name))
+  return isReady(state) && isLive(state) ? state : undefined
 }
 
-export function writeDaemonState(name: string, state: DaemonState): void {
-  writeFileSync(stateFile(name), `${JSON.stringify(state, null, 2)}\n`, { mode: 0o600 })
+/** Notes that this process, the daemon of a cluster, is ready. */
+export function writeDaemonState(name: string, state: Omit<DaemonState, keyof NotedProcess>): void {
+  noteProcess(stateFile(name), process.pid, state)
 }
-
-/** Notes, before anything else of it is there, the daemon that starts: it is found and ended though it never gets ready. */
-const processFile = (name: string) => join(clusterFolder(name), 'process.json')
 
 /** The daemon of a cluster that starts, runs or ends; undefined when there is none. */
-export const daemonOf = (name: string): number | undefined =>
-  notedProcess(processFile(name)) ?? readDaemonState(name)?.pid
+export const daemonOf = (name: string): number | undefined => notedProcess(stateFile(name))
 
 /**
  * Makes this process the daemon of a cluster.
@@ -44,7 +41,7 @@ export function becomeDaemon(name: string): void {
   if (other !== undefined)
     throw new Error(`The cluster "${name}" has a daemon already (process ${other}): run \`make down\`.`)
   mkdirSync(clusterFolder(name), { recursive: true, mode: 0o700 })
-  noteProcess(processFile(name), process.pid)
+  noteProcess(stateFile(name), process.pid)
 }
 
 /** Why a cluster ended that was not stopped. */
@@ -65,7 +62,9 @@ const endFile = (name: string) => join(clusterFolder(name), 'ended.json')
 /** Removes what served a cluster whose kernel ended by itself, and notes why; its logs stay. */
 export function noteEnd(name: string, reason: string): void {
   const folder = clusterFolder(name)
-  const kept = [logFile(name), consoleFile(name), processFile(name)]
+  // It is not ready from now on.
+  noteProcess(stateFile(name), process.pid)
+  const kept = [logFile(name), consoleFile(name), stateFile(name)]
   for (const path of readdirSync(folder).map((entry) => join(folder, entry)))
     if (!kept.includes(path)) rmSync(path, { recursive: true, force: true })
   const at = new Date().toLocaleString('sv')
@@ -79,9 +78,9 @@ export function unexpectedEnd(name: string): UnexpectedEnd | undefined {
     const noted = readJson<UnexpectedEnd>(endFile(name))
     return noted ?? { reason: 'it ended, and why is not noted', log: consoleFile(name) }
   }
-  // Only a daemon that was ready writes its state, and one that ends takes it away.
-  if (!existsSync(stateFile(name))) return undefined
-  return { reason: `its daemon was killed, or this machine was restarted`, log: logFile(name) }
+  // A daemon that ends takes its state away.
+  if (!isReady(readJson(stateFile(name)))) return undefined
+  return { reason: 'its daemon was killed, or this machine was restarted', log: logFile(name) }
 }
 
 /** What this program wrote into a file; undefined when there is none, or it was not written to its end. */
@@ -99,6 +98,9 @@ export function removeClusterFolder(name: string, owner?: number): void {
   if (daemon === undefined || daemon === owner) rmSync(clusterFolder(name), { recursive: true, force: true })
 }
 
+/** Annotation of kube-proxy's DaemonSet in an embedded cluster that runs a genuine program, which has only one version. */
+export const genuineAnnotation = 'kube-service-labs/genuine'
+
 /** What the daemon is told when it starts. */
 export interface DaemonOptions {
   name: string
@@ -111,7 +113,7 @@ export interface DaemonOptions {
 /** Messages from the daemon to the process that started it. */
 export type DaemonMessage =
   | { type: 'start'; text: string }
-  | { type: 'end'; text?: string }
+  | { type: 'end' }
   | { type: 'note'; text: string }
   | { type: 'ready' }
   | { type: 'failed'; text: string }

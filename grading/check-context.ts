@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 import { Failure, NotApplicable } from './failure.ts'
 import type { LabDefinition, StepDefinition } from './lab-definition.ts'
 import type { LabNotes } from './lab-notes.ts'
@@ -42,26 +42,19 @@ export interface CheckEntry {
 const proofNote = z.looseObject({})
 
 /**
- * A step about a temporary state. Once it passed on the live cluster it remains passed; a capture is always judged, and is
+ * The check of a step about a temporary state. Once it passed on the live cluster it remains passed; a capture is always judged, and is
  * not applicable if it was recorded at another moment.
  * @param prove throws as a check does, and returns what to keep in the cluster's notes
  */
-export async function holdsOnceSeen(
-  { live, notes }: CheckContext,
-  note: string,
-  prove: () => Promise<object>,
-): Promise<void> {
-  if (live && notes.read(note, proofNote)) return
-  try {
-    notes.keep(note, await prove())
-  } catch (error) {
-    if (live || !(error instanceof Failure)) throw error
-    throw new NotApplicable(`this capture was taken at another moment (${error.message}: ${error.detail.inspect})`)
-  }
-}
-
-/** The check of a step about a moment: `holdsOnceSeen` with this proof. */
 export const onceSeen =
   (note: string, prove: (context: CheckContext) => Promise<object>): Check =>
-  (context) =>
-    holdsOnceSeen(context, note, () => prove(context))
+  async (context) => {
+    const { live, notes } = context
+    if (live && notes.read(note, proofNote)) return
+    try {
+      notes.keep(note, await prove(context))
+    } catch (error) {
+      if (live || !(error instanceof Failure)) throw error
+      throw new NotApplicable(`this capture was taken at another moment (${error.message}: ${error.detail.inspect})`)
+    }
+  }

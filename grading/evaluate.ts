@@ -2,7 +2,7 @@ import { linksDown } from '../dataplane/compare/compare-ipvs.ts'
 import { compareNodeState, type Finding } from '../dataplane/compare.ts'
 import { ConfigError, type KubeProxyConfig, type KubeProxyMode } from '../dataplane/kube-proxy/config.ts'
 import { addressesAtLastSync, heldAddresses } from '../dataplane/kube-proxy/node-addresses.ts'
-import { VersionError } from '../dataplane/kube-proxy/versions.ts'
+import { type Features, featuresOf, VersionError } from '../dataplane/kube-proxy/versions.ts'
 import type { NodeState } from '../dataplane/node-state.ts'
 import { PredictError, type PredictOptions, predict } from '../dataplane/predict.ts'
 import { findInterference } from '../dataplane/trace/interference.ts'
@@ -109,6 +109,15 @@ export function predictOptions(node: NodeView, mode: KubeProxyMode): PredictOpti
   const state = stateOf(node)
   const nodeAddresses = mode === 'ipvs' ? addressesAtLastSync(objects, name, state) : heldAddresses(state)
   return { node: name, mode, version, config, nodeAddresses }
+}
+
+/** The features of the node's kube-proxy. Throws Trouble for a version that is not modelled. */
+export function featuresOn(node: NodeView): Features {
+  try {
+    return featuresOf(kubeProxyVersionOf(node))
+  } catch (error) {
+    throw error instanceof VersionError ? new Trouble(error.message) : error
+  }
 }
 
 function predictOn(node: NodeView, mode: KubeProxyMode): NodeState {

@@ -62,23 +62,6 @@ export class ChainExpectation extends PredictedPart {
     this.each(`iptables -t nat -nvL ${chain}`, `${target} as the first jump of ${chain}`, faultOf)
   }
 
-  /** The jump to this target is its last rule, after all others. */
-  jumpsLastTo(target: string, words: Words = {}): void {
-    const faultOf = (node: NodeView): Fault | undefined => {
-      const rules = this.#rulesOn(node)
-      const place = rules.findIndex(({ spec }) => targetOf(spec) === target)
-      if (place !== -1 && place === rules.length - 1) return undefined
-      const kind = place === -1 ? 'missing' : 'wrong'
-      return {
-        actual: place === -1 ? 'no such jump' : `it is rule ${place + 1} of ${rules.length}`,
-        differences: [
-          { kind, text: `the jump to ${target} is not last`, expected: `-A ${this.#chain} … -j ${target}` },
-        ],
-      }
-    }
-    this.each(`${this.#list} | tail -n 2`, `the jump to ${target} as the last rule of ${this.#chain}`, faultOf, words)
-  }
-
   /** One of its rules contains this text, as printed by `iptables -S`; `missing` is the sentence if there is none. */
   hasRule(spec: string, { missing, ...words }: Words & { missing: string }): void {
     const expected = `-A ${this.#chain} … ${spec} …`
@@ -91,16 +74,6 @@ export class ChainExpectation extends PredictedPart {
             ...this.#restored(),
           }
     this.each(this.#list, expected, faultOf, words)
-  }
-
-  /** Its first rule has this target, and contains this text. */
-  beginsWith(target: string, spec: string, words: Words = {}): void {
-    const faultOf = (node: NodeView): Fault | undefined => {
-      const [first] = this.#rulesOn(node)
-      if (first && targetOf(first.spec) === target && first.spec.includes(spec)) return undefined
-      return { actual: first ? `-A ${this.#chain} ${first.spec}` : 'an empty chain', ...this.#restored() }
-    }
-    this.each(this.#list, `-A ${this.#chain} -j ${target} ${spec}`, faultOf, words)
   }
 
   #rulesOn(node: NodeView): readonly Rule[] {

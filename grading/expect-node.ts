@@ -20,7 +20,7 @@ import {
 import { ChainExpectation } from './expect-chain.ts'
 import { NotApplicable, type Words } from './failure.ts'
 import { type Sender, traceCommand, tracedTo } from './packet-trace.ts'
-import { filesOf, modeOf, type NodeView, stateOf } from './snapshot.ts'
+import { filesOf, modeOf, type NodeView, objectsOf, stateOf } from './snapshot.ts'
 
 const PROXY_MODE = 'curl -s localhost:10249/proxyMode'
 const SILENT = 'no kube-proxy responds on this node'
@@ -122,15 +122,6 @@ export class NodeExpectation extends OnNodes {
     return this.where((where) => 'virtualServer' in where && where.virtualServer === key, 'ipvsadm -Ln')
   }
 
-  /** There is a virtual server at the node's own address. */
-  virtualServerAt(address: string, port: number): void {
-    this.each('ipvsadm -Ln', `a virtual server ${address}:${port}`, (node) =>
-      stateOf(node).virtualServers.some((server) => server.port === port && server.address === address)
-        ? undefined
-        : `no virtual server for port ${port} on the address of the node`,
-    )
-  }
-
   /** Only kube-proxy's rules affect packets to Services. */
   noForeignRuleAffectsServicePackets(mode: KubeProxyMode): void {
     const foreign: Concerns = (where, { interferes }) => interferes === true && ('chain' in where || 'nft' in where)
@@ -184,54 +175,44 @@ export class NodeExpectation extends OnNodes {
     )
   }
 
-  /** No interface has one of these addresses. */
-  noInterfaceHas(addresses: ReadonlySet<string>, what: string, words: Words = {}): void {
+  /** No interface has a ClusterIP: in iptables mode it is only a pattern in rules. */
+  noInterfaceHasClusterIP(): void {
     const faultOf = (node: NodeView): Fault | undefined => {
+      const clusterIPs = new Set(objectsOf(node.snapshot).services.flatMap((service) => service.clusterIPs))
       for (const link of stateOf(node).links) {
-        const owned = link.addresses.find(({ address }) => addresses.has(address))?.address
+        const owned = link.addresses.find(({ address }) => clusterIPs.has(address))?.address
         if (owned === undefined) continue
         const difference = { text: `${owned} on ${link.name}`, actual: `${owned} dev ${link.name}` }
-        return { actual: `${link.name} has ${owned}`, differences: [{ kind: 'stale', ...difference }] }
+        return {
+          actual: `${link.name} has ${owned}`,
+          differences: [{ kind: 'stale', ...difference }],
+          ...{ hint: 'An earlier IPVS mode left it there:', next: 'make flush-nat' },
+        }
       }
       return undefined
     }
-    this.each('ip -brief addr', `no ${what} on any interface`, faultOf, words)
+    this.each('ip -brief addr', 'no ClusterIP on any interface', faultOf)
   }
 
   /**
-   * By rules, sets and virtual servers of the node, a packet of this sender reaches exactly these backends, with its source
-   * kept or replaced; with no backends, it is dropped.
+   * By rules, sets and virtual servers of the node, a packet of this sender reaches exactly these backends (by default: any), with its
+   * source replaced or kept (by default: either); with no backends, it is dropped.
    */
   packetReaches(
     sender: Sender,
     target: { address: string; port: number },
-    { backends, masqueraded }: { backends: readonly string[]; masqueraded: boolean },
+    { backends, masqueraded }: { backends?: readonly string[]; masqueraded?: boolean } = {},
+    words: Words = {},
   ): void {
-    const wanted = backends.toSorted().join()
-    const source = masqueraded ? 'replaced' : 'kept'
-    const expected =
-      backends.length > 0 ? `the packet at ${backends.join(' or ')}, with its source ${source}` : 'the packet dropped'
+    const source = masqueraded === undefined ? '' : `, with its source ${masqueraded ? 'replaced' : 'kept'}`
+    const end = backends?.length === 0 ? 'dropped' : `at ${backends?.join(' or ') ?? 'a backend'}${source}`
     const faultOf = (node: NodeView): string | undefined => {
-      const end = tracedTo(node, sender, target)
-      const isRight = end.masqueraded === masqueraded && [...new Set(end.backends)].sort().join() === wanted
-      return isRight ? undefined : end.text
+      const found = tracedTo(node, sender, target)
+      const reached = [...new Set(found.backends)].sort()
+      const isRight = backends ? reached.join() === backends.toSorted().join() : reached.length > 0
+      return isRight && (masqueraded ?? found.masqueraded) === found.masqueraded ? undefined : found.text
     }
-    this.each((node) => traceCommand(node, sender, target), expected, faultOf)
-  }
-
-  /** Like packetReaches, with any backend other than the packet's destination; or with none, if `reaches` is false. */
-  packetFromOutsideReachesBackend(
-    client: string,
-    target: { address: string; port: number },
-    { reaches = true, ...words }: Words & { reaches?: boolean } = {},
-  ): void {
-    const { address, port } = target
-    const sender = { outside: client }
-    const expected = reaches ? `the packet to ${address}:${port} at a backend` : `the packet of ${client} dropped`
-    const faultOf = (node: NodeView): string | undefined => {
-      const end = tracedTo(node, sender, target)
-      return end.backends.some((backend) => backend !== address) === reaches ? undefined : end.text
-    }
+    const expected = `the packet to ${target.address}:${target.port} ${end}`
     this.each((node) => traceCommand(node, sender, target), expected, faultOf, words)
   }
 }

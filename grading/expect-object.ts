@@ -1,6 +1,5 @@
 import type { Endpoint, Service } from '../dataplane/objects.ts'
 import { type ApiObject, hasCondition } from './api-object.ts'
-import { expectNodes } from './expect-node.ts'
 import { expectThat, type FailureDetail } from './failure.ts'
 import { objectsOf, type Snapshot } from './snapshot.ts'
 import { variantIn } from './variant.ts'
@@ -9,19 +8,6 @@ import { variantIn } from './variant.ts'
 // holds.
 
 type FailureTexts = Pick<FailureDetail, 'inspect' | 'expected'> & Partial<FailureDetail>
-
-/** A field of an object, `service web-np`, `externalTrafficPolicy`, has an expected value. */
-export function expectField(
-  resource: string,
-  field: string,
-  {
-    holds,
-    actual,
-    ...details
-  }: { holds: boolean } & Pick<FailureDetail, 'expected' | 'actual'> & Partial<FailureDetail>,
-): void {
-  expectThat(holds, { inspect: `kubectl get ${resource} -o yaml | grep -A 2 ${field}`, actual, ...details })
-}
 
 /** A running Pod that checks send requests from or to. */
 export interface ReadyPod {
@@ -37,16 +23,6 @@ export function expectReadyPod(pod: ApiObject | undefined, name: string, details
   const actual = pod ? `the Pod is ${pod.status?.phase ?? 'not started'} and not ready` : `no Pod ${name}`
   expectThat(pod && address && node && hasCondition(pod, 'Ready'), { actual, ...details })
   return { pod, address, node }
-}
-
-/** The ready endpoints of a Service are distributed over nodes as expected: `counts` has the number for each node. */
-export function expectSpread(
-  counts: ReadonlyMap<string, number>,
-  isRight: (counts: readonly number[]) => boolean,
-  details: FailureTexts,
-): void {
-  const actual = [...counts].map(([node, count]) => `${count} on ${node}`).join(', ') || 'no ready Pod'
-  expectThat(isRight([...counts.values()]), { actual, ...details })
 }
 
 /** The Pods of the default namespace with this app label, without terminating ones. */
@@ -108,7 +84,7 @@ export function clusterService(
   return { service, address, port }
 }
 
-/** A matching Service under another name or in another namespace, if there is one. */
+/** The Service in another namespace, or web under another name, if there is one. */
 function nearMiss(snapshot: Snapshot, name: string): Partial<FailureDetail> | undefined {
   const { services } = objectsOf(snapshot)
   const elsewhere = services.find((service) => service.name === name)
@@ -119,7 +95,7 @@ function nearMiss(snapshot: Snapshot, name: string): Partial<FailureDetail> | un
       next: "kubectl config view --minify -o jsonpath='{..namespace}'",
     }
   const named = services.find(({ namespace, selector }) => namespace === WEB_NAMESPACE && selector?.app === 'web')
-  if (named === undefined) return undefined
+  if (named === undefined || name !== variantIn(snapshot).name) return undefined
   return {
     actual: `no Service of that name, but "${named.name}", which selects the Pods with the label app=web`,
     hint: `The commands of this lab use the name ${name}: expose the Deployment once more under that name.`,
@@ -147,12 +123,3 @@ function readyBackends(snapshot: Snapshot, name: string): WebBackend[] {
 }
 
 const isReady = ({ ready, terminating }: Endpoint) => ready && !terminating
-
-/** No interface of any node has a ClusterIP: in iptables mode it is only a pattern in rules. */
-export function noInterfaceOwnsClusterIPs(snapshot: Snapshot): void {
-  const clusterIPs = new Set(objectsOf(snapshot).services.flatMap((service) => service.clusterIPs))
-  expectNodes(snapshot.nodes).noInterfaceHas(clusterIPs, 'ClusterIP', {
-    hint: 'An earlier IPVS mode left it there:',
-    next: 'make flush-nat',
-  })
-}

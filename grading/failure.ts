@@ -59,11 +59,6 @@ export function fail(detail: FailureDetail): never {
   throw new Failure(detail)
 }
 
-/** A check looked for something wrong and found none; `told` describes what was found. */
-export function expectNone<Found>(found: Found | undefined, told: (found: Found) => FailureDetail): void {
-  if (found !== undefined) fail(told(found))
-}
-
 /** Asserts a condition; if it is false, the check ends with this failure. */
 export function expectThat(holds: unknown, detail: FailureDetail): asserts holds {
   if (!holds) fail(detail)

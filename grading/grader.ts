@@ -20,7 +20,7 @@ export async function grade(request: GradingRequest, options: JudgeOptions = {})
 }
 
 /** The checks of a lab. Throws if its spec and its lab.yaml differ. */
-export async function loadSpec({ folder }: LabDefinition): Promise<LabSpec> {
+export async function loadSpec({ folder }: Pick<LabDefinition, 'folder'>): Promise<LabSpec> {
   const module: { default: LabSpec } = await import(`../checks/${folder}.check.ts`)
   return module.default
 }

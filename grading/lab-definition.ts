@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parse } from 'yaml'
-import { z } from 'zod'
+import * as z from 'zod'
 import { refusalOf } from '../cluster/doctor/choose.ts'
 import type { LabNeeds } from '../cluster/doctor/facts.ts'
 import type { Cluster } from '../cluster/driver.ts'
@@ -144,7 +144,7 @@ export function listLabs(): { number: number; folder: string }[] {
 }
 
 /** The folder of a lab. Throws Error with the existing labs. */
-export function labFolder(number: number): string {
+function labFolder(number: number): string {
   const labs = listLabs()
   const found = labs.find((lab) => lab.number === number)
   if (found) return found.folder

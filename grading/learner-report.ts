@@ -16,6 +16,7 @@ const MARKS: Record<Verdict, string> = {
 const DIFFERENCES_SHOWN = 8
 const BLOCK_LINES_SHOWN = 6
 const TEXT_WIDTH = 100
+const TEXT_INDENT = 14
 const NOTE_WIDTH = 300
 
 /** A report as text: a line per step, the first failure in full, the score. Works without colour and without a terminal. */
@@ -116,9 +117,10 @@ export function findingLines(lab: number, step: string, finding: ReportedFinding
   )
 }
 
-/** A label and its text, wrapped at words. */
+/** A label and its text, wrapped at words, on a narrow terminal within its width. */
 function labelled(label: string, text: string): string[] {
-  const lines = wrapAnsi(text, TEXT_WIDTH).split('\n')
+  const room = (process.stdout.columns || Number.POSITIVE_INFINITY) - TEXT_INDENT
+  const lines = wrapAnsi(text, Math.max(20, Math.min(TEXT_WIDTH, room))).split('\n')
   return lines.map((part, index) => `    ${(index === 0 ? label : '').padEnd(9)} ${part}`)
 }
 

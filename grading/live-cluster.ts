@@ -1,7 +1,7 @@
 import { readCaptureFolder } from '../cluster/capture-folder.ts'
 import { type Cluster, requireUp } from '../cluster/driver.ts'
 import { type KubeClient, kubeClient } from '../cluster/kube-client.ts'
-import { PATH } from '../cluster/node-report.ts'
+import { PATH, type ReportDepth } from '../cluster/node-report.ts'
 import { runOnNode } from '../cluster/node-script.ts'
 import { takeCapture } from '../cluster/snapshot.ts'
 import type { ExecResult } from '../host/shell-word.ts'
@@ -56,11 +56,11 @@ export class LiveCluster {
    */
   onNode(node: string, script: string): Promise<ExecResult> {
     this.#mustMaySend()
-    return this.look(node, script)
+    return this.readOnNode(node, script)
   }
 
   /** Runs a read-only shell script on a node. Throws Trouble only when the node can't be reached. */
-  async look(node: string, script: string): Promise<ExecResult> {
+  async readOnNode(node: string, script: string): Promise<ExecResult> {
     try {
       return await runOnNode(this.cluster, node, `${PATH}\n${script}`, { timeoutMs: EXEC_TIMEOUT_MS, readOnly: true })
     } catch (error) {
@@ -128,7 +128,7 @@ export interface SnapshotSource {
 
 /**
  * Opens the source of snapshots: a capture folder, or the cluster that CLUSTER and NAME select.
- * @throws CaptureError or UserError with a sentence for people
+ * @throws UserError with a sentence for people
  */
 export async function openSource(source: Source): Promise<SnapshotSource> {
   if (source.kind === 'cluster') {
@@ -148,17 +148,17 @@ export async function openSource(source: Source): Promise<SnapshotSource> {
  */
 const SYNC_MS = 3000
 
-/** A running cluster as a source of snapshots. Throws UserError when it is not up. */
+/** A running cluster as a source of snapshots, whose nodes are read in this depth. Throws UserError when it is not up. */
 export async function openCluster(
   cluster: Cluster,
-  options: { keepMoments?: boolean } = {},
+  { depth, ...options }: { keepMoments?: boolean; depth?: ReportDepth } = {},
 ): Promise<SnapshotSource & { live: LiveCluster }> {
   await requireUp(cluster)
   const client = await kubeClient(cluster)
   const live = new LiveCluster(cluster, client, options)
   const snapshot = async () => {
     await cluster.synced?.(SYNC_MS)
-    return new Snapshot(await takeCapture(cluster, client))
+    return new Snapshot(await takeCapture(cluster, client, depth))
   }
   return { live, snapshot }
 }

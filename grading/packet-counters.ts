@@ -2,7 +2,7 @@ import { parseIptablesSave, type Rule, type Ruleset } from '../dataplane/iptable
 import { ParseError } from '../dataplane/program-output.ts'
 import { commentOf, targetOf } from '../dataplane/rule.ts'
 import { HOOKS, type Hook } from '../dataplane/trace/step.ts'
-import { expectNone, onNode, Trouble } from './failure.ts'
+import { expectOnNode, Trouble } from './failure.ts'
 import type { LiveCluster } from './live-cluster.ts'
 import { type NodeView, stateOf } from './snapshot.ts'
 
@@ -84,21 +84,19 @@ export class HookProbes {
     const { iptables } = stateOf(node)
     const counts = this.countsIn(iptables)
     const bare = HOOKS.filter((hook) => counts[hook] === undefined)
-    expectNone(bare[0], (first) => ({
-      node: name,
-      inspect: onNode(name, LOOK_AT_PROBES),
+    const [first] = bare
+    expectOnNode(name, LOOK_AT_PROBES, first === undefined, {
       expected: `a rule with the comment ${this.#comment} and without a target in each of ${HOOKS.join(', ')}`,
       actual: `none in ${bare.join(', ')}`,
       differences: bare.map((hook) => ({ kind: 'missing', text: `no probe in ${hook}`, expected: this.#ruleIn(hook) })),
-      hint: this.addTo(first),
-    }))
-    expectNone(this.#mismatched(iptables), ({ hook, spec }) => ({
-      node: name,
-      inspect: onNode(name, LOOK_AT_PROBES),
+      ...(first && { hint: this.addTo(first) }),
+    })
+    const odd = this.#mismatched(iptables)
+    expectOnNode(name, LOOK_AT_PROBES, odd === undefined, {
       expected: `probes that all count new connections to port ${this.#port}`,
-      actual: `-A ${hook} ${spec}`,
-      hint: `Delete it, with -D in place of -A, and add: ${this.addTo(hook)}`,
-    }))
+      actual: `-A ${odd?.hook} ${odd?.spec}`,
+      ...(odd && { hint: `Delete it, with -D in place of -A, and add: ${this.addTo(odd.hook)}` }),
+    })
     return counts
   }
 

@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 import type { KubeClient } from '../cluster/kube-client.ts'
 import type { Check, CheckContext } from './check-context.ts'
 import { Failure, fail, NotApplicable, Trouble } from './failure.ts'

@@ -1,6 +1,6 @@
 // The machine-readable result of grading, version 1. `instructors/schema/report.v1.json` is generated from this file.
 
-import { z } from 'zod'
+import * as z from 'zod'
 
 /**
  * The verdict on one step. `not yet`: it failed, but the cluster was still changing at the deadline, or the step depends
@@ -19,7 +19,7 @@ const differenceSchema = z.object({
   actual: z.string().optional().describe('the line that is there'),
 })
 
-const findingSchema = z.object({
+export const findingSchema = z.object({
   node: z.string().optional().describe('the node that it was seen on; absent for a fact of the API'),
   look: z.string().describe('a read-only command that shows it'),
   expected: z.string(),
@@ -31,7 +31,7 @@ const findingSchema = z.object({
   evidence: z.string().optional().describe('the file that keeps the whole finding, relative to the checkout'),
 })
 
-const stepSchema = z.object({
+export const stepSchema = z.object({
   id: z.string(),
   title: z.string().describe('a sentence that is true when the step is solved'),
   question: z.string().optional().describe('what the step asks, if it asks'),

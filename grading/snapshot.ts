@@ -1,5 +1,6 @@
 import type { Capture, NodeFiles } from '../cluster/capture-folder.ts'
 import { isKubeProxyPod, kubeProxy, kubeProxyPods } from '../cluster/kube-proxy/kube-proxy-pods.ts'
+import { BoundedCache } from '../dataplane/bounded-cache.ts'
 import { readCapturedNode } from '../dataplane/capture.ts'
 import {
   ConfigError,
@@ -58,7 +59,8 @@ function kubeProxyConfigOf(
       kind === 'ConfigMap' && metadata.namespace === kubeProxy.namespace && metadata.name === kubeProxy.name,
   )
   const text = map?.data?.['config.conf']
-  if (text !== undefined) return readPart('the configuration of kube-proxy', () => configOrReason(text))
+  if (text !== undefined)
+    return readPart('the configuration of kube-proxy', () => configs.getOrCreate(text, configOrReason))
   if (objects instanceof Trouble) return objects
   const { features, clusterCIDR } = controllerManagerFlags(items)
   return {
@@ -67,6 +69,9 @@ function kubeProxyConfigOf(
     dualStack: /\bIPv6DualStack=true\b/.test(features),
   }
 }
+
+/** A class has few configurations, and a guide one: reading YAML was a tenth of judging a submission. */
+const configs = new BoundedCache<KubeProxyConfig | ConfigError>(50)
 
 function configOrReason(text: string): KubeProxyConfig | ConfigError {
   try {
@@ -193,6 +198,13 @@ export const nodeAddressOf = (snapshot: Pick<Snapshot, 'objects'>, node: string)
   objectsOf(snapshot)
     .nodes.find(({ name }) => name === node)
     ?.internalIPs.find((ip) => !ip.includes(':')) ?? node
+
+export const CONTROL_PLANE = 'node-role.kubernetes.io/control-plane'
+/** The node with the control plane; undefined if no node has its label. */
+export function controlPlaneOf(snapshot: Snapshot): NodeView | undefined {
+  const name = objectsOf(snapshot).nodes.find(({ labels }) => CONTROL_PLANE in labels)?.name
+  return snapshot.nodes.find((node) => node.name === name)
+}
 
 export const filesOf = ({ files }: Pick<NodeView, 'files'>): ReadonlyMap<string, string> => required(files)
 export const modeOf = ({ mode }: Pick<NodeView, 'mode'>): string | undefined => required(mode)

@@ -1,43 +1,10 @@
-import { DeadlineError, waitFor } from '../host/wait.ts'
+import { isMetWithin } from '../host/wait.ts'
 import { WEB_NAMESPACE, type WebBackend } from './expect-object.ts'
-import { expectNone, expectThat, type FailureDetail, fail, onNode, Trouble, type Words } from './failure.ts'
-import type { HttpReply } from './http-requests.ts'
+import { expectThat, type FailureDetail, fail, onNode, Trouble, type Words } from './failure.ts'
 import type { LiveCluster } from './live-cluster.ts'
-import { type Sender, traceCommand, traceLine } from './packet-trace.ts'
-import type { Snapshot } from './snapshot.ts'
 
 // Assertions about real traffic and listeners, for checks. Each throws a failure with the command to repeat it, or returns if
 // it holds.
-
-/** The source and the destination of requests. */
-export interface SentRequests {
-  snapshot: Snapshot
-  node: string
-  sender: Sender
-  target: { address: string; port: number }
-}
-
-/**
- * This number of requests was answered with status 200 each; the failure includes a trace of the packet through the node's
- * rules, and the command that draws it.
- */
-export function expectAnswered(
-  replies: readonly Pick<HttpReply, 'status'>[],
-  times: number,
-  { snapshot, node, sender, target }: SentRequests,
-  words: Words = {},
-): void {
-  if (replies.length >= times && replies.every(({ status }) => status === 200)) return
-  fail({
-    node,
-    inspect: onNode(node, `curl -sS --max-time 5 ${target.address}:${target.port}`),
-    expected: times === 1 ? 'an answer' : `${times} answers to ${times} requests`,
-    actual: `answers with status ${replies.map(({ status }) => status || 'none').join(', ') || 'none'}`,
-    differences: traceLine(snapshot.node(node), sender, target),
-    next: traceCommand(node, sender, target),
-    ...words,
-  })
-}
 
 /** The result of a measurement that is not the expected one. */
 interface Mismeasured extends Pick<FailureDetail, 'actual' | 'differences'> {
@@ -66,7 +33,7 @@ export function expectLogged<Request extends { client: string }>(
   describe: (request: Request) => Partial<FailureDetail> & Pick<FailureDetail, 'expected' | 'actual'>,
 ): void {
   const wrong = logged.find((request) => !isRight(request))
-  expectNone(wrong, (request) => ({ inspect: 'kubectl logs -l app=web --prefix --tail=4', ...describe(request) }))
+  if (wrong) fail({ inspect: 'kubectl logs -l app=web --prefix --tail=4', ...describe(wrong) })
 }
 
 /** A process of the node listens on that TCP port, on expected addresses. */
@@ -76,7 +43,7 @@ export async function expectListener(
   isRight: (addresses: readonly string[]) => boolean,
   words: Words & Pick<FailureDetail, 'expected'>,
 ): Promise<void> {
-  const { stdout } = await live.look(node, `ss -Hltn 'sport = :${port}'`)
+  const { stdout } = await live.readOnNode(node, `ss -Hltn 'sport = :${port}'`)
   const addresses = [...stdout.matchAll(/^\S+ +\d+ +\d+ +(\S+):\d+ /gm)].map(([, address = '']) => address)
   const actual = addresses.length > 0 ? `it listens on ${addresses.join(', ')}` : `nothing listens on port ${port}`
   expectThat(isRight(addresses), { node, inspect: onNode(node, 'ss -ltn'), actual, ...words })
@@ -107,15 +74,13 @@ export async function loggedRequests<Backend extends { pod: string }>(
     const lines = log.split('\n').filter((line) => line.includes(token))
     return lines.map((line) => ({ backend, client: line.split(' ', 1)[0] ?? '', line }))
   }
-  try {
-    return await waitFor('the access logs', 4000, async () => {
-      const logged = (await Promise.all(backends.map(read))).flat()
-      return logged.length >= count && logged
-    })
-  } catch (error) {
-    if (!(error instanceof DeadlineError)) throw error
-    throw new Trouble('the Pods answered, but their access logs do not show it')
-  }
+  let logged: LoggedRequest<Backend>[] = []
+  const isComplete = await isMetWithin(4000, async () => {
+    logged = (await Promise.all(backends.map(read))).flat()
+    return logged.length >= count
+  })
+  if (!isComplete) throw new Trouble('the Pods answered, but their access logs do not show it')
+  return logged
 }
 
 /** One bar: its labels and its count. */
@@ -150,6 +115,13 @@ export interface PodShare {
   node: string
   requests: number
 }
+
+/** More than this many standard deviations between a measured and an expected share occur once in a million times. */
+const TOLERANCE = 5
+
+/** True if this number of requests is likely for a part of all. */
+export const isLikelyShare = (requests: number, total: number, part: number): boolean =>
+  Math.abs(requests - total * part) <= TOLERANCE * Math.sqrt(total * part * (1 - part))
 
 /** The answers of each Pod, including Pods without any. */
 export const countByPod = (backends: readonly WebBackend[], logged: readonly LoggedRequest<WebBackend>[]): PodShare[] =>

@@ -1,8 +1,8 @@
-// What the guide's page and its server send each other. A field that is undefined is left out of the JSON. Pushes travel over the WebSocket /events, actions are POST /api/NAME
-// with JSON and have one reply; terminals are WebSockets of their own, /terminal/ID: binary messages are what is typed and what
-// is printed, text messages of the page are JSON (TERMINAL_REQUEST).
+// What the guide's page and its server send each other. A field that is undefined is left out of the JSON. Pushes travel over the
+// WebSocket /events as `{ NAME: … }`, actions are POST /api/NAME with JSON and have one reply; terminals are WebSockets of their
+// own, /terminal/ID: binary messages are what is typed and what is printed, text messages of the page are JSON (TERMINAL_REQUEST).
 
-import { z } from 'zod'
+import * as z from 'zod'
 import type { Cause } from '../dataplane/view/causes.ts'
 import type { Change } from '../dataplane/view/changes.ts'
 import type { NodeHoldings } from '../dataplane/view/holdings.ts'
@@ -34,15 +34,15 @@ export interface StepContent {
 /** Rendered Markdown (raw HTML in the source is escaped), or a fence that a learner can run. */
 export type Block = { kind: 'html'; html: string } | { kind: 'fence'; language: string; text: string; run: boolean }
 
-/** A push: everything about the learner's progress. Sent whole whenever it changes. */
+/** Everything about the learner's progress. */
 export interface ProgressPush {
-  type: 'progress'
   lab: number
   /** The shown step, `intro` or `end`: the same on all pages. */
   at: string
   points: number
   of: number
-  workedMs: number
+  /** Minutes that the lab was open and not paused. */
+  minutes: number
   paused: boolean
   /** The name of long work in progress. */
   busy: string | undefined
@@ -73,9 +73,8 @@ export interface StepProgress {
 /** A finding as `make check` prints it, with its differences as lines and always a next command. */
 export type Finding = Omit<ReportedFinding, 'differences'> & { differences: string[]; next: string }
 
-/** A push: what the nodes hold now, and the changes since the previous push. */
+/** What the nodes hold now, and the changes since the previous moment. */
 export interface DataplanePush {
-  type: 'dataplane'
   /** Milliseconds since 1970, and the index of this moment in the timeline. */
   at: number
   moment: number
@@ -91,27 +90,20 @@ export interface DataplanePush {
   destinations: string[]
 }
 
-/** A counter of an entry, and by how many packets or connections it grew since the previous push. */
+/** A counter of an entry, and by how many packets or connections it grew since the nodes were read before. */
 export interface MovedCounter {
   packets?: number
   connections?: { active: number; inactive: number }
   by: number
 }
 
-/** A push: counters that changed since the previous push, by node and entry id. */
-export interface CountersPush {
-  type: 'counters'
-  nodes: Record<string, Record<string, MovedCounter>>
-}
+/** Counters that changed since the nodes were last read, by node and entry id. */
+export type CountersPush = Record<string, Record<string, MovedCounter>>
 
-/** A push: the moments of the timeline, each with the command or the first change that it is known by. */
-export interface TimelinePush {
-  type: 'timeline'
-  moments: { moment: number; at: number; label: string }[]
-}
+/** The moments of the timeline, each with the command or the first change that it is known by. */
+export type TimelinePush = { moment: number; at: number; label: string }[]
 
 export interface TerminalsPush {
-  type: 'terminals'
   terminals: { id: string; place: string; title: string }[]
   /** Why there are none (no prebuilt node-pty for this machine). */
   trouble: string | undefined
@@ -124,18 +116,23 @@ export const TERMINAL_REQUEST = z.strictObject({
 })
 
 export interface IncidentPush {
-  type: 'incident'
-  incident?: {
-    report: string
-    choices: { id: string; cause: string }[]
-    hints: string[]
-    hintsLeft: number
-    seed: string
-    debrief?: { before: Change[]; repaired: Change[]; text: Block[] }
-  }
+  report: string
+  choices: { id: string; cause: string }[]
+  hints: string[]
+  hintsLeft: number
+  seed: string
+  debrief?: { before: Change[]; repaired: Change[]; text: Block[] }
 }
 
-export type Push = ProgressPush | DataplanePush | CountersPush | TimelinePush | TerminalsPush | IncidentPush
+/** What the server pushes, each by its name and whole whenever it changes; `incident` is null while none is open. */
+export interface Pushes {
+  progress: ProgressPush
+  dataplane: DataplanePush
+  counters: CountersPush
+  timeline: TimelinePush
+  terminals: TerminalsPush
+  incident: IncidentPush | null
+}
 
 /** The actions: names and arguments of POST /api/NAME. Their reply is `{ ok: true, … }`, or `{ error: sentence }` with status 4xx. */
 export const ACTIONS = {
@@ -168,7 +165,7 @@ export type ActionArguments<Name extends ActionName> = z.infer<(typeof ACTIONS)[
 /** A path with the drawing of the slides for it: an SVG element in wide and tall form, and a text alternative. */
 export type DrawnPath = PacketPath & { drawing: { wide: string; tall: string; label: string } }
 
-/** The fields of an action's reply besides `ok`. */
+/** The fields of an action's reply besides `ok`; one that is not listed has no others. */
 export interface ActionReplies {
   submit: { file: string; score: string }
   moment: { nodes: NodeHoldings[]; changes: Change[] }
@@ -178,3 +175,5 @@ export interface ActionReplies {
   check: { verdict: Verdict }
   answer: { verdict: Verdict }
 }
+
+export type Reply<Name extends ActionName> = Name extends keyof ActionReplies ? ActionReplies[Name] : unknown

@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 
 /** A process by ID and start time: when the ID is reused, the start time differs. */
 export interface NotedProcess {
@@ -20,13 +20,15 @@ export function processStartTime(pid: number): string | undefined {
 }
 
 /** What /proc/PID/stat tells of a process (proc_pid_stat(5)); undefined if it does not run. */
-export function processStat(pid: number | string): { state?: string; parent: number; startTime?: string } | undefined {
+export function processStat(
+  pid: number | string,
+): { state?: string; parent: number; session: number; startTime?: string } | undefined {
   try {
     // The second field is the program's name in parentheses, which may contain spaces.
     const [state, parent, ...fields] = readFileSync(`/proc/${pid}/stat`, 'utf8')
       .replace(/^.*\) /s, '')
       .split(' ')
-    return { state, parent: Number(parent), startTime: fields[17] }
+    return { state, parent: Number(parent), session: Number(fields[1]), startTime: fields[17] }
   } catch {
     return undefined
   }
@@ -44,10 +46,12 @@ function isThere(pid: number): boolean {
 /** Whether that process still runs. */
 export const isLive = ({ pid, startTime }: NotedProcess) => processStartTime(pid) === startTime
 
-/** Records one of our processes in a file, so that a later command finds it. */
-export function noteProcess(file: string, pid: number): void {
+/** Records one of our processes in a file, with more about it, so that a later command finds it. */
+export function noteProcess(file: string, pid: number, more: object = {}): void {
   const startTime = processStartTime(pid)
-  if (startTime !== undefined) writeFileSync(file, `${JSON.stringify({ pid, startTime })}\n`, { mode: 0o600 })
+  if (startTime === undefined) return
+  writeFileSync(`${file}.new`, `${JSON.stringify({ pid, startTime, ...more })}\n`, { mode: 0o600 })
+  renameSync(`${file}.new`, file)
 }
 
 /** The ID of the process recorded in a file, if it still runs. */

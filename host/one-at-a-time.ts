@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { isLive, processStartTime } from './live-process.ts'
-import type { Progress } from './progress.ts'
+import { type Progress, withProgress } from './progress.ts'
 import { DeadlineError, waitFor } from './wait.ts'
 
 const patienceMs = 600_000
@@ -65,17 +65,13 @@ export function lockHolder(lock: string): Holder | undefined {
 async function waitForOthers(own: Ticket, progress: Progress): Promise<void> {
   const [first = own] = others(own)
   const { pid, doing } = holderOf(first)
-  progress.start(`Waiting for process ${pid}, which ${doing}`)
-  try {
-    await waitFor('', patienceMs, async () => others(own).length === 0, gapMs)
-    progress.end(true)
-  } catch (error) {
-    progress.end(false)
+  const done = () => waitFor('', patienceMs, async () => others(own).length === 0, gapMs)
+  await withProgress(progress, `Waiting for process ${pid}, which ${doing}`, done).catch((error: unknown) => {
     if (!(error instanceof DeadlineError)) throw error
     throw new DeadlineError(
       `Process ${pid}, which ${doing}, has not finished within ${patienceMs / 60_000} minutes: wait for it, or end it with \`kill ${pid}\`, and run the command again.`,
     )
-  }
+  })
 }
 
 /**

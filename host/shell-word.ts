@@ -16,3 +16,9 @@ export interface ExecOptions {
  * understand.)
  */
 export const shellWord = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`
+
+/** Lines of a POSIX shell that set variables. */
+export const shellVariables = (values: Record<string, string>): string =>
+  Object.entries(values)
+    .map(([name, value]) => `${name}=${shellWord(value)}\n`)
+    .join('')

@@ -1,5 +1,6 @@
 import { writeFileSync } from 'node:fs'
 import { basename } from 'node:path'
+import type { parseArgs } from 'node:util'
 import { selectCluster } from '../cluster/select.ts'
 import { classWord, readClassKey, seedOf } from '../grading/class-key.ts'
 import { grade } from '../grading/grader.ts'
@@ -11,12 +12,13 @@ import { requireWritable } from '../host/plain-file.ts'
 import { plainJson, plainText } from '../host/plain-text.ts'
 import { classResult } from './class/class-result.ts'
 import { printsOf } from './class/copies.ts'
-import { CLASS_FORMATS, type Format, formatNamed, isClassFormat, LEARNER_FORMATS } from './class/formats/formats.ts'
-import { gradedReport, type Judged, judgeSubmission } from './class/judge-file.ts'
+import { writerOf } from './class/formats/formats.ts'
+import { gradedReport, judgeSubmission } from './class/judge-file.ts'
+import type { ClassResult } from './class/result.ts'
 import { readSubmission, type SignatureState } from './submission/read-submission.ts'
 import { quoted, Refusal } from './submission/untrusted-text.ts'
 
-/** Options that both grading scripts take. */
+/** Options that both grading scripts take: their usage explains them. */
 export const gradingOptions = {
   step: { type: 'string' },
   json: { type: 'boolean' },
@@ -26,36 +28,25 @@ export const gradingOptions = {
   'report-only': { type: 'boolean' },
 } as const
 
-export interface GradingOptions {
-  lab: number
-  step?: string | undefined
-  capture?: string | undefined
-  json?: boolean | undefined
-  /** File to write JUnit XML to, besides. */
-  junit?: string | undefined
-  /** Another system's format instead of the text report. */
-  format?: string | undefined
-  /** File that the report goes to instead of standard output. */
-  output?: string | undefined
-  /** Exit 0 if a report was written, with any verdict: for harnesses that read the file. */
-  'report-only'?: boolean | undefined
-}
+type GradingOptions = ReturnType<typeof parseArgs<{ options: typeof gradingOptions }>>['values']
 
 /** Grades, prints the report as text or JSON, and returns the exit code: 0 passed, 1 open, 2 could not be checked. */
-export async function gradeAndPrint({ lab, step, capture, junit, ...wish }: GradingOptions): Promise<number> {
+export async function gradeAndPrint({
+  lab,
+  step,
+  capture,
+  junit,
+  ...wish
+}: GradingOptions & { lab: number; capture?: string | undefined }): Promise<number> {
   for (const file of [wish.output, junit]) if (file !== undefined) requireWritable(file)
   const request = { lab, ...(step === undefined ? {} : { step }), source: await sourceOf(capture) }
   const report = await grade(request)
   const learner = process.env.LEARNER || 'learner'
   const file = capture === undefined ? 'the cluster' : basename(capture)
-  const judged = { file, graded: gradedReport(report, { learner, file }), seed: seedOf(learner), prints: printsOf([]) }
-  if (junit !== undefined) writeFileSync(junit, formatted('junit', judged, report))
-  return publish(report, judged, wish, learnerReport(report))
-}
-
-type SubmissionOptions = Omit<GradingOptions, 'lab' | 'capture'> & {
-  lab?: string | undefined
-  key?: string | undefined
+  const graded = gradedReport(report, { learner, file })
+  const result = classResult([{ file, graded, seed: seedOf(learner), prints: printsOf([]) }], report.seconds)
+  if (junit !== undefined) writeFileSync(junit, formatted('junit', result))
+  return publish(report, result, wish, learnerReport(report))
 }
 
 const SIGNED: Record<SignatureState, string> = {
@@ -65,7 +56,10 @@ const SIGNED: Record<SignatureState, string> = {
 }
 
 /** Judges one submission again from its raw captures and prints the result; the exit code is as for a cluster. */
-export async function checkSubmission(path: string, wish: SubmissionOptions): Promise<number> {
+export async function checkSubmission(
+  path: string,
+  wish: GradingOptions & { lab?: string | undefined; key?: string | undefined },
+): Promise<number> {
   if (wish.output !== undefined) requireWritable(wish.output)
   const file = basename(path)
   const keyFile = wish.key ?? process.env.CLASS_KEY_FILE
@@ -81,33 +75,29 @@ export async function checkSubmission(path: string, wish: SubmissionOptions): Pr
   if (wish.step !== undefined || wish.junit !== undefined)
     throw new UserError('A submission is judged as a whole: leave --step and --junit out; --format junit writes JUnit.')
   const { report, judged } = await judgeSubmission(submission, file, options).catch(refused)
-  const flags = classResult([judged], 0).graded.flatMap((graded) => graded.flags)
+  const result = classResult([judged], report.seconds)
+  const flags = result.graded.flatMap((graded) => graded.flags)
   const head = `${learner}, lab ${lab}, handed in ${submittedAt}, ${SIGNED[submission.signature]}\n`
   const looks = flags.map(({ text }) => `A reason to look: ${plainText(text)}\n`).join('')
-  return publish(report, judged, wish, `${head}${learnerReport(report)}${looks}`)
+  return publish(report, result, wish, `${head}${learnerReport(report)}${looks}`)
 }
 
 /** Writes a report as requested and returns the exit code. */
 function publish(
   report: Report,
-  judged: Judged,
-  { json, format, output, 'report-only': reportOnly }: Omit<GradingOptions, 'lab'>,
+  result: ClassResult,
+  { json, format, output, 'report-only': reportOnly }: GradingOptions,
   text: string,
 ): number {
-  const written = json
-    ? `${plainJson(report)}\n`
-    : format === undefined
-      ? text
-      : formatted(formatNamed(format), judged, report)
+  const written = json ? `${plainJson(report)}\n` : format === undefined ? text : formatted(format, result)
   if (output === undefined) process.stdout.write(written)
   else writeFileSync(output, written)
   return reportOnly ? ExitCode.passed : report.exitCode
 }
 
-function formatted(format: Format, judged: Judged, { seconds }: Report): string {
-  if (isClassFormat(format)) return CLASS_FORMATS[format](classResult([judged], seconds))
-  if ('graded' in judged) return LEARNER_FORMATS[format](judged.graded)
-  throw new UserError(judged.refused)
+function formatted(format: string, result: ClassResult): string {
+  const writer = writerOf(format)
+  return 'ofClass' in writer ? writer.ofClass(result) : result.graded.map(writer.ofLearner).join('')
 }
 
 async function sourceOf(capture: string | undefined): Promise<Source> {

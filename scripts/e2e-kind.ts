@@ -17,7 +17,7 @@ await main(async () => {
     return ExitCode.passed
   }
   const run = $({ stdio: 'inherit', nothrow: true, verbose: false })
-  const words = ['run', '--config', 'vitest.kind.config.ts', ...process.argv.slice(2)]
+  const words = ['run', '--config', 'vitest.kind.config.ts', 'test/kind-e2e', ...process.argv.slice(2)]
   const { exitCode } = await run`node_modules/.bin/vitest ${words}`
   return exitCode === 0 ? ExitCode.passed : ExitCode.notYet
 })

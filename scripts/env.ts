@@ -1,7 +1,6 @@
 // Prints shell lines that point kubectl at the cluster; with --aliases, short commands for a node:  eval "$(make env)"
 import { kubectlPath } from '../cluster/programs.ts'
-import { selectCluster } from '../cluster/select.ts'
-import { chosenNode } from '../course/read-node.ts'
+import { chosenNode, selectCluster } from '../cluster/select.ts'
 import { projectRoot, START } from '../host/layout.ts'
 import { main } from '../host/main.ts'
 import { printResult } from '../host/output.ts'

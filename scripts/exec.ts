@@ -1,6 +1,5 @@
 // Runs CMD on the node NODE; --shell opens a shell there. The functions of `make aliases` call  exec.ts NODE COMMAND [ARGUMENT …]
-import { selectCluster } from '../cluster/select.ts'
-import { chosenMachine, chosenNode } from '../course/read-node.ts'
+import { chosenMachine, chosenNode, selectCluster } from '../cluster/select.ts'
 import { main, UserError } from '../host/main.ts'
 import { printResult } from '../host/output.ts'
 

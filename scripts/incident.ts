@@ -3,7 +3,6 @@
 import { runningCluster } from '../cluster/select.ts'
 import { describeIncident, listIncidents } from '../course/incident/incident.ts'
 import { COST } from '../course/incident/incident-note.ts'
-
 import { currentNote, openNext, takeHint } from '../course/incident/open.ts'
 import { LabBench } from '../course/lab-bench.ts'
 import { main, UserError } from '../host/main.ts'
@@ -12,7 +11,8 @@ import { incidents } from '../labs/08-incidents/incidents/all.ts'
 
 await main(async () => {
   const { SEED, INCIDENT, LIST, SHOW, HINT } = process.env
-  if (LIST) return console.log(listIncidents(incidents))
+  const { columns } = process.stdout
+  if (LIST) return console.log(listIncidents(incidents, columns))
   const cluster = await runningCluster()
   const purpose = SHOW
     ? undefined
@@ -29,9 +29,9 @@ await main(async () => {
   if (SHOW) {
     const note = await currentNote(bench)
     if (!note) throw new UserError('No incident is open: `make incident` starts one.')
-    console.log(describeIncident(note, incidents))
+    console.log(describeIncident(note, incidents, columns))
     return
   }
   const note = await openNext(bench, { seed: SEED || undefined, id: INCIDENT || undefined })
-  console.log(`\n${describeIncident(note, incidents)}`)
+  console.log(`\n${describeIncident(note, incidents, columns)}`)
 })

@@ -1,6 +1,7 @@
 # Installs what package-lock.json lists with npm, which prints nothing while it downloads and has no deadline of its own.
-# Environment: INSTALL_SECONDS (600) after which it is given up.
+# Environment: INSTALL_SECONDS (600) after which it is given up; it reports 40 times until then, every 15 s.
 deadline=${INSTALL_SECONDS:-600}
+every=$(((deadline + 39) / 40))
 again='and run the command again'
 log=$(mktemp 2>/dev/null) || log=/dev/null
 refuse() {
@@ -23,7 +24,7 @@ while kill -0 "$npm" 2>/dev/null; do
   fi
   sleep 1
   seconds=$((seconds + 1))
-  [ $((seconds % 15)) != 0 ] || echo " • Still installing the Node packages, $seconds s …" >&2
+  [ $((seconds % every)) != 0 ] || echo " • Still installing the Node packages, $seconds s …" >&2
 done
 wait "$npm" && exit
 

@@ -4,17 +4,16 @@ import { type KubeProxyPod, listKubeProxyPods, readLog } from '../cluster/kube-p
 import { runningCluster } from '../cluster/select.ts'
 import { main, UserError } from '../host/main.ts'
 
+/** The last lines of each log. */
+const tailLines = 40
+
 /** Highlights the line that names the proxier, and kube-proxy's errors. */
 function paint(line: string): string {
   if (/Using \S+ Proxier/.test(line)) return chalk.bold(line)
   return /^[EF]\d{4} /.test(line) ? chalk.red(line) : line
 }
 
-async function show(
-  client: KubeClient,
-  { node, pod, trouble, restarts }: KubeProxyPod,
-  tailLines: number,
-): Promise<void> {
+async function show(client: KubeClient, { node, pod, trouble, restarts }: KubeProxyPod): Promise<void> {
   const state = trouble ? `, ${trouble}` : restarts > 0 ? `, restarted ${restarts} times` : ''
   console.log(chalk.cyan(`${node} (${pod}${state})`))
   const log = (await readLog(client, pod, { tailLines })) || (await readLog(client, pod, { tailLines, previous: true }))
@@ -23,9 +22,6 @@ async function show(
 
 await main(async () => {
   const wish = process.env.NODE
-  const lines = Number(process.env.LINES_PER_NODE || 40)
-  if (!Number.isInteger(lines) || lines < 1)
-    throw new UserError(`LINES_PER_NODE="${process.env.LINES_PER_NODE}" is not a number of lines: use for example 40.`)
   const cluster = await runningCluster()
   const client = await kubeClient(cluster)
   const pods = await listKubeProxyPods(client)
@@ -34,5 +30,5 @@ await main(async () => {
     throw new UserError(
       `No kube-proxy runs on "${wish ?? 'any node'}": use NODE= with one of ${pods.map(({ node }) => node).join(', ')}.`,
     )
-  for (const pod of chosen) await show(client, pod, lines)
+  for (const pod of chosen) await show(client, pod)
 })

@@ -3,12 +3,8 @@
 import { consent } from '../cluster/consent.ts'
 import { kubeClient } from '../cluster/kube-client.ts'
 import { runningCluster } from '../cluster/select.ts'
-import { takeObjects } from '../cluster/snapshot.ts'
-import { measureHere } from '../course/scale/measure.ts'
-import { MEASUREMENT, measurement } from '../course/scale/measurement.ts'
+import { lastRun, measureHere } from '../course/scale/measure.ts'
 import { measurementTable, scaleRemarks } from '../course/scale/results.ts'
-import { LabNotes } from '../grading/lab-notes.ts'
-import { Snapshot } from '../grading/snapshot.ts'
 import { main, UserError } from '../host/main.ts'
 import { createProgress } from '../host/progress.ts'
 
@@ -16,8 +12,7 @@ await main(async () => {
   const cluster = await runningCluster()
   const client = await kubeClient(cluster)
   if (process.env.SHOW) {
-    const notes = new LabNotes(6, new Snapshot(await takeObjects(cluster, client)))
-    const run = notes.read(MEASUREMENT, measurement)
+    const run = await lastRun(cluster, client)
     if (!run) throw new UserError('The cluster has no run yet: make measure')
     console.log([...measurementTable(run), '', ...scaleRemarks(run)].join('\n'))
     return

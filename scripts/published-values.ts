@@ -2,16 +2,11 @@
 // Published values stay in the list, because old versions of a file remain public.
 import { writeFileSync } from 'node:fs'
 import { main } from '../host/main.ts'
-import {
-  gatherPublished,
-  PUBLISHED_FILE,
-  type PublishedValues,
-  readPublishedValues,
-} from '../instructors/class/published.ts'
+import { gatherPublished, PUBLISHED_FILE, readPublishedValues } from '../instructors/class/published.ts'
 
 await main(async () => {
   const all: Record<string, Record<string, string>> = {}
-  for (const published of [readBefore(), await gatherPublished()])
+  for (const published of [readPublishedValues(), await gatherPublished()])
     for (const [source, kinds] of Object.entries(published))
       for (const [kind, digests] of Object.entries(kinds)) {
         const known = all[source]?.[kind]?.split(' ') ?? []
@@ -21,11 +16,3 @@ await main(async () => {
   writeFileSync(PUBLISHED_FILE, `${JSON.stringify(sorted, null, 2)}\n`)
   console.log(`Written: ${PUBLISHED_FILE}, the values of ${Object.keys(sorted).length} published files and folders.`)
 })
-
-function readBefore(): PublishedValues {
-  try {
-    return readPublishedValues()
-  } catch {
-    return {}
-  }
-}

@@ -2,12 +2,9 @@
 import { parseArgs } from 'node:util'
 import { runningCluster } from '../cluster/select.ts'
 import { LabBench } from '../course/lab-bench.ts'
-import { loadSolution } from '../course/lab-solution.ts'
-import { playSteps } from '../course/play-lab.ts'
-import { loadSpec } from '../grading/grader.ts'
+import { openLab, playSteps } from '../course/play-lab.ts'
 import { judgeRound } from '../grading/judge.ts'
 import { findStep, labNumber, mustRunHere, readLab } from '../grading/lab-definition.ts'
-import { openCluster } from '../grading/live-cluster.ts'
 import { ExitCode, main } from '../host/main.ts'
 import { createProgress } from '../host/progress.ts'
 
@@ -18,10 +15,10 @@ await main(async () => {
   const cluster = await runningCluster()
   await mustRunHere(cluster, lab)
   const bench = await LabBench.open(cluster, createProgress(), `play the solution of lab ${lab.number}`)
-  const [spec, solution, source] = await Promise.all([loadSpec(lab), loadSolution(lab.folder), openCluster(cluster)])
+  const open = await openLab(lab, bench)
   // Observers note the state before the first step, as `make reset-N` has them do: some steps compare with it.
-  await judgeRound(spec, await source.snapshot(), source.live, [])
-  const outcomes = await playSteps({ spec, solution, bench, source }, steps)
+  await judgeRound(open.spec, await open.source.snapshot(), open.source.live, [])
+  const outcomes = await playSteps(open, steps)
   if (outcomes.some(({ verdict }) => verdict === 'could not check')) return ExitCode.trouble
   const passed = outcomes.filter(({ verdict }) => verdict === 'passed' || verdict === 'not applicable')
   return passed.length === steps.length ? ExitCode.passed : ExitCode.notYet

@@ -43,18 +43,21 @@ if (allowed < addressSpace)
 
 /** Files below `folder` of the checkout, with their sizes and times of change: ctime moves with every write and can't be set back. */
 function filesOf(folder, ending) {
-  return readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
-    .filter((name) => name.endsWith(ending))
-    .sort()
-    .map((name) => {
-      const { size, ctimeMs } = lstatSync(join(root, folder, name))
-      return `${name} ${size} ${ctimeMs}`
-    })
+  const entries = readdirSync(join(root, folder), { withFileTypes: true })
+  const files = entries.flatMap((entry) => {
+    const { name } = entry
+    if (entry.isDirectory()) return filesOf(join(folder, name), ending).map((file) => `${name}/${file}`)
+    if (!name.endsWith(ending)) return []
+    const { size, ctimeMs } = lstatSync(join(root, folder, name))
+    return [`${name} ${size} ${ctimeMs}`]
+  })
+  return files.sort()
 }
 
 /** A digest of all sources and installed packages. */
 function stateOfSources() {
-  const others = ['node_modules', 'test', 'dist', 'captures', 'submissions']
+  // Recordings are thousands of files, and no sources.
+  const others = ['node_modules', 'test', 'data', 'docs', 'dist', 'captures', 'submissions']
   const folders = readdirSync(root, { withFileTypes: true }).filter(
     ({ name }) => !name.startsWith('.') && !others.includes(name),
   )
@@ -98,6 +101,8 @@ async function makeBundle(bundle) {
       js: `import { createRequire as requireFrom } from 'node:module'; const require = requireFrom(import.meta.url);`,
     },
     external: ['esbuild', 'tsx', 'vitest', '@lydell/node-pty', 'playwright-core'],
+    // node-fetch takes its URL from Node.js, and this package with its 300 kB of tables only where that has none.
+    alias: { 'whatwg-url': 'node:url' },
     logLevel: 'silent',
     absWorkingDir: root,
     outbase: root,
@@ -133,10 +138,14 @@ if (program === undefined) process.exit()
 const source = resolve(root, program)
 const bundle = `${cache}/${stateOfSources()}`
 // A bundling error, such as a syntax error or a full disk, is reported by the program itself when it is affected.
-if (!isWhole(bundle)) await makeBundle(bundle).catch(() => {})
+const isReady =
+  isWhole(bundle) ||
+  (await makeBundle(bundle)
+    .catch(() => {})
+    .then(() => isWhole(bundle)))
 const bundled = join(root, bundle, program.replace(/\.ts$/, '.js'))
 process.argv = [process.execPath, source, ...words]
-if (isWhole(bundle) && existsSync(bundled)) await import(pathToFileURL(bundled).href)
+if (isReady && existsSync(bundled)) await import(pathToFileURL(bundled).href)
 else {
   const { register } = await import('tsx/esm/api')
   register()

@@ -7,15 +7,14 @@ await main(async () => {
   const words = process.argv.slice(2)
   const env = { ...process.env, ...(words.includes('--fast') ? { TESTS: 'fast' } : {}) }
   const run = $({ stdio: 'inherit', nothrow: true, verbose: false, env })
-  for (const [tool = '', ...rest] of [
-    ['biome', 'check', '.'],
-    ['tsc', '--noEmit'],
-    ['tsc', '--noEmit', '--project', 'guide/page'],
-    ['knip', '--no-progress'],
-    ['vitest', 'run', ...words.filter((word) => word !== '--fast')],
-  ]) {
-    const { exitCode } = await run`node_modules/.bin/${tool} ${rest}`
-    if (exitCode !== 0) return 1
-  }
-  return 0
+  // Each of these keeps one processor busy.
+  const checks = await Promise.all([
+    run`node_modules/.bin/biome check .`,
+    run`node_modules/.bin/tsc --noEmit`,
+    run`node_modules/.bin/tsc --noEmit --project guide/page`,
+    run`node_modules/.bin/knip --no-progress`,
+  ])
+  if (checks.some(({ exitCode }) => exitCode !== 0)) return 1
+  const tests = await run`node_modules/.bin/vitest run ${words.filter((word) => word !== '--fast')}`
+  return tests.exitCode === 0 ? 0 : 1
 })

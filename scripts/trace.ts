@@ -1,7 +1,7 @@
 // Traces a packet through the rules of a node. See `--help`.
 import { parseArgs } from 'node:util'
 import { selectCluster } from '../cluster/select.ts'
-import { recordedNode, resolveRoute, stateOfNode } from '../course/read-node.ts'
+import { readLiveNode, recordedNode, resolveRoute } from '../course/read-node.ts'
 import { familyOf } from '../dataplane/ip-address.ts'
 import { drawTrace, explainTrace } from '../dataplane/trace/draw.ts'
 import { stoppingPlace } from '../dataplane/trace/stopping-place.ts'
@@ -41,7 +41,7 @@ await main(async () => {
   const route = cluster ? await resolveRoute(cluster, from, to, node || undefined) : { from, to, node: node || '' }
   const packet = parsePacket(route.from, route.to)
   const state = cluster
-    ? await stateOfNode(cluster, route.node, packet.destination)
+    ? (await readLiveNode(cluster, route.node, packet.destination)).state
     : recordedNode(capture ?? '', route.node, familyOf(packet.destination))
   const trace = tracePacket(state, packet)
   const stop = trace.verdict === 'accept' ? stoppingPlace(trace, packet, state) : undefined

@@ -1,7 +1,6 @@
 import { HOOKS } from '../../dataplane/trace/step.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { expectFound, expectOnNode, expectThat, onNode, Trouble } from '../../grading/failure.ts'
-import type { LiveCluster } from '../../grading/live-cluster.ts'
 import {
   countedBetween,
   type HookCounts,
@@ -71,21 +70,36 @@ export async function threePathsCounted(context: CheckContext): Promise<void> {
     hint: `Put the probes on ${client.node} and delete them from ${node.name}.`,
   })
   const other = neighbourOf(node, snapshot)
-  await expectPathCounted(live, node.name, {
-    packet: `from ${other.name} to a process of ${node.name}`,
-    counted: onePacket('PREROUTING', 'INPUT'),
-    send: () => live.onNode(other.name, requestHealth(nodeAddressOf(snapshot, node.name))),
-  })
-  await expectPathCounted(live, node.name, {
-    packet: `from the Pod client to ${other.name}`,
-    counted: onePacket('PREROUTING', 'FORWARD', 'POSTROUTING'),
-    send: () => live.inPod(CLIENT, requestHealth(nodeAddressOf(snapshot, other.name))),
-  })
-  await expectPathCounted(live, node.name, {
-    packet: `from a process of ${node.name} to ${other.name}`,
-    counted: onePacket('OUTPUT', 'POSTROUTING'),
-    send: () => live.onNode(node.name, requestHealth(nodeAddressOf(snapshot, other.name))),
-  })
+  const request = ({ name }: NodeView) => requestHealth(nodeAddressOf(snapshot, name))
+  const paths = [
+    {
+      packet: `from ${other.name} to a process of ${node.name}`,
+      counted: onePacket('PREROUTING', 'INPUT'),
+      send: () => live.onNode(other.name, request(node)),
+    },
+    {
+      packet: `from the Pod client to ${other.name}`,
+      counted: onePacket('PREROUTING', 'FORWARD', 'POSTROUTING'),
+      send: () => live.inPod(CLIENT, request(other)),
+    },
+    {
+      packet: `from a process of ${node.name} to ${other.name}`,
+      counted: onePacket('OUTPUT', 'POSTROUTING'),
+      send: () => live.onNode(node.name, request(other)),
+    },
+  ]
+  for (const { packet, counted, send } of paths) {
+    const measure = async () => {
+      const before = await probes.readOn(live, node.name)
+      const { exitCode } = await send()
+      const actual = countedBetween(before, await probes.readOn(live, node.name))
+      // Other traffic can only disturb counters; an unanswered packet will not be answered on a retry.
+      if (exitCode !== 0) return { actual: `${actual}, and there was no answer`, isFinal: true }
+      return actual === counted ? undefined : { actual }
+    }
+    const told = { node: node.name, inspect: onNode(node.name, LOOK_AT_PROBES) }
+    await expectWithin(ATTEMPTS, measure, { ...told, expected: `${counted} for one packet ${packet}` })
+  }
 }
 
 /** Another node. */
@@ -103,40 +117,15 @@ const requestHealth = (address: string) =>
 function expectSums({ name }: NodeView, counts: HookCounts): void {
   const { PREROUTING = 0, INPUT = 0, FORWARD = 0, OUTPUT = 0, POSTROUTING = 0 } = counts
   const silent = Object.entries(counts).find(([, packets]) => packets === 0)?.[0]
-  const inspect = onNode(name, LOOK_AT_PROBES)
-  expectThat(silent === undefined, {
-    node: name,
-    inspect,
+  expectOnNode(name, LOOK_AT_PROBES, silent === undefined, {
     expected: 'packets on all five probes: one to a process of the node, one forwarded, one from a process of the node',
     actual: `none in ${silent}`,
   })
-  expectThat(PREROUTING === INPUT + FORWARD && POSTROUTING === FORWARD + OUTPUT, {
-    node: name,
-    inspect,
+  expectOnNode(name, LOOK_AT_PROBES, PREROUTING === INPUT + FORWARD && POSTROUTING === FORWARD + OUTPUT, {
     expected: 'as many packets in PREROUTING as in INPUT and FORWARD, in POSTROUTING as in FORWARD and OUTPUT',
     actual: `PREROUTING ${PREROUTING}, INPUT ${INPUT}, FORWARD ${FORWARD}, OUTPUT ${OUTPUT}, POSTROUTING ${POSTROUTING}`,
     hint: `The probes do not all match the same packets, or one was dropped: ${onNode(name, 'iptables -t mangle -Z')} resets the counters.`,
   })
-}
-
-interface PacketRun {
-  packet: string
-  counted: string
-  send: () => Promise<{ exitCode: number }>
-}
-
-/** One packet increases exactly the counters on its path. */
-async function expectPathCounted(live: LiveCluster, node: string, { packet, counted, send }: PacketRun): Promise<void> {
-  const measure = async () => {
-    const before = await probes.readOn(live, node)
-    const { exitCode } = await send()
-    const actual = countedBetween(before, await probes.readOn(live, node))
-    // Other traffic can only disturb counters; an unanswered packet will not be answered on a retry.
-    if (exitCode !== 0) return { actual: `${actual}, and there was no answer`, isFinal: true }
-    return actual === counted ? undefined : { actual }
-  }
-  const inspect = onNode(node, LOOK_AT_PROBES)
-  await expectWithin(ATTEMPTS, measure, { node, inspect, expected: `${counted} for one packet ${packet}` })
 }
 
 /** A packet from a node to itself leaves and enters; it is not forwarded. */
@@ -151,18 +140,16 @@ export async function familiesAreSeparate(context: CheckContext): Promise<void> 
   const { live, snapshot } = context
   const { name } = node
   if (!live) throw new Trouble('no cluster to send packets in')
-  const inspect = onNode(name, 'ip6tables -t mangle -nvL')
+  const list = 'ip6tables -t mangle -nvL'
   const read = async () => [await probes.readOn(live, name), await probes.readOn(live, name, 'ip6tables')] as const
   const [, six] = await read()
   const bare = HOOKS.filter((hook) => six[hook] === undefined)
-  expectThat(bare.length === 0, {
-    node: name,
-    inspect,
+  expectOnNode(name, list, bare.length === 0, {
     expected: `a probe of ip6tables in each of ${HOOKS.join(', ')}`,
     actual: `none in ${bare.join(', ')}`,
     hint: 'The same five commands with ip6tables in place of iptables.',
   })
-  const loopback = (await live.look(name, 'ip -6 -o addr show lo')).stdout.includes(' ::1/')
+  const loopback = (await live.readOnNode(name, 'ip -6 -o addr show lo')).stdout.includes(' ::1/')
   const measure = async () => {
     const [, sixBefore] = await read()
     await live.onNode(name, requestHealth(nodeAddressOf(snapshot, neighbourOf(node, snapshot).name)))
@@ -178,5 +165,5 @@ export async function familiesAreSeparate(context: CheckContext): Promise<void> 
     }
   }
   const expected = `ip6tables to count nothing for a packet of IPv4, and ${THERE_AND_BACK} for one to [::1]`
-  await expectWithin(ATTEMPTS, measure, { node: name, inspect, expected })
+  await expectWithin(ATTEMPTS, measure, { node: name, inspect: onNode(name, list), expected })
 }

@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 import { serviceHash } from '../../dataplane/kube-proxy/ruleset-builder.ts'
 import type { Service } from '../../dataplane/objects.ts'
 import { targetOf } from '../../dataplane/rule.ts'
@@ -44,20 +44,15 @@ export function expectServiceChains(
     .equalPrediction('iptables', expected)
 }
 
-/** Fails on the first node whose kube-proxy does not run in iptables mode. */
-function expectIptablesMode({ nodes }: Pick<CheckContext, 'nodes'>): void {
-  expectNodes(nodes).runMode('iptables', {
-    expected: 'kube-proxy in iptables mode, which this lab is about',
-    hint: 'Bring iptables mode back, and remove what the other one left:',
-    next: 'make iptables && make flush-nat',
-  })
-}
-
-/** A check, or the truth of a question, for nodes in iptables mode. */
+/** A check, or the truth of a question, for nodes in iptables mode; fails on the first node in another one. */
 export const inIptablesMode =
   <Result>(check: (context: CheckContext) => Result) =>
   (context: CheckContext): Result => {
-    expectIptablesMode(context)
+    expectNodes(context.nodes).runMode('iptables', {
+      expected: 'kube-proxy in iptables mode, which this lab is about',
+      hint: 'Bring iptables mode back, and remove what the other one left:',
+      next: 'make iptables && make flush-nat',
+    })
     return check(context)
   }
 
@@ -161,8 +156,7 @@ export function rulesFollowScaling(context: CheckContext): void {
     actual: `${backends.length}, as before`,
     hint: personalise('kubectl scale deployment web --replicas=5', variantIn(snapshot)),
   })
-  expectIptablesMode(context)
-  chainsLeadToPods(context)
+  inIptablesMode(chainsLeadToPods)(context)
   notes.keep(SCALED, backends.length)
 }
 

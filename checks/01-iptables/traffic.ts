@@ -13,7 +13,7 @@ import { httpRequests, readReplies } from '../../grading/http-requests.ts'
 import { tracedTo } from '../../grading/packet-trace.ts'
 import type { Truth } from '../../grading/question.ts'
 import { type NodeView, type Snapshot, stateOf } from '../../grading/snapshot.ts'
-import { countByPod } from '../../grading/traffic.ts'
+import { countByPod, isLikelyShare } from '../../grading/traffic.ts'
 import { CLIENT, clientPod, expectAnswers } from '../web-client.ts'
 import { webChain } from './service-chains.ts'
 
@@ -84,8 +84,6 @@ function rejectRule(node: NodeView, address: string): string {
 }
 
 const REQUESTS = 100
-/** A fair choice stays within this many standard deviations, except once in a million. */
-const ONE_IN_A_MILLION = 4.75
 
 /** By the rules of every node, each Pod has the same share; and of 100 real requests each Pod gets about the same number. */
 export async function sharesAreEven(context: CheckContext): Promise<void> {
@@ -96,24 +94,13 @@ export async function sharesAreEven(context: CheckContext): Promise<void> {
   if (!live) return
   const { logged } = await expectAnswers(context, live, client, service, REQUESTS)
   const shares = countByPod(service.backends, await logged())
-  expectThat(isFair(shares.map(({ requests }) => requests)), {
+  const isEven = shares.every(({ requests }) => isLikelyShare(requests, REQUESTS, 1 / shares.length))
+  expectThat(isEven, {
     node: client.node,
     inspect: 'kubectl logs -l app=web --prefix --tail=40',
     expected: `about ${Math.round(REQUESTS / shares.length)} of ${REQUESTS} requests for each of ${shares.length} Pods`,
     actual: shares.map(({ pod, requests }) => `${pod} ${requests}`).join(', '),
   })
-}
-
-/** Pearson's test: false if the counts differ more than a uniform random choice would once in a million times. */
-function isFair(counts: readonly number[]): boolean {
-  const total = counts.reduce((sum, count) => sum + count, 0)
-  const even = total / counts.length
-  const freedom = counts.length - 1
-  if (freedom < 1 || total === 0) return total > 0
-  const distance = counts.reduce((sum, count) => sum + (count - even) ** 2 / even, 0)
-  // Wilson and Hilferty's approximation of the chi-squared distribution's tail.
-  const spread = 2 / (9 * freedom)
-  return distance <= freedom * (1 - spread + ONE_IN_A_MILLION * Math.sqrt(spread)) ** 3
 }
 
 function expectFairRules(node: NodeView, source: string, service: WebService, chain: string): void {

@@ -1,8 +1,7 @@
-import { z } from 'zod'
+import * as z from 'zod'
 import { isServiceChain } from '../../dataplane/kube-proxy/ruleset-builder.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { expectNodes } from '../../grading/expect-node.ts'
-import { noInterfaceOwnsClusterIPs } from '../../grading/expect-object.ts'
 import { expectOnNode, expectThat, NotApplicable } from '../../grading/failure.ts'
 import { modeOf, objectsOf, type Snapshot, stateOf } from '../../grading/snapshot.ts'
 
@@ -74,13 +73,11 @@ export function extraServicesAddRules({ snapshot, nodes, notes, live }: CheckCon
   expectNodes(nodes)
     .chain('nat KUBE-SERVICES')
     .equalPrediction('iptables', 'one entry for every Service port, and the node-ports rule last')
-  noInterfaceOwnsClusterIPs(snapshot)
+  expectNodes(nodes).noInterfaceHasClusterIP()
   if (!live && extraServices(snapshot) === 0) return
-  const { before, now } = countsAround(snapshot, notes.read(BEFORE.iptables, countNote))
-  const ports = now.ports - before.ports
-  for (const { name } of nodes) {
-    const rules = (now.nodes[name]?.rules ?? 0) - (before.nodes[name]?.rules ?? 0)
-    const chains = (now.nodes[name]?.chains ?? 0) - (before.nodes[name]?.chains ?? 0)
+  const { now, ports, counts } = countsAround(snapshot, notes.read(BEFORE.iptables, countNote))
+  for (const { name, was, is } of counts) {
+    const [rules, chains] = [is.rules - was.rules, is.chains - was.chains]
     expectOnNode(name, 'iptables -t nat -S KUBE-SERVICES', rules >= ports && chains >= ports, {
       expected: `at least ${ports} rules and ${ports} chains more than before, one each for every new Service port`,
       actual: `${rules} rules and ${chains} chains more`,
@@ -90,16 +87,12 @@ export function extraServicesAddRules({ snapshot, nodes, notes, live }: CheckCon
 }
 
 /** IPVS mode: the same extra Services add members to KUBE-CLUSTER-IP, one for each port, and no rule or chain. */
-export function extraServicesAddMembersOnly({ snapshot, nodes, notes, live }: CheckContext): void {
+export function extraServicesAddMembersOnly({ snapshot, notes, live }: CheckContext): void {
   if (notes.read(WITH.ipvs, countNote)) return
   if (!live && extraServices(snapshot) === 0)
     throw new NotApplicable('there were no twenty Services when this capture was taken')
-  const { before, now } = countsAround(snapshot, notes.read(BEFORE.ipvs, countNote))
-  const ports = now.ports - before.ports
-  for (const { name } of nodes) {
-    const was = before.nodes[name]
-    const is = now.nodes[name]
-    if (!was || !is) continue
+  const { now, ports, counts } = countsAround(snapshot, notes.read(BEFORE.ipvs, countNote))
+  for (const { name, was, is } of counts) {
     const members = is.members - was.members
     // Chains of iptables mode may have been flushed in between, but not added.
     const isRight = is.rules === was.rules && is.chains <= was.chains && members === ports
@@ -111,7 +104,8 @@ export function extraServicesAddMembersOnly({ snapshot, nodes, notes, live }: Ch
   notes.keep(WITH.ipvs, now)
 }
 
-function countsAround(snapshot: Snapshot, before: CountNote | undefined): { before: CountNote; now: CountNote } {
+/** The counts now, the number of Service ports that were added since those before, and both counts of each node. */
+function countsAround(snapshot: Snapshot, before: CountNote | undefined) {
   const size = extraServices(snapshot)
   expectThat(size >= EXTRA_SERVICES, {
     inspect: 'kubectl get services -l lab=crowd',
@@ -126,5 +120,10 @@ function countsAround(snapshot: Snapshot, before: CountNote | undefined): { befo
     hint: 'Delete the twenty Services, have the rules counted, and add them again:',
     next: `kubectl delete -f ${MANIFEST} && make check-2; kubectl apply -f ${MANIFEST}`,
   })
-  return { before, now: countEverywhere(snapshot) }
+  const now = countEverywhere(snapshot)
+  const counts = Object.entries(now.nodes).flatMap(([name, is]) => {
+    const was = before.nodes[name]
+    return was ? [{ name, was, is }] : []
+  })
+  return { now, ports: now.ports - before.ports, counts }
 }

@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 import { kubeProxyPods } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
 import type { Finding } from '../../dataplane/compare.ts'
 import { isServiceChain } from '../../dataplane/kube-proxy/ruleset-builder.ts'
@@ -6,7 +6,7 @@ import type { CheckContext } from '../../grading/check-context.ts'
 import { configOf, evaluate } from '../../grading/evaluate.ts'
 import { expectNode, expectNodes } from '../../grading/expect-node.ts'
 import { findService, webService } from '../../grading/expect-object.ts'
-import { expectNone, expectThat, NotApplicable, onNode } from '../../grading/failure.ts'
+import { expectOnNode, expectThat, NotApplicable } from '../../grading/failure.ts'
 import { filesOf, modeOf, type NodeView, stateOf } from '../../grading/snapshot.ts'
 import { variantIn } from '../../grading/variant.ts'
 import { expectAnswers } from '../web-client.ts'
@@ -35,13 +35,13 @@ export function kubeProxiesRunIpvs({ snapshot, nodes, notes }: CheckContext): vo
   for (const node of nodes) expectIpvsMode(node)
   const before = new Set(notes.read(PODS_NOTE, z.array(z.string())))
   const old = kubeProxyPods(snapshot.items).find(({ metadata }) => before.has(metadata.uid ?? ''))
-  expectNone(old, ({ metadata, spec }) => ({
-    ...(spec?.nodeName === undefined ? {} : { node: spec.nodeName }),
+  expectThat(!old, {
+    ...(old?.spec?.nodeName !== undefined && { node: old.spec.nodeName }),
     inspect: 'kubectl -n kube-system get pods -l k8s-app=kube-proxy -o wide',
     expected: 'kube-proxy Pods that were started after the ConfigMap changed',
-    actual: `${metadata.name} is still the Pod of iptables mode`,
+    actual: `${old?.metadata.name} is still the Pod of iptables mode`,
     next: RESTART,
-  }))
+  })
 }
 
 const RESTART = 'kubectl -n kube-system rollout restart daemonset kube-proxy'
@@ -51,15 +51,15 @@ function expectIpvsMode(node: NodeView): void {
   const runs = modeOf(node)
   const inspect = `make kube-proxy-logs NODE=${node.name} | grep -i proxier`
   const complaint = log?.split('\n').findLast((line) => UNUSABLE.test(line))
-  expectNone(runs === 'ipvs' ? undefined : complaint, (line) => ({
+  expectThat(runs === 'ipvs' || complaint === undefined, {
     node: node.name,
     inspect,
     expected: 'kube-proxy in ipvs mode',
-    actual: `its log contains: ${line.trim()}`,
+    actual: `its log contains: ${complaint?.trim()}`,
     why: 'Without the ip_vs modules kube-proxy up to 1.25 silently stays in iptables mode, and a later one exits repeatedly.',
     hint: 'The kernel of this machine lacks IPVS: load ip_vs, ip_vs_rr, ip_vs_wrr and ip_vs_sh, or use CLUSTER=embedded, whose kernel has them.',
     next: 'make doctor',
-  }))
+  })
   expectNode(node).runMode('ipvs', {
     expected: 'ipvs as the answer of kube-proxy to /proxyMode',
     ...(runs !== undefined && {
@@ -89,14 +89,12 @@ export function leftoversCounted({ nodes, notes, live }: CheckContext): void {
   const counts = Object.fromEntries(nodes.map((node) => [node.name, staleServiceChains(node)]))
   const clean = nodes.find((node) => counts[node.name] === 0)
   if (clean && !live) throw new NotApplicable('the chains were flushed before this capture was taken')
-  expectNone(clean, ({ name }) => ({
-    node: name,
-    inspect: onNode(name, 'iptables-save -t nat | grep -cE "^:KUBE-(SVC|SEP)"'),
+  expectOnNode(clean?.name ?? '', 'iptables-save -t nat | grep -cE "^:KUBE-(SVC|SEP)"', !clean, {
     expected: 'chains KUBE-SVC-… and KUBE-SEP-… on every node, from before the switch',
     actual: 'none: they were flushed before the grader saw them',
     hint: 'Switch to iptables mode and back once more, and have them counted before they are flushed:',
     next: 'make iptables && make ipvs && make check-2 STEP=leftovers',
-  }))
+  })
   notes.keep(NOTE, counts)
 }
 

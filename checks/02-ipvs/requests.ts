@@ -1,18 +1,17 @@
 // Lab 2: requests of Pods and nodes through IPVS, observed in its connection list, the counters of rules, conntrack and access logs.
 
 import { parseConntrack } from '../../dataplane/conntrack.ts'
-import type { Service } from '../../dataplane/objects.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { expectNode, expectNodes } from '../../grading/expect-node.ts'
 import { type WebService, webService } from '../../grading/expect-object.ts'
-import { expectNone, expectOnNode, expectThat, onNode, Trouble } from '../../grading/failure.ts'
+import { expectOnNode, fail, onNode, Trouble } from '../../grading/failure.ts'
 import { httpRequests, readReplies } from '../../grading/http-requests.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import { packetsOn } from '../../grading/packet-counters.ts'
 import { traceLine } from '../../grading/packet-trace.ts'
-import { type NodeView, nodeAddressOf, objectsOf, type Snapshot } from '../../grading/snapshot.ts'
+import { type NodeView, nodeAddressOf, type Snapshot } from '../../grading/snapshot.ts'
 import { expectLogged, expectWithin } from '../../grading/traffic.ts'
-import { personalise, variantIn } from '../../grading/variant.ts'
+import { nodePortService } from '../03-from-outside/exposed-service.ts'
 import { CLIENT, clientPod, expectAnswers, requestsTo } from '../web-client.ts'
 import { outputLeadsToMark } from './equality.ts'
 
@@ -54,7 +53,7 @@ export async function requestFromNodeIsMarked(context: CheckContext): Promise<vo
   const { live, snapshot } = context
   if (!live) return
   const target = webService(snapshot)
-  const { node } = clientPod(context)
+  const { node } = clientPod(context, '02-ipvs')
   const measure = async () => {
     const before = await markedOn(live, node)
     await expectAnswers(context, live, { node }, target, 1, { expected: 'an answer to a request of the node itself' })
@@ -79,7 +78,7 @@ export async function requestFromNodeIsMarked(context: CheckContext): Promise<vo
 export async function sourceIsEgressAddress(context: CheckContext): Promise<void> {
   const { live, snapshot, nodes } = context
   const service = webService(snapshot)
-  const backends = service.backends.map(({ address }) => address).sort()
+  const backends = service.backends.map(({ address }) => address)
   if (!live) return expectNodes(nodes).packetReaches('node', service, { backends, masqueraded: true })
   // A node with a backend shows both: an address of the Pod network for its own backend, the node's for the other.
   const node = service.backends[0]?.node ?? nodes[0]?.name ?? ''
@@ -88,7 +87,7 @@ export async function sourceIsEgressAddress(context: CheckContext): Promise<void
     expected: `${times} answers to ${times} requests of the node itself`,
     hint: 'The answer to a request that is not masqueraded does not return: look at KUBE-MARK-MASQ and KUBE-POSTROUTING.',
   })
-  const { stdout } = await live.look(node, backends.map((address) => `ip -o route get ${address}`).join('; '))
+  const { stdout } = await live.readOnNode(node, backends.map((address) => `ip -o route get ${address}`).join('; '))
   const routes = [...stdout.matchAll(/^(\S+) .*\bsrc (\S+)/gm)]
   const sources = new Map(routes.map(([, backend = '', source = '']) => [backend, source]))
   expectLogged(
@@ -142,15 +141,12 @@ const POD_REQUESTS = 4
 export async function requestFromPod(context: CheckContext): Promise<void> {
   const { live, snapshot } = context
   const service = webService(snapshot)
-  const client = clientPod(context)
+  const client = clientPod(context, '02-ipvs')
   const { node } = client
-  const backends = service.backends.map(({ address }) => address).sort()
-  if (!live)
-    return expectNode(snapshot.node(node)).packetReaches({ pod: client.address }, service, {
-      backends,
-      masqueraded: false,
-    })
-  const route = await live.look(node, `ip -o route get ${service.address}`)
+  const backends = service.backends.map(({ address }) => address)
+  const reached = { backends, masqueraded: false }
+  if (!live) return expectNode(snapshot.node(node)).packetReaches({ pod: client.address }, service, reached)
+  const route = await live.readOnNode(node, `ip -o route get ${service.address}`)
   expectOnNode(node, `ip route get ${service.address}`, route.stdout.includes(`local ${service.address}`), {
     expected: `that ${service.address} is delivered to the node itself (local)`,
     actual: route.stdout.split('\n').find((line) => line.includes(service.address)) ?? route.stderr.trim(),
@@ -167,7 +163,19 @@ export async function requestFromPod(context: CheckContext): Promise<void> {
     expected: `${POD_REQUESTS} connections from ${client.address} to ${service.address}:${service.port} in IPVS`,
     actual: `${held}: IPVS did not handle the requests`,
   })
-  expectSourceKept(client, backends, stdout, ports)
+  const tracked = stdout.split('\n').filter((line) => line.startsWith('tcp'))
+  const flows = parseConntrack(tracked.join('\n')).filter(({ original }) => ports.has(original.sourcePort ?? 0))
+  const list = `conntrack -L --orig-src ${client.address}`
+  expectOnNode(node, list, flows.length > 0, {
+    expected: 'tracked connections from the Pod to the ClusterIP',
+    actual: 'none of the four that were just made',
+    hint: 'net.ipv4.vs.conntrack must be 1 on the node; kube-proxy sets it when it starts in IPVS mode (make ipvs FORCE=1).',
+  })
+  const other = flows.find(({ reply }) => !backends.includes(reply.source) || reply.destination !== client.address)
+  expectOnNode(node, list, !other, {
+    expected: `replies from one of the backends to ${client.address}`,
+    actual: `replies from ${other?.reply.source} to ${other?.reply.destination}`,
+  })
   expectLogged(
     await logged(),
     (request) => request.client === client.address,
@@ -180,38 +188,9 @@ export async function requestFromPod(context: CheckContext): Promise<void> {
   )
 }
 
-/** conntrack has the connections from these ports, and their replies come from a backend to the Pod itself. */
-function expectSourceKept(
-  { node, address }: ReturnType<typeof clientPod>,
-  backends: readonly string[],
-  output: string,
-  ports: ReadonlySet<number>,
-): void {
-  const lines = output.split('\n').filter((line) => line.startsWith('tcp'))
-  const flows = parseConntrack(lines.join('\n')).filter((flow) => ports.has(flow.original.sourcePort ?? 0))
-  const list = `conntrack -L --orig-src ${address}`
-  expectOnNode(node, list, flows.length > 0, {
-    expected: 'tracked connections from the Pod to the ClusterIP',
-    actual: 'none of the four that were just made',
-    hint: 'net.ipv4.vs.conntrack must be 1 on the node; kube-proxy sets it when it starts in IPVS mode (make ipvs FORCE=1).',
-  })
-  const other = flows.find(({ reply }) => !backends.includes(reply.source) || reply.destination !== address)
-  expectOnNode(node, list, !other, {
-    expected: `replies from one of the backends to ${address}`,
-    actual: `replies from ${other?.reply.source} to ${other?.reply.destination}`,
-  })
-}
-
 /** The learner's NodePort Service has a virtual server per node address and answers on every node. */
 export async function nodePortAnswers({ snapshot, nodes, live }: CheckContext): Promise<void> {
-  const service = objectsOf(snapshot).services.find(isLearners)
-  const nodePort = service?.ports.find((port) => port.nodePort > 0)?.nodePort
-  expectThat(service && nodePort !== undefined, {
-    inspect: 'kubectl get services',
-    expected: 'a Service of type NodePort in the default namespace',
-    actual: 'no Service with a node port',
-    hint: personalise('kubectl expose deployment web --name web-np --type NodePort --port 80', variantIn(snapshot)),
-  })
+  const { nodePort } = nodePortService(snapshot)
   expectNodes(nodes)
     .virtualServers(nodePort)
     .and(expectNodes(nodes).sets('KUBE-NODE-PORT-TCP'))
@@ -219,15 +198,11 @@ export async function nodePortAnswers({ snapshot, nodes, live }: CheckContext): 
       'ipvs',
       `a virtual server for port ${nodePort} on every address of the node, and the port in KUBE-NODE-PORT-TCP`,
     )
-  for (const node of nodes) expectNode(node).virtualServerAt(nodeAddressOf(snapshot, node.name), nodePort)
-  if (live) await expectAnswersEverywhere(live, snapshot, nodePort)
-  else
-    for (const { node, from } of askedByNext(nodes))
-      expectNode(node).packetFromOutsideReachesBackend(
-        nodeAddressOf(snapshot, from),
-        { address: nodeAddressOf(snapshot, node.name), port: nodePort },
-        { expected: `the packet to port ${nodePort} of ${node.name} at a backend of ${service.name}` },
-      )
+  if (live) return expectAnswersEverywhere(live, snapshot, nodePort)
+  for (const { node, from } of askedByNext(nodes)) {
+    const target = { address: nodeAddressOf(snapshot, node.name), port: nodePort }
+    expectNode(node).packetReaches({ outside: nodeAddressOf(snapshot, from) }, target)
+  }
 }
 
 /** Each node with the next one, which sends the request: a node's request to its own address would not traverse INPUT. */
@@ -251,13 +226,14 @@ async function expectAnswersEverywhere(live: LiveCluster, snapshot: Snapshot, no
         const { stdout } = await live.onNode(from, httpRequests([{ address, port: nodePort, times: PORT_REQUESTS }]))
         const replies = readReplies(stdout)
         const bad = replies.length === 0 ? NO_REPLY : replies.find(({ status }) => status === 0 || status >= 400)
-        expectNone(bad, ({ error, status }) => ({
-          node: node.name,
-          inspect: onNode(from, `curl -sS --fail --max-time 3 http://${address}:${nodePort}/`),
-          expected: `an answer on port ${nodePort} of ${node.name} to each of ${PORT_REQUESTS} requests from ${from}`,
-          actual: `${error || `status ${status}`}, to request ${replies.length || 1}`,
-          differences: traceLine(node, sender, { address, port: nodePort }),
-        }))
+        if (bad)
+          fail({
+            node: node.name,
+            inspect: onNode(from, `curl -sS --fail --max-time 3 http://${address}:${nodePort}/`),
+            expected: `an answer on port ${nodePort} of ${node.name} to each of ${PORT_REQUESTS} requests from ${from}`,
+            actual: `${bad.error || `status ${bad.status}`}, to request ${replies.length || 1}`,
+            differences: traceLine(node, sender, { address, port: nodePort }),
+          })
         const again = replies.reduce((sum, reply) => sum + reply.resent, 0)
         if (again === 0) return
         resent += again
@@ -273,6 +249,3 @@ async function expectAnswersEverywhere(live: LiveCluster, snapshot: Snapshot, no
     }),
   )
 }
-
-const isLearners = (service: Service) =>
-  service.namespace === 'default' && service.type === 'NodePort' && service.ports.some((port) => port.nodePort > 0)

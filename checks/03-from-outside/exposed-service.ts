@@ -2,12 +2,12 @@ import { contains } from '../../dataplane/ip-address.ts'
 import type { Service } from '../../dataplane/objects.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { expectNodes } from '../../grading/expect-node.ts'
-import { expectField, WEB_NAMESPACE, webService } from '../../grading/expect-object.ts'
-import { expectFound } from '../../grading/failure.ts'
+import { WEB_NAMESPACE, webService } from '../../grading/expect-object.ts'
+import { expectFound, expectThat } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import { objectsOf, type Snapshot } from '../../grading/snapshot.ts'
 import { personalise, variantIn } from '../../grading/variant.ts'
-import { DeadlineError, waitFor } from '../../host/wait.ts'
+import { isMetWithin } from '../../host/wait.ts'
 import { expectServiceChains } from '../01-iptables/service-chains.ts'
 import { backendsOnTwoNodes } from '../web-client.ts'
 import {
@@ -57,8 +57,8 @@ export function localService(snapshot: Snapshot): ReturnType<typeof loadBalancer
 
 /** The Service has the wanted externalTrafficPolicy. */
 export function expectPolicy({ name, externalTrafficPolicy }: Service, wanted: Service['externalTrafficPolicy']): void {
-  expectField(`service ${name}`, 'externalTrafficPolicy', {
-    holds: externalTrafficPolicy === wanted,
+  expectThat(externalTrafficPolicy === wanted, {
+    inspect: `kubectl get service ${name} -o yaml | grep externalTrafficPolicy`,
     expected: `externalTrafficPolicy: ${wanted} on ${name}`,
     actual: `externalTrafficPolicy: ${externalTrafficPolicy}`,
     hint: `kubectl patch service ${name} -p '{"spec":{"externalTrafficPolicy":"${wanted}"}}'`,
@@ -112,7 +112,7 @@ export async function addressAnswers({ snapshot, nodes, live }: CheckContext): P
   })
   if (live) return expectAllAnswered(live, { address, port })
   const client = service.loadBalancerSourceRanges[0]?.split('/')[0] ?? EXAMPLE_CLIENT
-  nodesWithBackends(snapshot).packetFromOutsideReachesBackend(client, { address, port })
+  nodesWithBackends(snapshot).packetReaches({ outside: client }, { address, port })
 }
 
 /** The nodes that have a ready Pod of web. */
@@ -128,22 +128,19 @@ function nodesWithBackends(snapshot: Snapshot) {
 export async function expectAllAnswered(live: LiveCluster, target: OutsideRequest): Promise<void> {
   const request = { seconds: 2, ...target, times: REQUESTS }
   let statuses: number[] = []
-  try {
-    await waitFor('answers', NOTICE_MS, async () => {
-      statuses = (await sendFromOutside(live, [request]))[0]?.statuses ?? []
-      return statuses.length === REQUESTS && statuses.every((status) => status === 200)
-    })
-  } catch (error) {
-    if (!(error instanceof DeadlineError)) throw error
-    expectFromOutside(
-      { request, statuses },
-      {
-        times: REQUESTS,
-        expected: `answers from ${request.address} to ${REQUESTS} requests of a client outside the cluster`,
-        hint: 'Does any node accept its traffic? Compare the endpoints, the policy and the allowed sources of the Service.',
-      },
-    )
-  }
+  const isAnswered = await isMetWithin(NOTICE_MS, async () => {
+    statuses = (await sendFromOutside(live, [request]))[0]?.statuses ?? []
+    return statuses.length === REQUESTS && statuses.every((status) => status === 200)
+  })
+  if (isAnswered) return
+  expectFromOutside(
+    { request, statuses },
+    {
+      times: REQUESTS,
+      expected: `answers from ${request.address} to ${REQUESTS} requests of a client outside the cluster`,
+      hint: 'Does any node accept its traffic? Compare the endpoints, the policy and the allowed sources of the Service.',
+    },
+  )
 }
 
 /**
@@ -153,8 +150,8 @@ export async function expectAllAnswered(live: LiveCluster, target: OutsideReques
 export async function rangesLetIn({ snapshot, nodes, live }: CheckContext): Promise<void> {
   const { name, address, port, service } = loadBalancerService(snapshot)
   const ranges = service.loadBalancerSourceRanges
-  expectField(`service ${name}`, 'loadBalancerSourceRanges', {
-    holds: ranges.length > 0,
+  expectThat(ranges.length > 0, {
+    inspect: `kubectl get service ${name} -o yaml | grep -A 2 loadBalancerSourceRanges`,
     expected: `loadBalancerSourceRanges on ${name} that name one of the two clients outside`,
     actual: 'none: every client is admitted',
   })
@@ -167,8 +164,8 @@ export async function rangesLetIn({ snapshot, nodes, live }: CheckContext): Prom
   const isAllowed = (client: string) => ranges.some((range) => contains(range, client))
   if (!live) {
     const expectation = nodesWithBackends(snapshot)
-    expectation.packetFromOutsideReachesBackend(ranges[0]?.split('/')[0] ?? '', target)
-    expectation.packetFromOutsideReachesBackend(EXAMPLE_CLIENT, target, { reaches: isAllowed(EXAMPLE_CLIENT) })
+    expectation.packetReaches({ outside: ranges[0]?.split('/')[0] ?? '' }, target)
+    expectation.packetReaches({ outside: EXAMPLE_CLIENT }, target, isAllowed(EXAMPLE_CLIENT) ? {} : { backends: [] })
     return
   }
   const { own, other } = await addressesOutside(live)

@@ -82,7 +82,7 @@ export async function sendAndReadLogs<Request extends OutsideRequest>(
 /** The addresses of the machine outside. Throws as sendFromOutside does. */
 export async function addressesOutside(live: LiveCluster): Promise<OutsideAddresses> {
   requireOutside(live)
-  const { stdout, stderr } = await live.look(OUTSIDE, printOutsideAddresses)
+  const { stdout, stderr } = await live.readOnNode(OUTSIDE, printOutsideAddresses)
   try {
     return readOutsideAddresses(stdout)
   } catch {

@@ -1,15 +1,15 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { V1PodAffinityTerm, V1PodSpec } from '@kubernetes/client-node'
-import { z } from 'zod'
+import * as z from 'zod'
 import { matchesSelector } from '../../dataplane/label-selector.ts'
 import type { ApiObject } from '../../grading/api-object.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
-import { expectField, expectSpread, WEB_NAMESPACE, webService } from '../../grading/expect-object.ts'
+import { WEB_NAMESPACE, webService } from '../../grading/expect-object.ts'
 import { expectThat, NotApplicable } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import type { Truth } from '../../grading/question.ts'
 import { objectsOf, type Snapshot } from '../../grading/snapshot.ts'
-import { barsByPod, countByPod, type PodShare, shareBars } from '../../grading/traffic.ts'
+import { barsByPod, countByPod, isLikelyShare, type PodShare, shareBars } from '../../grading/traffic.ts'
 import { timeoutScale } from '../../host/wait.ts'
 import { expectAllAnswered, localService } from './exposed-service.ts'
 import { sendAndReadLogs, typedCommand } from './outside-requests.ts'
@@ -19,11 +19,6 @@ const sharesSchema = z
   .min(1)
 
 const EXCLUDED = 'node.kubernetes.io/exclude-from-external-load-balancers'
-/**
- * Allowed difference between measured and expected share in standard deviations: more than five occur once in a million
- * times.
- */
-const TOLERANCE = 5
 
 /** The number of web Pods on each node that the load balancer uses. */
 function podsByNode(snapshot: Snapshot): Map<string, number> {
@@ -43,12 +38,11 @@ function expectedShare(pods: ReadonlyMap<string, number>, node: string): number 
   return neighbours === undefined ? 0 : 1 / pods.size / neighbours
 }
 
-/** True when a count is likely for a share. */
-const isLikely = (requests: number, total: number, share: number): boolean =>
-  Math.abs(requests - total * share) <= TOLERANCE * Math.sqrt(total * share * (1 - share))
-
 /** Some node has more Pods than another one. */
-const isUneven = (counts: readonly number[]): boolean => Math.max(...counts) !== Math.min(...counts)
+const isUneven = (pods: ReadonlyMap<string, number>): boolean => new Set(pods.values()).size > 1
+
+const describeSpread = (pods: ReadonlyMap<string, number>): string =>
+  [...pods].map(([node, count]) => `${count} on ${node}`).join(', ') || 'no ready Pod'
 
 const totalOf = (shares: readonly PodShare[]): number => shares.reduce((sum, { requests }) => sum + requests, 0)
 
@@ -81,15 +75,12 @@ async function measureShares({ snapshot, show }: CheckContext, live: LiveCluster
   const pods = podsByNode(snapshot)
   await expectAllAnswered(live, { address, port })
   const measure = async () => {
-    const answered = await sendAndReadLogs(live, web, [{ address, port, times: REQUESTS }])
-    const shares = countByPod(
-      web.backends,
-      answered.flatMap(({ logged }) => logged),
-    )
+    const [answered] = await sendAndReadLogs(live, web, [{ address, port, times: REQUESTS }])
+    const shares = countByPod(web.backends, answered?.logged ?? [])
     return shares.sort((a, b) => a.node.localeCompare(b.node) || b.requests - a.requests)
   }
   const unlikely = (shares: readonly PodShare[]) =>
-    shares.find(({ node, requests }) => !isLikely(requests, totalOf(shares), expectedShare(pods, node)))
+    shares.find(({ node, requests }) => !isLikelyShare(requests, totalOf(shares), expectedShare(pods, node)))
   const isGood = (shares: readonly PodShare[]) => totalOf(shares) === REQUESTS && !unlikely(shares)
   const shares = await measureWithNodes([...pods.keys()], measure, isGood)
   const total = totalOf(shares)
@@ -139,12 +130,12 @@ const CLEARLY = 1.15
 function unevenPods({ snapshot, live }: CheckContext): Map<string, number> {
   localService(snapshot)
   const pods = podsByNode(snapshot)
-  const spreadUnevenly = (counts: readonly number[]) => counts.length >= 2 && isUneven(counts)
-  if (!live && !spreadUnevenly([...pods.values()]))
-    throw new NotApplicable('the Pods were spread evenly when this capture was taken')
-  expectSpread(pods, spreadUnevenly, {
+  const isSpread = pods.size >= 2 && isUneven(pods)
+  if (!live && !isSpread) throw new NotApplicable('the Pods were spread evenly when this capture was taken')
+  expectThat(isSpread, {
     inspect: LIST_PODS,
     expected: 'Pods of web on two nodes or more, on one of them more than on another',
+    actual: describeSpread(pods),
     hint: 'To get there, let one node take no new Pods for a while: kubectl cordon it, scale web to 4 (or 6, where there are more than two already), kubectl uncordon it.',
   })
   return pods
@@ -158,13 +149,9 @@ export async function sharesAreUneven(context: CheckContext): Promise<void> {
   const pods = unevenPods(context)
   if (!live) return
   const { shares } = await measureShares(context, live)
-  const perPod = [...pods].map(([node, count]) => ({
-    count,
-    mean: shares.filter((one) => one.node === node).reduce((sum, { requests }) => sum + requests, 0) / count,
-  }))
-  const lone = perPod.reduce((least, one) => (one.count < least.count ? one : least))
-  const fullest = perPod.reduce((most, one) => (one.count > most.count ? one : most))
-  expectThat(lone.mean >= fullest.mean * CLEARLY, {
+  const meanOn = ([node = '', count = 1] = []) => totalOf(shares.filter((one) => one.node === node)) / count
+  const byCount = [...pods].sort(([, one], [, other]) => one - other)
+  expectThat(meanOn(byCount[0]) >= meanOn(byCount.at(-1)) * CLEARLY, {
     inspect: LIST_PODS,
     expected: 'a Pod with few neighbours that clearly gets more than one with many',
     actual: `from ${spanOf(shares)} of the requests for one Pod`,
@@ -191,16 +178,18 @@ export async function sharesAreEven(context: CheckContext): Promise<void> {
   const web = webService(snapshot)
   for (const { pod } of web.backends) {
     const found = snapshot.find('Pod', WEB_NAMESPACE, pod)
-    expectField(`pod ${pod}`, 'podAntiAffinity', {
-      holds: found !== undefined && keepsAway(found),
+    expectThat(found && keepsAway(found), {
+      inspect: `kubectl get pod ${pod} -o yaml | grep -A 9 podAntiAffinity`,
       expected: `a podAntiAffinity term with topologyKey ${HOSTNAME} that selects the Pods of web, in every Pod of web`,
       actual: `${pod} has none`,
       hint: `kubectl patch deployment ${web.name} --patch-file ${MANIFEST}`,
     })
   }
-  expectSpread(podsByNode(snapshot), (counts) => counts.length >= 2 && !isUneven(counts), {
+  const pods = podsByNode(snapshot)
+  expectThat(pods.size >= 2 && !isUneven(pods), {
     inspect: LIST_PODS,
     expected: 'as many Pods of web on one node as on another, on two nodes or more',
+    actual: describeSpread(pods),
     why: 'The scheduler places a Pod once. A running Pod is never moved, not even when a node comes back.',
     hint: 'Is the number of replicas even, and does every node take new Pods (kubectl uncordon)? Then kubectl rollout restart places all of them again.',
   })

@@ -2,10 +2,10 @@ import { targetOf } from '../../dataplane/rule.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { evaluate } from '../../grading/evaluate.ts'
 import { expectNode, expectNodes } from '../../grading/expect-node.ts'
-import { expectField, webService } from '../../grading/expect-object.ts'
-import { expectFound, NotApplicable, onNode } from '../../grading/failure.ts'
+import { webService } from '../../grading/expect-object.ts'
+import { expectFound, expectThat, NotApplicable, onNode } from '../../grading/failure.ts'
 import type { Truth } from '../../grading/question.ts'
-import { type NodeView, nodeAddressOf, objectsOf, stateOf } from '../../grading/snapshot.ts'
+import { controlPlaneOf, type NodeView, nodeAddressOf, stateOf } from '../../grading/snapshot.ts'
 import { expectLogged } from '../../grading/traffic.ts'
 import { OUTSIDE } from '../../host/outside.ts'
 import { expectServiceChains } from '../01-iptables/service-chains.ts'
@@ -31,15 +31,12 @@ const NODE_PORTS = 'KUBE-NODEPORTS'
  */
 export async function nodePortAnswersEverywhere({ snapshot, nodes, live }: CheckContext): Promise<void> {
   const { name, nodePort, service } = nodePortService(snapshot)
-  expectField(`service ${name}`, 'nodePort', {
-    holds: nodePort >= RANGE.first && nodePort <= RANGE.last,
+  expectThat(nodePort >= RANGE.first && nodePort <= RANGE.last, {
+    inspect: `kubectl get service ${name}`,
     expected: `a node port from ${RANGE.first} to ${RANGE.last}`,
     actual: String(nodePort),
   })
   expectNodes(nodes).chain('nat PREROUTING').jumpsFirstTo('KUBE-SERVICES')
-  expectNodes(nodes).chain('nat KUBE-SERVICES').jumpsLastTo(NODE_PORTS, {
-    why: 'Rules for a ClusterIP or a load balancer address must be before the one for "any address of this node".',
-  })
   expectServiceChains(nodes, service, {
     chains: ['nat KUBE-SERVICES', `nat ${NODE_PORTS}`],
     inspect: `iptables -t nat -S ${NODE_PORTS}`,
@@ -56,7 +53,7 @@ export async function nodePortAnswersEverywhere({ snapshot, nodes, live }: Check
     for (const answered of await sendFromOutside(live, requests)) expectFromOutside(answered, { times: 1, ...words })
   else
     for (const { node, ...target } of requests)
-      expectNode(node).packetFromOutsideReachesBackend(EXAMPLE_CLIENT, target, words)
+      expectNode(node).packetReaches({ outside: EXAMPLE_CLIENT }, target, {}, words)
 }
 
 /** Question: where KUBE-NODEPORTS sends a packet for the node port: KUBE-EXT-… since 1.24, the Service's own chains before. */
@@ -87,7 +84,7 @@ export async function clientIsLost({ snapshot, nodes, live }: CheckContext): Pro
   const web = webService(snapshot)
   const requests = toEachNode(snapshot, nodePort).map((request) => ({ ...request, times: REQUESTS }))
   if (!live) {
-    const backends = web.backends.map((backend) => backend.address).sort()
+    const backends = web.backends.map((backend) => backend.address)
     for (const { node, ...target } of requests)
       expectNode(node).packetReaches({ outside: EXAMPLE_CLIENT }, target, { backends, masqueraded: true })
     return
@@ -129,11 +126,8 @@ export function loggedClient({ snapshot, nodes }: CheckContext): Truth {
   const { nodePort, service } = nodePortService(snapshot)
   const taken = new Set(webService(snapshot).backends.map(({ node }) => node))
   const free = nodes.filter(({ name }) => !taken.has(name))
-  const isControlPlane = ({ name }: NodeView) =>
-    objectsOf(snapshot).nodes.some(
-      (node) => node.name === name && 'node-role.kubernetes.io/control-plane' in node.labels,
-    )
-  const target = free.find(isControlPlane) ?? free[0]
+  const controlPlane = controlPlaneOf(snapshot)
+  const target = free.find((node) => node === controlPlane) ?? free[0]
   if (!target || service.externalTrafficPolicy !== 'Cluster')
     throw new NotApplicable('there is no node without Pods of web whose node port answers')
   const address = nodeAddressOf(snapshot, target.name)
@@ -196,8 +190,8 @@ export async function clientIsKept({ snapshot, nodes, live }: CheckContext): Pro
 export async function healthPortReports({ snapshot, nodes, live }: CheckContext): Promise<void> {
   const { name, service } = localService(snapshot)
   const port = service.healthCheckNodePort
-  expectField(`service ${name}`, 'healthCheckNodePort', {
-    holds: port > 0,
+  expectThat(port > 0, {
+    inspect: `kubectl get service ${name} -o yaml | grep healthCheckNodePort`,
     expected: `a healthCheckNodePort on ${name}`,
     actual: 'none',
   })

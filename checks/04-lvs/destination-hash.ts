@@ -41,11 +41,7 @@ export async function schedulersUseDestinations(context: CheckContext): Promise<
     return
   }
   const lines: string[] = []
-  for (const scheduler of SCHEDULERS) {
-    const measured = await measure(live, lvs, scheduler)
-    expectSpread(lvs, scheduler, measured)
-    lines.push(expectBurst(lvs, scheduler, measured))
-  }
+  for (const scheduler of SCHEDULERS) lines.push(await expectAssigned(live, lvs, scheduler))
   context.show(lines)
 }
 
@@ -66,25 +62,48 @@ function expectMarkByRules({ director }: LvsNodes, scheduler: Locality): void {
   })
 }
 
-/** The answering servers for new destinations and for the burst. */
-interface Measured {
-  fresh: readonly string[]
-  burst: readonly string[]
-}
-
-/** Opens one connection to each of 16 new destinations, then another to each; then 12 to one more destination. */
-async function measure(live: LiveCluster, lvs: LvsNodes, scheduler: Locality, draw = 0): Promise<Measured> {
+/**
+ * Opens one connection to each of 16 new destinations, then another to each; then 12 to one more destination. Returns one line with
+ * the answering servers.
+ */
+async function expectAssigned(live: LiveCluster, lvs: LvsNodes, scheduler: Locality, draw = 0): Promise<string> {
   const places = newDestinations(draw).map((address) => ({ hold: `${address}:${PORT[scheduler]}` }))
   const fresh = places.slice(0, FRESH)
   const burst = places.slice(FRESH).flatMap((one) => Array.from({ length: BURST }, () => one))
   const acts: Act[] = [...fresh, 'release all', ...fresh, 'release all', ...burst, 'release all']
   const hint = `${lvs.director.name} needs 198.19.0.0/16 as local addresses and a rule in mangle PREROUTING that marks port ${PORT[scheduler]}; outside needs a route there.`
   const answers = await expectAnswers(live, lvs, acts, hint)
-  const [once, again] = [answers.slice(0, FRESH), answers.slice(FRESH, 2 * FRESH)]
-  expectSameServers(lvs, scheduler, once, again)
+  const [once, again, many] = [answers.slice(0, FRESH), answers.slice(FRESH, 2 * FRESH), answers.slice(2 * FRESH)]
+  const of = `-f ${PORT[scheduler]}`
+  const moved = once.filter((answer, index) => answer !== again[index]).length
+  expectScheduling(lvs, {
+    of,
+    holds: moved === 0,
+    expected: `that ${scheduler} sends each destination to the same real server again`,
+    actual: `${moved} of ${FRESH} destinations changed`,
+  })
+  // The server with fewer connections gets the next one, so of each pair of new destinations both real servers get one.
+  const isPaired = once.every((answer, index) => index % 2 === 0 || answer !== once[index - 1])
   // A hash alternates by chance once in 256 measurements.
-  if (scheduler === 'dh' && draw === 0 && isPaired(once)) return measure(live, lvs, scheduler, 1)
-  return { fresh: once, burst: answers.slice(2 * FRESH) }
+  if (scheduler === 'dh' && draw === 0 && isPaired) return expectAssigned(live, lvs, scheduler, 1)
+  expectScheduling(lvs, {
+    of,
+    holds: scheduler === 'dh' ? new Set(once).size > 1 && !isPaired : isPaired,
+    expected:
+      scheduler === 'dh'
+        ? 'that dh assigns destinations by a hash of the address, so not in turn'
+        : `that ${scheduler} gives each new destination to the real server with fewer open connections`,
+    actual: `${FRESH} new destinations${isPaired ? ', strictly alternating' : ''}: ${tally(once, lvs)}`,
+  })
+  const { most, because } = BURST_RULES[scheduler]
+  const line = `${scheduler.padEnd(5)}  ${FRESH} new destinations: ${tally(once, lvs)}; ${BURST} connections to one: ${tally(many, lvs)}`
+  expectScheduling(lvs, {
+    of,
+    holds: Math.max(...lvs.realServers.map(({ node }) => countOf(many, node))) === most,
+    expected: `${most} of ${BURST} connections for one destination at one real server: ${because}`,
+    actual: line,
+  })
+  return line
 }
 
 /** 17 destinations. The locality schedulers remember a destination for a day, so each second uses others. */
@@ -92,50 +111,4 @@ function newDestinations(draw: number): string[] {
   const slots = Math.floor(NETWORK_SIZE / (FRESH + 1))
   const slot = (Math.floor(Date.now() / 1000) + draw * Math.floor(slots / 2)) % slots
   return Array.from({ length: FRESH + 1 }, (_, index) => destination(slot * (FRESH + 1) + index))
-}
-
-/** The server with fewer connections gets the next one, so of each pair of new destinations both real servers get one. */
-const isPaired = (fresh: readonly string[]) =>
-  fresh.every((answer, index) => index % 2 === 0 || answer !== fresh[index - 1])
-
-const listing = (scheduler: Locality) => `-f ${PORT[scheduler]}`
-
-function expectSameServers(
-  lvs: LvsNodes,
-  scheduler: Locality,
-  once: readonly string[],
-  again: readonly string[],
-): void {
-  const moved = once.filter((answer, index) => answer !== again[index]).length
-  expectScheduling(lvs, {
-    of: listing(scheduler),
-    holds: moved === 0,
-    expected: `that ${scheduler} sends each destination to the same real server again`,
-    actual: `${moved} of ${FRESH} destinations changed`,
-  })
-}
-
-function expectSpread(lvs: LvsNodes, scheduler: Locality, { fresh }: Measured): void {
-  const paired = isPaired(fresh)
-  expectScheduling(lvs, {
-    of: listing(scheduler),
-    holds: scheduler === 'dh' ? new Set(fresh).size > 1 && !paired : paired,
-    expected:
-      scheduler === 'dh'
-        ? 'that dh assigns destinations by a hash of the address, so not in turn'
-        : `that ${scheduler} gives each new destination to the real server with fewer open connections`,
-    actual: `${FRESH} new destinations${paired ? ', strictly alternating' : ''}: ${tally(fresh, lvs)}`,
-  })
-}
-
-function expectBurst(lvs: LvsNodes, scheduler: Locality, { fresh, burst }: Measured): string {
-  const most = Math.max(...lvs.realServers.map(({ node }) => countOf(burst, node)))
-  const line = `${scheduler.padEnd(5)}  ${FRESH} new destinations: ${tally(fresh, lvs)}; ${BURST} connections to one: ${tally(burst, lvs)}`
-  expectScheduling(lvs, {
-    of: listing(scheduler),
-    holds: most === BURST_RULES[scheduler].most,
-    expected: `${BURST_RULES[scheduler].most} of ${BURST} connections for one destination at one real server: ${BURST_RULES[scheduler].because}`,
-    actual: line,
-  })
-  return line
 }

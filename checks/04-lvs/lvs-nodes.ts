@@ -3,7 +3,7 @@ import type { CheckContext } from '../../grading/check-context.ts'
 import { expectNode } from '../../grading/expect-node.ts'
 import { podsWithLabel } from '../../grading/expect-object.ts'
 import { expectFound, NotApplicable } from '../../grading/failure.ts'
-import { filesOf, type NodeView, nodeAddressOf } from '../../grading/snapshot.ts'
+import { CONTROL_PLANE, controlPlaneOf, filesOf, type NodeView, nodeAddressOf } from '../../grading/snapshot.ts'
 import { hasOutside, OUTSIDE } from '../../host/outside.ts'
 
 // Addresses from reserved ranges: TEST-NET-1 (RFC 5737) and the range for benchmarks (RFC 2544).
@@ -47,7 +47,6 @@ export const PORT = {
 export const withoutOne = (port: number) => port + 10
 
 const MANIFEST = 'labs/04-lvs/manifests/real-server.yaml'
-const CONTROL_PLANE = 'node-role.kubernetes.io/control-plane'
 
 /** The nodes and their roles in this lab. */
 export interface LvsNodes {
@@ -73,16 +72,10 @@ export async function lvsNodes(context: CheckContext): Promise<LvsNodes> {
     throw new NotApplicable(
       `it needs a machine outside the cluster, which only the embedded and kind clusters have ("${OUTSIDE}")`,
     )
-  const name = snapshot.items.find(
-    ({ kind, metadata }) => kind === 'Node' && metadata.labels?.[CONTROL_PLANE] !== undefined,
-  )?.metadata.name
-  const director = expectFound(
-    snapshot.nodes.find((node) => node.name === name),
-    {
-      inspect: `kubectl get nodes -l ${CONTROL_PLANE}`,
-      expected: 'a control-plane node, which is the director of this lab',
-    },
-  )
+  const director = expectFound(controlPlaneOf(snapshot), {
+    inspect: `kubectl get nodes -l ${CONTROL_PLANE}`,
+    expected: 'a control-plane node, which is the director of this lab',
+  })
   await expectIpvs(context, director)
   const ready = readyRealServers(context)
   const realServers = expectFound(ready.length < 2 ? undefined : ready.slice(0, 2), {

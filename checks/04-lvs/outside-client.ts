@@ -1,6 +1,6 @@
 // Connections of the machine outside the cluster to virtual servers: single requests, and connections that stay open.
 
-import { expectNone, onNode } from '../../grading/failure.ts'
+import { fail, onNode } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import { OUTSIDE } from '../../host/outside.ts'
 import type { LvsNodes } from './lvs-nodes.ts'
@@ -79,13 +79,15 @@ export async function expectAnswers(
   hint: string,
 ): Promise<string[]> {
   const answers = await perform(live, acts)
-  expectNone(acts.filter(opens)[answers.length], (act) => ({
-    node: director.name,
-    inspect: typedCommand(act),
-    expected: `an answer of a real server through ${'request' in act ? act.request : act.hold}`,
-    actual: 'no answer',
-    hint,
-  }))
+  const act = acts.filter(opens)[answers.length]
+  if (act)
+    fail({
+      node: director.name,
+      inspect: typedCommand(act),
+      expected: `an answer of a real server through ${'request' in act ? act.request : act.hold}`,
+      actual: 'no answer',
+      hint,
+    })
   return answers
 }
 

@@ -115,7 +115,7 @@ const CLIENTS = 40
 const AGAIN = 8
 const PORTS = [REAL_PORT.masq, SECOND_PORT]
 /** sh reassigns its buckets, so about a third stays by chance; Maglev moves few clients (NSDI 2016, section 5.3). */
-const STAYS = { sh: { from: 0, to: 0.65 }, mh: { from: 0.75, to: 1 } } as const
+const STAYS = { sh: { least: 0, most: 0.65 }, mh: { least: 0.75, most: 1 } } as const
 
 /**
  * Both schedulers send a client to the same real server each time. When one of four is missing, sh also moves most clients of
@@ -129,18 +129,8 @@ export async function schedulersHashSources(context: CheckContext): Promise<void
   }))
   const { live } = context
   if (!live) return
-  const hint = `Outside must have the clients' addresses (ip route add local 198.18.0.0/16 dev lo), and the director a route back to them.`
   const lines: string[] = []
-  for (const { scheduler, missing } of hashing) {
-    const port = PORT[scheduler]
-    const from = (clients: number, to: number): Act[] =>
-      Array.from({ length: clients }, (_, index) => ({ request: `${VIP}:${to}`, source: client(index + 1) }))
-    const acts = [...from(CLIENTS, port), ...from(AGAIN, port), ...from(CLIENTS, withoutOne(port))]
-    const answers = await expectAnswers(live, lvs, acts, hint)
-    const first = answers.slice(0, CLIENTS)
-    expectSteady(lvs, scheduler, first, answers.slice(CLIENTS, CLIENTS + AGAIN))
-    lines.push(expectKept(lvs, scheduler, first, answers.slice(CLIENTS + AGAIN), missing))
-  }
+  for (const { scheduler, missing } of hashing) lines.push(await expectHashing(live, lvs, scheduler, missing))
   context.show(lines)
 }
 
@@ -157,8 +147,19 @@ function expectBothServers(lvs: LvsNodes, scheduler: Hashing): string {
   return `${node}:${fourth?.port ?? 0}`
 }
 
-function expectSteady(lvs: LvsNodes, scheduler: Hashing, first: readonly string[], second: readonly string[]): void {
-  const of = `-t ${VIP}:${PORT[scheduler]}`
+/**
+ * Sends a request of each client, then a second one of some, and one of each to the port without the missing server. Returns one line
+ * with the clients that kept their server.
+ */
+async function expectHashing(live: LiveCluster, lvs: LvsNodes, scheduler: Hashing, missing: string): Promise<string> {
+  const port = PORT[scheduler]
+  const from = (clients: number, to: number): Act[] =>
+    Array.from({ length: clients }, (_, index) => ({ request: `${VIP}:${to}`, source: client(index + 1) }))
+  const acts = [...from(CLIENTS, port), ...from(AGAIN, port), ...from(CLIENTS, withoutOne(port))]
+  const hint = `Outside must have the clients' addresses (ip route add local 198.18.0.0/16 dev lo), and the director a route back to them.`
+  const answers = await expectAnswers(live, lvs, acts, hint)
+  const [first, second] = [answers.slice(0, CLIENTS), answers.slice(CLIENTS, CLIENTS + AGAIN)]
+  const of = `-t ${VIP}:${port}`
   const moved = second.findIndex((answer, index) => answer !== first[index])
   expectScheduling(lvs, {
     of,
@@ -172,24 +173,15 @@ function expectSteady(lvs: LvsNodes, scheduler: Hashing, first: readonly string[
     expected: `that ${scheduler} spreads ${CLIENTS} clients over the real servers`,
     actual: `all of them went to ${first[0]}`,
   })
-}
-
-function expectKept(
-  lvs: LvsNodes,
-  scheduler: Hashing,
-  before: readonly string[],
-  after: readonly string[],
-  missing: string,
-): string {
-  const others = before.flatMap((answer, index) => (answer === missing ? [] : [{ answer, later: after[index] }]))
+  const after = answers.slice(CLIENTS + AGAIN)
+  const others = first.flatMap((answer, index) => (answer === missing ? [] : [{ answer, later: after[index] }]))
   const same = others.filter(({ answer, later }) => answer === later).length
-  const part = same / others.length
   const line = `${scheduler}: without ${missing}, ${same} of ${others.length} clients of the others kept their real server`
-  const { from, to } = STAYS[scheduler]
+  const { least, most } = STAYS[scheduler]
   expectScheduling(lvs, {
-    of: `-t ${VIP}:${withoutOne(PORT[scheduler])}`,
-    holds: part >= from && part <= to,
-    expected: `that with ${scheduler} ${from > 0 ? `at least ${from * 100}` : `at most ${to * 100}`} % of the clients stay when one of four real servers is missing`,
+    of: `-t ${VIP}:${withoutOne(port)}`,
+    holds: same >= least * others.length && same <= most * others.length,
+    expected: `that with ${scheduler} ${least > 0 ? `at least ${least * 100}` : `at most ${most * 100}`} % of the clients stay when one of four real servers is missing`,
     actual: line,
   })
   return line

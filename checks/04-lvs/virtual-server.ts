@@ -1,17 +1,21 @@
-import { z } from 'zod'
+import * as z from 'zod'
 import { contains, printEndpoint } from '../../dataplane/ip-address.ts'
-import { type RealServer, type VirtualServer, virtualServerKey } from '../../dataplane/ipvsadm-save.ts'
+import {
+  printIpvsadmSave,
+  type RealServer,
+  type VirtualServer,
+  virtualServerKey,
+} from '../../dataplane/ipvsadm-save.ts'
 import { HOOKS, type Hook } from '../../dataplane/trace/step.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { configOf } from '../../grading/evaluate.ts'
 import { expectMode, expectNode } from '../../grading/expect-node.ts'
-import { expectField } from '../../grading/expect-object.ts'
-import { expectOnNode, onNode } from '../../grading/failure.ts'
+import { expectOnNode, expectThat, onNode } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import { countedBetween, HookProbes, LOOK_AT_PROBES, onePacket } from '../../grading/packet-counters.ts'
 import type { Truth } from '../../grading/question.ts'
 import { stateOf } from '../../grading/snapshot.ts'
-import { type LvsNodes, lvsNodes, REAL_PORT, type RealNode, VIP, VIPS } from './lvs-nodes.ts'
+import { type LvsNodes, lvsNodes, REAL_PORT, VIP, VIPS } from './lvs-nodes.ts'
 import { countOf, expectAnswers, requests, tally } from './outside-client.ts'
 
 /** A virtual server that the lab requires. */
@@ -27,44 +31,25 @@ interface Wanted {
 }
 
 const OPTION = { masq: '-m', route: '-g', tunnel: '-i' } as const
-const NAME = { masq: 'Masq', route: 'Route', tunnel: 'Tunnel' } as const
 
 /** The director has this virtual server with exactly these real servers. Returns it. */
 export function expectVirtualServer({ director, realServers }: LvsNodes, wanted: Wanted): VirtualServer {
   const { key, scheduler, forward, weights, ports = [REAL_PORT[forward]] } = wanted
   const found = stateOf(director).virtualServers.find((server) => virtualServerKey(server) === key)
-  const possible = new Set(realServers.flatMap(({ address }) => ports.map((port) => printEndpoint(address, port))))
-  const faults = found ? faultsOf(found, wanted, possible) : ['no such virtual server']
-  expectOnNode(director.name, 'ipvsadm -Ln', found && faults.length === 0, {
-    expected: `the virtual server ${key} with scheduler ${scheduler} and ${weights.length} real servers out of ${[...possible].join(', ')}, ${NAME[forward]}, weights ${weights.join(' and ')}`,
-    actual: faults.join('; '),
-    hint: `ipvsadm on ${director.name}: -A and ${optionsOf(key)} -s ${scheduler} for the virtual server, -a … -r ADDRESS:PORT ${OPTION[forward]} -w WEIGHT for each real server; -E and -e change what is there.`,
+  const possible = realServers.flatMap(({ address }) => ports.map((port) => printEndpoint(address, port)))
+  const isPlain = found?.scheduler === scheduler && found.persistent === undefined && found.flags.length === 0
+  const isOurs = (real: RealServer) =>
+    real.forward === forward && possible.includes(printEndpoint(real.address, real.port))
+  const given = found?.realServers.map(({ weight }) => weight).sort((one, other) => other - one)
+  const [kind = '', place = ''] = key.split(' ')
+  const option = kind === 'FWM' ? '-f' : '-t'
+  const isRight = isPlain && found.realServers.every(isOurs) && given?.join() === weights.join()
+  expectOnNode(director.name, 'ipvsadm -Sn', found && isRight, {
+    expected: `the virtual server ${key} with scheduler ${scheduler} and ${weights.length} real servers out of ${possible.join(', ')}, with ${OPTION[forward]} and weights ${weights.join(' and ')}`,
+    actual: found ? printIpvsadmSave([found]).trim().replaceAll('\n', '; ') : 'no such virtual server',
+    hint: `ipvsadm on ${director.name}: -A and ${option} ${place} -s ${scheduler} for the virtual server, -a … -r ADDRESS:PORT ${OPTION[forward]} -w WEIGHT for each real server; -E and -e change what is there.`,
   })
   return found
-}
-
-function optionsOf(key: string): string {
-  const [protocol, place = ''] = key.split(' ')
-  return `${protocol === 'FWM' ? '-f' : '-t'} ${place}`
-}
-
-function faultsOf(
-  found: VirtualServer,
-  { scheduler, forward, weights }: Wanted,
-  possible: ReadonlySet<string>,
-): string[] {
-  const real = found.realServers
-  const foreign = real.find(({ address, port }) => !possible.has(printEndpoint(address, port)))
-  const other = real.find((server) => server.forward !== forward)
-  const given = real.map(({ weight }) => weight).sort((one, another) => another - one)
-  const unknownFlags = found.persistent !== undefined || found.flags.length > 0
-  return [
-    ...(found.scheduler === scheduler ? [] : [`its scheduler is ${found.scheduler}`]),
-    ...(unknownFlags ? ['it is persistent or has flags'] : []),
-    ...(foreign ? [`${printEndpoint(foreign.address, foreign.port)} is not one of the real servers`] : []),
-    ...(other ? [`${printEndpoint(other.address, other.port)} is reached by ${NAME[other.forward]}`] : []),
-    ...(given.join() === weights.join() ? [] : [`weights ${given.join(' and ') || 'of no real server'}`]),
-  ]
 }
 
 /** Compares the real servers' answers with the expected scheduling. */
@@ -79,14 +64,10 @@ export function expectScheduling(
   expectOnNode(director.name, `ipvsadm -Ln ${of}`, holds, details)
 }
 
-/** The real node behind an address. */
-const nodeAt = (realServers: readonly RealNode[], address: string): string =>
-  realServers.find((server) => server.address === address)?.node ?? address
-
 /** The node of the real server with the largest weight. */
 export function heaviest({ realServers }: LvsNodes, server: VirtualServer): string {
   const [first] = server.realServers.toSorted((one, other) => other.weight - one.weight)
-  return nodeAt(realServers, first?.address ?? '')
+  return realServers.find(({ address }) => address === first?.address)?.node ?? ''
 }
 
 const REQUESTS = 4
@@ -132,8 +113,7 @@ export async function kubeProxySparesOthers(context: CheckContext): Promise<void
   const lvs = await lvsNodes(context)
   const { excludeCIDRs } = configOf(snapshot).ipvs
   const open = VIPS.find((address) => !excludeCIDRs.some((range) => contains(range, address)))
-  expectField('configmap kube-proxy', 'excludeCIDRs', {
-    holds: open === undefined,
+  expectThat(open === undefined, {
     inspect: 'kubectl -n kube-system get configmap kube-proxy -o yaml | grep -A 3 excludeCIDRs',
     expected: `${open} in a range of ipvs.excludeCIDRs in the configuration of kube-proxy`,
     actual: excludeCIDRs.length === 0 ? 'no range at all' : excludeCIDRs.join(', '),

@@ -5,6 +5,7 @@ import { inChain } from '../../grading/difference-report.ts'
 import { expectMode, expectNodes } from '../../grading/expect-node.ts'
 import { podsWithLabel, webService } from '../../grading/expect-object.ts'
 import { type NodeView, type Snapshot, stateOf } from '../../grading/snapshot.ts'
+import { expectListener } from '../../grading/traffic.ts'
 import { chainsLeadToPods, expectJumpsFirst } from '../01-iptables/service-chains.ts'
 import { ACCESS_FILTER, OLD_RULES } from './access-filter.ts'
 import {
@@ -14,7 +15,6 @@ import {
   clientAndAgent,
   expectClosed,
   expectListenerEverywhere,
-  expectListenerOnNodeAddress,
   expectOpen,
 } from './node-agent.ts'
 import { expectPacket, expectPredictedIpvs, type NodeTables } from './packet-path.ts'
@@ -26,10 +26,8 @@ export const clusterIPsLeadNowhere = onceSeen('closed-in-iptables-mode', async (
     hint: 'make iptables, then make flush-nat; this lab begins in that mode (make reset-5).',
   })
   const place = clientAndAgent(context)
-  const {
-    view,
-    service: { address },
-  } = place
+  const { service, view } = place
+  const { address } = service
   await expectListenerEverywhere(context, place)
   chainsLeadToPods({ ...context, nodes: [view] })
   expectPacket(view, place.client, agentAt(address), {
@@ -51,10 +49,7 @@ export const everyClusterIPLeadsToAgent = onceSeen('exposed-in-ipvs-mode', async
     expectPacket(view, place.client, agentAt(address), {
       inspect: 'iptables -nvL INPUT; ip -brief address show kube-ipvs0',
       expected: `a packet of the client for ${address}:${AGENT_PORT} delivered to a listener on the node`,
-      hint: (path) =>
-        path.end === 'stopped' && path.by.chain === ACCESS_FILTER
-          ? OLD_RULES
-          : 'Remove the rules that you added yourself, and check that IPVS mode is complete.',
+      hint: `Remove the rules that you added yourself. If it is stopped by ${ACCESS_FILTER}: ${OLD_RULES}`,
     }).isDelivered()
   if (live) await expectOpen(live, addresses, place.node)
   return { version: view.kubeProxyVersion, addresses }
@@ -90,12 +85,13 @@ export const ownFilterCloses = onceSeen('own-filter-closed', async (context) => 
 export const boundAgentIsClosed = onceSeen('bound-agent-closed', async (context) => {
   const { live } = context
   const place = agentInIpvsMode(context, OLD_RULES)
-  const {
-    view,
-    service: { address },
-    addresses,
-  } = place
-  await expectListenerOnNodeAddress(context, place)
+  const { addresses, node, nodeAddress, service, view } = place
+  const { address } = service
+  if (live)
+    await expectListener(live, { node, port: AGENT_PORT }, (listening) => listening.join() === nodeAddress, {
+      expected: `an agent that listens on ${nodeAddress}:${AGENT_PORT} and nowhere else`,
+      hint: "kubectl set env daemonset/node-agent 'BIND=$(HOST_IP)'",
+    })
   expectPacket(withoutAccessFilter(view), place.client, agentAt(address), {
     inspect: 'iptables -nvL INPUT',
     expected: 'that no rule is needed to close the ClusterIPs to this agent',

@@ -1,8 +1,8 @@
-import { z } from 'zod'
+import * as z from 'zod'
 import { HOOKS } from '../../dataplane/trace/step.ts'
 import { type CheckContext, onceSeen } from '../../grading/check-context.ts'
 import { expectMode } from '../../grading/expect-node.ts'
-import { type WebService, webService } from '../../grading/expect-object.ts'
+import { webService } from '../../grading/expect-object.ts'
 import { expectFound, expectOnNode, onNode, Trouble } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import { packetsOn } from '../../grading/packet-counters.ts'
@@ -16,22 +16,17 @@ import { clientInIpvsMode, expectPacket, filterHooks, type Stop } from './packet
 /** kube-proxy's own syncs set the counters of its chains to zero; the measurement is repeated up to this often. */
 const ATTEMPTS = 3
 
-/** The expectation for one request that a rule stops. */
-const STOPPED_AND_COUNTED = {
-  answers: 0,
-  counted: true,
-  expected: 'a request that gets no answer, and a packet more on the rule',
-}
+const STOPPED = 'a request that gets no answer, and a packet more on the rule'
 
 /**
- * The sent requests get this number of answers, and the rule's counter grows or not as expected. Fails otherwise; throws
- * Trouble when the rule is gone, or is rewritten each time.
+ * The sent requests get no answer and the rule counts them, or they get this number of answers and the rule counts none. Fails
+ * otherwise; throws Trouble when the rule is gone, or is rewritten each time.
  */
 export async function expectCounted(
   live: LiveCluster,
   { node, rule, inspect }: { node: string; rule: Stop; inspect: string },
   send: () => Promise<number>,
-  { answers, counted, expected }: { answers: number; counted: boolean; expected: string },
+  { answers = 0, expected = STOPPED }: { answers?: number; expected?: string } = {},
 ): Promise<void> {
   for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
     const before = await packetsOf(live, node, rule)
@@ -39,7 +34,7 @@ export async function expectCounted(
     const packets = (await packetsOf(live, node, rule)) - before
     if (packets < 0) continue
     const answered = seen === 0 ? 'no answer' : seen === 1 ? 'an answer' : `${seen} answers`
-    return expectOnNode(node, inspect, seen === answers && packets > 0 === counted, {
+    return expectOnNode(node, inspect, seen === answers && packets > 0 === (answers === 0), {
       expected,
       actual: `${answered} and ${packets} packets more on the rule`,
     })
@@ -63,7 +58,7 @@ const ruleNote = z.object({
 })
 type RuleNote = z.infer<typeof ruleNote>
 
-const STOPPED = 'stopped-in-iptables-mode'
+const NOTE = 'stopped-in-iptables-mode'
 /** The port of web's Pods: the destination port after DNAT. */
 const POD_PORT = 80
 const podAt = (address: string) => ({ address, port: POD_PORT })
@@ -71,25 +66,19 @@ const LIST_FORWARD = 'iptables -nvL FORWARD'
 const REQUESTS = 3
 
 /** iptables mode: a rule in FORWARD of the client's node stops its requests to web. */
-export const forwardRuleStops = onceSeen(STOPPED, async (context) => {
+export const forwardRuleStops = onceSeen(NOTE, async (context) => {
   const { snapshot, live } = context
   expectMode(context, 'iptables', {
     hint: 'make iptables, then make flush-nat; this lab begins in that mode (make reset-5).',
   })
   const service = webService(snapshot)
-  const { address: client, node } = clientPod(context)
+  const { address: client, node } = clientPod(context, '05-exposure')
   chainsLeadToPods({ ...context, nodes: [snapshot.node(node)] })
   const by = expectPacket(snapshot.node(node), client, service, {
     inspect: LIST_FORWARD,
     expected: `a rule in FORWARD on ${node} that stops the packets of ${client} to port ${POD_PORT} of the Pods`,
   }).isStopped(({ hook }) => hook === 'FORWARD')
-  if (live)
-    await expectCounted(
-      live,
-      { node, rule: by, inspect: LIST_FORWARD },
-      () => answered(live, service),
-      STOPPED_AND_COUNTED,
-    )
+  if (live) await expectCounted(live, { node, rule: by, inspect: LIST_FORWARD }, () => answered(live, service))
   return { ...by, node }
 })
 
@@ -108,14 +97,23 @@ export const forwardRuleNotTraversed = onceSeen('not-asked-in-ipvs-mode', async 
       inspect: LIST_FORWARD,
       expected: `that the rule still stops packets from the client directly to the Pod ${address}`,
     }).isStopped((by) => by.rule === rule.rule)
-  if (live) await expectAnswersPastRule(live, service, rule)
+  if (!live) return rule
+  const place = { node: rule.node, rule, inspect: LIST_FORWARD }
+  await expectCounted(live, place, () => answered(live, service, REQUESTS), {
+    answers: REQUESTS,
+    expected: `${REQUESTS} answers through ${service.name}, and not one packet more on the rule`,
+  })
+  const backend = podAt(service.backends[0]?.address ?? '')
+  await expectCounted(live, place, () => answered(live, backend), {
+    expected: `no direct answer from the Pod ${backend.address}, and a packet more on the rule`,
+  })
   return rule
 })
 
 /** The rule of step forward-rule is still on that node. Returns it. */
 function expectForwardRule({ notes }: CheckContext, node: NodeView): RuleNote {
   const { name } = node
-  const rule = notes.read(STOPPED, ruleNote)
+  const rule = notes.read(NOTE, ruleNote)
   const rules = rule?.node === name ? stateOf(node).iptables.get(rule.table)?.get(rule.chain)?.rules : undefined
   const isThere = rules?.some(({ spec }) => `-A ${rule?.chain} ${spec}` === rule?.rule)
   return expectFound(isThere ? rule : undefined, {
@@ -124,23 +122,6 @@ function expectForwardRule({ notes }: CheckContext, node: NodeView): RuleNote {
     expected: `the rule in FORWARD that stopped the client in iptables mode, still on ${name}`,
     actual: rule ? `it is gone: ${rule.rule}` : 'the grader has not seen it stop anything',
     hint: 'Add it again unchanged. If the client Pod has another address now, run make iptables and repeat step forward-rule.',
-  })
-}
-
-/**
- * Through the Service every request is answered and the rule counts none; a direct request to a Pod is counted and stopped.
- */
-async function expectAnswersPastRule(live: LiveCluster, service: WebService, rule: RuleNote): Promise<void> {
-  const place = { node: rule.node, rule, inspect: LIST_FORWARD }
-  await expectCounted(live, place, () => answered(live, service, REQUESTS), {
-    answers: REQUESTS,
-    counted: false,
-    expected: `${REQUESTS} answers through ${service.name}, and not one packet more on the rule`,
-  })
-  const backend = podAt(service.backends[0]?.address ?? '')
-  await expectCounted(live, place, () => answered(live, backend), {
-    ...STOPPED_AND_COUNTED,
-    expected: `no direct answer from the Pod ${backend.address}, and a packet more on the rule`,
   })
 }
 
@@ -165,13 +146,8 @@ export const stoppedInEitherMode = onceSeen('stopped-in-either-mode', async (con
       expected: `that packets from the client directly to the Pod ${address} are stopped as well`,
       hint: 'The rule in FORWARD stops those: keep it.',
     }).isStopped()
-  if (live)
-    await expectCounted(
-      live,
-      { node, rule: by, inspect: `iptables -t ${by.table} -nvL ${by.chain}` },
-      () => answered(live, service),
-      STOPPED_AND_COUNTED,
-    )
+  const inspect = `iptables -t ${by.table} -nvL ${by.chain}`
+  if (live) await expectCounted(live, { node, rule: by, inspect }, () => answered(live, service))
   return { ...by, node }
 })
 
@@ -179,7 +155,7 @@ export const stoppedInEitherMode = onceSeen('stopped-in-either-mode', async (con
 export function chainBeforeIpvs(context: CheckContext): Truth {
   expectMode(context, 'ipvs', { hint: 'make ipvs KUBE_PROXY_VERSION=1.20' })
   const service = webService(context.snapshot)
-  const { address: client, node } = clientPod(context)
+  const { address: client, node } = clientPod(context, '05-exposure')
   return {
     accepts: filterHooks(context.snapshot.node(node), client, service),
     inspect: `make trace FROM=pod/client TO=svc/${service.name}:${service.port} NODE=${node}`,

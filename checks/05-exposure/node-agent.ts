@@ -1,13 +1,13 @@
 import type { CheckContext } from '../../grading/check-context.ts'
 import { expectMode } from '../../grading/expect-node.ts'
 import { expectReadyPod, podsWithLabel, type WebService, webService } from '../../grading/expect-object.ts'
-import { expectNone, expectThat } from '../../grading/failure.ts'
-import { type HttpReply, httpRequests, readReplies } from '../../grading/http-requests.ts'
+import { expectThat, fail } from '../../grading/failure.ts'
+import { httpRequests, readReplies } from '../../grading/http-requests.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import { type NodeView, nodeAddressOf, objectsOf, type Snapshot } from '../../grading/snapshot.ts'
-import { expectAnswered, expectListener } from '../../grading/traffic.ts'
+import { expectListener } from '../../grading/traffic.ts'
 import { DROPPED_SECONDS } from '../03-from-outside/outside-requests.ts'
-import { backendsOnTwoNodes, CLIENT, clientPod, requestsTo } from '../web-client.ts'
+import { backendsOnTwoNodes, CLIENT, clientPod, expectAnswers, requestsTo } from '../web-client.ts'
 import { expectPredictedIpvs } from './packet-path.ts'
 
 export const AGENT_PORT = 9100
@@ -29,7 +29,7 @@ export interface ClientAndAgent {
 
 /** The client and the agent on its node. Fails when one of them is not ready. */
 export function clientAndAgent(context: CheckContext): ClientAndAgent {
-  const { address: client, node } = clientPod(context)
+  const { address: client, node } = clientPod(context, '05-exposure')
   const { snapshot } = context
   const agent = podsWithLabel(snapshot, 'node-agent').find(({ spec }) => spec?.nodeName === node)
   expectReadyPod(agent, 'node-agent', {
@@ -70,23 +70,11 @@ export async function expectListenerEverywhere({ live }: CheckContext, { node }:
     })
 }
 
-/** The agent on the client's node listens only on the node's own address. */
-export async function expectListenerOnNodeAddress(
-  { live }: CheckContext,
-  { node, nodeAddress }: ClientAndAgent,
-): Promise<void> {
-  if (live)
-    await expectListener(live, { node, port: AGENT_PORT }, (addresses) => addresses.join() === nodeAddress, {
-      expected: `an agent that listens on ${nodeAddress}:${AGENT_PORT} and nowhere else`,
-      hint: "kubectl set env daemonset/node-agent 'BIND=$(HOST_IP)'",
-    })
-}
-
 /** The result of one request to the agent's port. */
 interface AgentReply {
   address: string
   /** The node whose agent answered; absent when none did. */
-  node?: string
+  node: string | undefined
   /**
    * A connection was established without an answer in time, for example by a busy agent: it is unknown which process accepted
    * it.
@@ -96,19 +84,13 @@ interface AgentReply {
   error: string
 }
 
-const agentRequest = (address: string) => ({ ...agentAt(address), seconds: 2 })
-
 /** Sends a request from the client Pod to the agent's port on each of these addresses. */
-async function requestAgents(live: LiveCluster, addresses: readonly string[]): Promise<AgentReply[]> {
-  const { stdout } = await live.inPod(CLIENT, httpRequests(addresses.map(agentRequest)))
-  return agentReplies(addresses, readReplies(stdout))
-}
-
-function agentReplies(addresses: readonly string[], replies: readonly HttpReply[]): AgentReply[] {
+async function requestAgents(live: LiveCluster, addresses: readonly string[], seconds = 2): Promise<AgentReply[]> {
+  const requests = addresses.map((address) => ({ ...agentAt(address), seconds }))
+  const replies = readReplies((await live.inPod(CLIENT, httpRequests(requests))).stdout)
   return addresses.map((address, index) => {
     const { line = '', error = '', port = 0, status = 0 } = replies.find((reply) => reply.index === index) ?? {}
-    const node = /^agent of (\S+)$/.exec(line)?.[1]
-    return { address, silent: port > 0 && status === 0, error, ...(node !== undefined && { node }) }
+    return { address, node: /^agent of (\S+)$/.exec(line)?.[1], silent: port > 0 && status === 0, error }
   })
 }
 
@@ -116,29 +98,22 @@ function agentReplies(addresses: readonly string[], replies: readonly HttpReply[
 const typedCommand = (address: string) =>
   `kubectl exec client -- curl -sS --connect-timeout 2 http://${address}:${AGENT_PORT}`
 
-/** On that address the agent of that node answers. */
-function expectAgent(replies: readonly AgentReply[], address: string, node: string, expected: string): void {
-  const reply = replies.find((one) => one.address === address)
-  const actual = reply?.node ? `the agent of ${reply.node} answers` : reply?.error || 'no answer of the agent'
-  expectThat(reply?.node === node, { node, inspect: typedCommand(address), expected, actual })
-}
-
-function expectAgentOnNode(replies: readonly AgentReply[], { node, nodeAddress }: ClientAndAgent): void {
-  expectAgent(replies, nodeAddress, node, `the agent's answer on ${nodeAddress}, the node's own address`)
+/** The client reaches the agent of its own node through all these addresses. */
+export async function expectOpen(live: LiveCluster, addresses: readonly string[], node: string): Promise<void> {
+  for (const { address, node: by, error } of await requestAgents(live, addresses))
+    expectThat(by === node, {
+      node,
+      inspect: typedCommand(address),
+      expected: `an answer of the agent of ${node} on ${address}:${AGENT_PORT}`,
+      actual: by ? `the agent of ${by} answers` : error || 'no answer of the agent',
+    })
 }
 
 /** web has its Pods, the client is ready, and the agent beside it answers on the node's own address. */
 export async function agentAnswers(context: CheckContext): Promise<void> {
   backendsOnTwoNodes(context)
-  const place = clientAndAgent(context)
-  if (context.live) expectAgentOnNode(await requestAgents(context.live, [place.nodeAddress]), place)
-}
-
-/** The client reaches the agent of its own node through all these addresses. */
-export async function expectOpen(live: LiveCluster, addresses: readonly string[], node: string): Promise<void> {
-  const replies = await requestAgents(live, addresses)
-  for (const address of addresses)
-    expectAgent(replies, address, node, `an answer of the agent of ${node} on ${address}:${AGENT_PORT}`)
+  const { node, nodeAddress } = clientAndAgent(context)
+  if (context.live) await expectOpen(context.live, [nodeAddress], node)
 }
 
 /**
@@ -148,32 +123,26 @@ export async function expectOpen(live: LiveCluster, addresses: readonly string[]
 export async function expectClosed(
   live: LiveCluster,
   addresses: readonly string[],
-  place: ClientAndAgent,
+  { client, node, nodeAddress, view }: ClientAndAgent,
   { hint, service }: { hint: string; service?: WebService },
 ): Promise<void> {
-  const { client, node, nodeAddress, view } = place
-  const closed = addresses.map((address) => ({ ...agentAt(address), seconds: DROPPED_SECONDS }))
-  const usual = service ? [{ address: service.address, port: service.port }] : []
-  const { stdout } = await live.inPod(CLIENT, httpRequests([...closed, agentRequest(nodeAddress), ...usual]))
-  const all = readReplies(stdout)
-  const replies = agentReplies([...addresses, nodeAddress], all)
-  const wrong = replies.find(({ address, node: by, silent }) => address !== nodeAddress && (by !== undefined || silent))
-  expectNone(wrong, ({ address, node: by }) => ({
-    node,
-    inspect: typedCommand(address),
-    expected: `no answer of an agent on port ${AGENT_PORT} of ${address}`,
-    actual:
-      by === undefined ? 'a connection was accepted there, without an answer in time' : `the agent of ${by} answers`,
-    hint,
-  }))
-  expectAgentOnNode(replies, place)
-  if (!service) return
-  const ofService = all.filter(({ index }) => index === replies.length)
-  const route = { snapshot: view.snapshot, node: view.name, sender: { pod: client }, target: service }
-  expectAnswered(ofService, 1, route, {
-    inspect: `kubectl exec client -- curl -sS --max-time 3 http://${service.address}:${service.port}`,
-    expected: `an answer of the Service ${service.name}, which must stay open`,
-  })
+  const replies = await requestAgents(live, addresses, DROPPED_SECONDS)
+  const wrong = replies.find((reply) => reply.node !== undefined || reply.silent)
+  if (wrong)
+    fail({
+      node,
+      inspect: typedCommand(wrong.address),
+      expected: `no answer of an agent on port ${AGENT_PORT} of ${wrong.address}`,
+      actual: wrong.node
+        ? `the agent of ${wrong.node} answers`
+        : 'a connection was accepted there, without an answer in time',
+      hint,
+    })
+  await expectOpen(live, [nodeAddress], node)
+  if (service)
+    await expectAnswers(view, live, { ...CLIENT, address: client, node }, service, 1, {
+      expected: `an answer of the Service ${service.name}, which must stay open`,
+    })
 }
 
 /** The number of the client's requests to a Service, or to one Pod, that were answered. */

@@ -5,7 +5,7 @@ import { CircleError, PacketError, type Trace, tracePacket } from '../../datapla
 import type { CheckContext } from '../../grading/check-context.ts'
 import { expectMode, expectNodes } from '../../grading/expect-node.ts'
 import { webService } from '../../grading/expect-object.ts'
-import { fail, onNode, Trouble } from '../../grading/failure.ts'
+import { expectFound, expectThat, onNode, Trouble } from '../../grading/failure.ts'
 import { type NodeView, stateOf } from '../../grading/snapshot.ts'
 import { dummyDeviceOwnsClusterIPs } from '../02-ipvs/equality.ts'
 import { clientPod } from '../web-client.ts'
@@ -20,7 +20,7 @@ export interface Stop {
 }
 
 /** The end of a connection's first packet on a node: delivered to a local listener, forwarded to another host, or stopped. */
-export type PacketPath = { end: 'delivered' } | { end: 'sent on'; to: string[] } | { end: 'stopped'; by: Stop }
+type PacketPath = { end: 'delivered' } | { end: 'sent on'; to: string[] } | { end: 'stopped'; by: Stop }
 
 /** A node's name and state. */
 export type NodeTables = Pick<NodeView, 'name' | 'state'>
@@ -62,39 +62,29 @@ export function filterHooks(node: NodeTables, source: string, to: Destination): 
   return [...new Set(before.filter(({ table }) => table === 'filter').map(({ hook }) => hook))]
 }
 
-/** The failure texts for a packet with an unexpected path; a hint may depend on the actual path. */
-interface PathWords {
-  /** The command to inspect it on the node. */
-  inspect: string
-  expected: string
-  hint?: string | ((path: PacketPath) => string)
-}
-
-/** Expectations of the path of a client's packet through a node. Each fails with the path that the packet takes instead. */
-export function expectPacket(node: NodeTables, client: string, to: Destination, words: PathWords) {
+/**
+ * Expectations of the path of a client's packet through a node. Each fails with the path that the packet takes instead; `inspect` is the
+ * command to inspect it on the node.
+ */
+export function expectPacket(
+  node: NodeTables,
+  client: string,
+  to: Destination,
+  { inspect, ...words }: { inspect: string; expected: string; hint?: string },
+) {
   const path = packetPathOf(node, client, to)
-  const { inspect, expected, hint } = words
-  const fails = (): never =>
-    fail({
-      node: node.name,
-      inspect: onNode(node.name, inspect),
-      expected,
-      actual: `a packet for ${to.address}:${to.port} ${describePath(path, node.name)}`,
-      ...(hint !== undefined && { hint: typeof hint === 'function' ? hint(path) : hint }),
-    })
-  const mustHold = (holds: boolean) => {
-    if (!holds) fails()
-  }
+  const actual = `a packet for ${to.address}:${to.port} ${describePath(path, node.name)}`
+  const told = { node: node.name, inspect: onNode(node.name, inspect), actual, ...words }
   return {
     /** A rule stops it, and it is the expected one. Returns the rule. */
     isStopped: (isMeant: (by: Stop) => boolean = () => true): Stop =>
-      path.end === 'stopped' && isMeant(path.by) ? path.by : fails(),
-    isNotStopped: () => mustHold(path.end !== 'stopped'),
+      expectFound(path.end === 'stopped' && isMeant(path.by) ? path.by : undefined, told),
+    isNotStopped: () => expectThat(path.end !== 'stopped', told),
     /** A process of the node receives it. */
-    isDelivered: () => mustHold(path.end === 'delivered'),
-    isNotDelivered: () => mustHold(path.end !== 'delivered'),
+    isDelivered: () => expectThat(path.end === 'delivered', told),
+    isNotDelivered: () => expectThat(path.end !== 'delivered', told),
     /** It leaves for another host or Pod. */
-    isSentOn: () => mustHold(path.end === 'sent on'),
+    isSentOn: () => expectThat(path.end === 'sent on', told),
   }
 }
 
@@ -123,7 +113,7 @@ export function expectPredictedIpvs(context: CheckContext, node: string): void {
 export function clientInIpvsMode(context: CheckContext) {
   expectMode(context, 'ipvs', { hint: 'make ipvs KUBE_PROXY_VERSION=1.20' })
   const service = webService(context.snapshot)
-  const { address: client, node } = clientPod(context)
+  const { address: client, node } = clientPod(context, '05-exposure')
   expectPredictedIpvs(context, node)
   return { service, client, node, view: context.snapshot.node(node) }
 }

@@ -84,35 +84,25 @@ export function expectRun(
   expectThat(holds, { inspect: SHOW, ...details })
 }
 
-/**
- * The counts that kube-proxy of a mode programs for a number of Services. They are linear in the number, and extrapolated from
- * predictions for ten and for twenty.
- */
+/** The counts that kube-proxy of a mode programs for a number of Services. */
 function predictedCounts(mode: SwitchedMode, services: number, endpoints: number): Counts {
-  const countsOf = (size: number) => {
-    const { objects } = readObjects(syntheticCluster(size, endpoints, SERVER))
-    return countState(predict(objects, { node: MEASURED_NODE, mode, version: MEASURED_VERSION }))
-  }
-  const [ten, twenty] = [countsOf(10), countsOf(20)]
-  const at = (count: keyof Counts) => ten[count] + ((twenty[count] - ten[count]) / 10) * (services - 10)
-  return {
-    rules: at('rules'),
-    entries: at('entries'),
-    members: at('members'),
-    virtualServers: at('virtualServers'),
-    realServers: at('realServers'),
-  }
+  const { objects } = readObjects(syntheticCluster(services, endpoints, SERVER))
+  return countState(predict(objects, { node: MEASURED_NODE, mode, version: MEASURED_VERSION }))
 }
 
-/** The counts on the node equal those that kube-proxy of that mode programs, at every size. */
+/**
+ * The counts on the node equal those that kube-proxy of that mode programs, at every size. They are linear in the number of Services,
+ * and extrapolated from predictions for ten and for twenty.
+ */
 const countsArePredicted = (mode: SwitchedMode) => async (context: CheckContext) => {
   const { endpoints, ...run } = await measuredRun(context)
+  const [ten, twenty] = [predictedCounts(mode, 10, endpoints), predictedCounts(mode, 20, endpoints)]
   for (const point of run[mode])
-    for (const [what, count] of Object.entries(predictedCounts(mode, point.services, endpoints))) {
-      const actual = point[what as keyof Counts]
-      expectRun(actual === count, {
+    for (const what of Object.keys(ten) as (keyof Counts)[]) {
+      const count = ten[what] + ((twenty[what] - ten[what]) / 10) * (point.services - 10)
+      expectRun(point[what] === count, {
         expected: `${count} ${what} for ${point.services} Services in ${mode} mode`,
-        actual: `${actual}`,
+        actual: `${point[what]}`,
         hint: 'make measure',
       })
     }

@@ -3,16 +3,15 @@ import { NotApplicable, onNode } from '../../grading/failure.ts'
 import type { Truth } from '../../grading/question.ts'
 import { hasNftables, kernelLacks, recordedLack } from './nftables.ts'
 
-/** 1.35: a warning at the start and an event (KEP-5495). */
-const IPVS_DEPRECATED_IN = '1.35'
-
 const README = 'labs/07-before-and-after/README.md'
 
+/** A question with the same answer on every cluster. */
+const always =
+  (inspect: string, ...accepts: string[]) =>
+  (): Truth => ({ accepts, inspect })
+
 /** Question: the only mode that reacts when an endpoint refuses a connection. */
-export const modeThatTriesAgain = (): Truth => ({
-  accepts: ['userspace'],
-  inspect: 'make hint LAB=7 STEP=choose-retry',
-})
+export const modeThatTriesAgain = always('make hint LAB=7 STEP=choose-retry', 'userspace')
 
 /** Question: the current mode whose list grows with the Services: one entry in KUBE-SERVICES for each Service port. */
 export const modeWithList = ({ nodes }: CheckContext): Truth => ({
@@ -21,7 +20,7 @@ export const modeWithList = ({ nodes }: CheckContext): Truth => ({
 })
 
 /** Question: the mode with schedulers: only a virtual server has one. */
-export const modeWithScheduler = (): Truth => ({ accepts: ['ipvs'], inspect: 'make ipvs SCHEDULER=lc' })
+export const modeWithScheduler = always('make ipvs SCHEDULER=lc', 'ipvs')
 
 /**
  * Question: the mode for thousands of Services on this cluster's kernel and kube-proxy: one without a growing list, nftables
@@ -41,10 +40,7 @@ export async function modeForThousands({ live, nodes }: CheckContext): Promise<T
 }
 
 /** Question: the default mode; nftables is planned as default from 1.40 on. */
-export const modeByDefault = (): Truth => ({ accepts: ['iptables'], inspect: `less ${README}` })
+export const modeByDefault = always(`less ${README}`, 'iptables')
 
-/** Question: the version that deprecated IPVS mode. */
-export const ipvsDeprecation = (): Truth => ({
-  accepts: [IPVS_DEPRECATED_IN, `v${IPVS_DEPRECATED_IN}`],
-  inspect: `less ${README}`,
-})
+/** Question: the version that deprecated IPVS mode, with a warning at the start and an event (KEP-5495). */
+export const ipvsDeprecation = always(`less ${README}`, '1.35', 'v1.35')

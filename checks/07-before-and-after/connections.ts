@@ -1,7 +1,7 @@
 import { hasCondition } from '../../grading/api-object.ts'
 import { type CheckContext, onceSeen } from '../../grading/check-context.ts'
 import { expectMode } from '../../grading/expect-node.ts'
-import { expectField, type WebBackend, type WebService, webService } from '../../grading/expect-object.ts'
+import { type WebBackend, type WebService, webService } from '../../grading/expect-object.ts'
 import { expectThat, NotApplicable } from '../../grading/failure.ts'
 import { httpRequests, readReplies } from '../../grading/http-requests.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
@@ -74,8 +74,7 @@ function expectDeafProbed({ snapshot }: CheckContext): void {
   const pod = snapshot.find('Pod', 'default', DEAF)
   const container = pod?.spec?.containers?.[0]
   const probed = container !== undefined && 'readinessProbe' in container
-  expectField('pod deaf', 'readinessProbe', {
-    holds: pod !== undefined && probed && !hasCondition(pod, 'Ready'),
+  expectThat(pod !== undefined && probed && !hasCondition(pod, 'Ready'), {
     inspect: 'kubectl get pod deaf -o wide',
     expected: 'a Pod deaf with a readiness probe that keeps it not ready',
     actual: pod ? (probed ? 'it is ready' : 'it has no probe') : 'no Pod of that name',

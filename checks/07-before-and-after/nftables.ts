@@ -1,16 +1,16 @@
 import { ModeUnsupported, requireModules } from '../../cluster/kube-proxy/module-check.ts'
 import type { Where } from '../../dataplane/compare.ts'
 import type { FlushedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
-import { featuresOf, newestBefore, VersionError } from '../../dataplane/kube-proxy/versions.ts'
-import { type Check, type CheckContext, holdsOnceSeen } from '../../grading/check-context.ts'
-import { expectMode, expectNodes } from '../../grading/expect-node.ts'
+import { newestBefore } from '../../dataplane/kube-proxy/versions.ts'
+import { featuresOn } from '../../grading/evaluate.ts'
+import { expectNodes } from '../../grading/expect-node.ts'
 import { webService } from '../../grading/expect-object.ts'
 import { OutOfReach, Trouble } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import { filesOf, kubeProxyVersionOf, type NodeView, stateOf } from '../../grading/snapshot.ts'
 import { CLIENT } from '../web-client.ts'
 import { expectAllConnect, expectConnections } from './connections.ts'
-import { expectIptablesModeOnly, mustHaveSeen } from './userspace.ts'
+import { backInIptablesMode, type ModeVisit, onceInMode } from './mode-visit.ts'
 
 /** A kernel's features do not change while a cluster runs. */
 const known = new WeakMap<LiveCluster['cluster'], Map<FlushedMode, Promise<string | undefined>>>()
@@ -70,30 +70,28 @@ export function recordedLack(nodes: readonly NodeView[], mode: FlushedMode): { l
   return recorded.length > 0 && recorded.every(({ line }) => line === 'runs') ? { lacks: undefined } : undefined
 }
 
-/** Whether this kube-proxy has the mode without a feature gate. Throws Trouble for a version that is not modelled. */
-export function hasNftables(node: NodeView): boolean {
-  const version = kubeProxyVersionOf(node)
-  try {
-    return newestBefore(version) !== undefined || featuresOf(version).nftables === 'available'
-  } catch (error) {
-    if (error instanceof VersionError) throw new Trouble(error.message)
-    throw error
-  }
+/** Whether this kube-proxy has the mode without a feature gate, as every version after the modelled ones has. */
+export const hasNftables = (node: NodeView): boolean =>
+  newestBefore(kubeProxyVersionOf(node)) !== undefined || featuresOn(node).nftables === 'available'
+
+const visit: ModeVisit = {
+  mode: 'nftables',
+  step: 'nft-tables',
+  note: 'tables-of-nftables',
+  inspect: 'nft list tables',
+  back: 'make iptables',
+  async require({ live, nodes }) {
+    const lacks = live ? await kernelLacks(live, nodes, 'nftables') : recordedLack(nodes, 'nftables')?.lacks
+    if (lacks !== undefined)
+      throw new OutOfReach(`mode nftables can't run here: ${lacks}; a cluster with KERNEL=host, or kind, runs it`)
+    const old = nodes.find((node) => !hasNftables(node))
+    if (old)
+      throw new OutOfReach(
+        `kube-proxy ${old.kubeProxyVersion} does not have mode nftables, or only behind a feature gate`,
+      )
+  },
 }
 
-/** Throws NotApplicable, with the reason, if no kube-proxy of this cluster can run in mode nftables. */
-async function requireNftables({ live, nodes }: CheckContext): Promise<void> {
-  const lacks = live ? await kernelLacks(live, nodes, 'nftables') : recordedLack(nodes, 'nftables')?.lacks
-  if (lacks !== undefined)
-    throw new OutOfReach(`mode nftables can't run here: ${lacks}; a cluster with KERNEL=host, or kind, runs it`)
-  const old = nodes.find((node) => !hasNftables(node))
-  if (old)
-    throw new OutOfReach(
-      `kube-proxy ${old.kubeProxyVersion} does not have mode nftables, or only behind a feature gate`,
-    )
-}
-
-const NOTE = 'tables-of-nftables'
 const LIST_TABLE = 'nft list table ip kube-proxy'
 const CONNECTIONS = 12
 /** A port without a Service (discard). */
@@ -101,19 +99,8 @@ const OTHER_PORT = 9
 
 const isElement = (where: Where) => 'nft' in where && /^(map|set) /.test(where.part)
 
-/** A step that passes once it was proven while every kube-proxy ran in nftables mode. */
-const onceInNftablesMode =
-  (note: string, prove: (context: CheckContext) => Promise<object>): Check =>
-  async (context) => {
-    await requireNftables(context)
-    await holdsOnceSeen(context, note, () => {
-      expectMode(context, 'nftables', { hint: 'make nftables' })
-      return prove(context)
-    })
-  }
-
 /** Separate tables, with chains at the kernel's hooks as predicted. */
-export const hasSeparateTables = onceInNftablesMode(NOTE, async ({ nodes }) => {
+export const hasSeparateTables = onceInMode(visit, visit.note, async ({ nodes }) => {
   expectNodes(nodes)
     .where((where) => 'nft' in where && !isElement(where), LIST_TABLE)
     .equalPrediction('nftables', 'the tables kube-proxy of families ip and ip6, with the chains that no Service owns')
@@ -121,7 +108,7 @@ export const hasSeparateTables = onceInNftablesMode(NOTE, async ({ nodes }) => {
 })
 
 /** Every map and set with its elements as predicted; real connections take the same path. */
-export const mapsLeadToPods = onceInNftablesMode('maps-of-nftables', async (context) => {
+export const mapsLeadToPods = onceInMode(visit, 'maps-of-nftables', async (context) => {
   const { live, nodes, snapshot } = context
   expectNodes(nodes)
     .where(isElement, LIST_TABLE)
@@ -144,7 +131,7 @@ export const mapsLeadToPods = onceInNftablesMode('maps-of-nftables', async (cont
 })
 
 /** No rules, sets or virtual servers of iptables or IPVS mode exist. */
-export const nothingBeside = onceInNftablesMode('nftables-alone', async ({ nodes }) => {
+export const nothingBeside = onceInMode(visit, 'nftables-alone', async ({ nodes }) => {
   expectNodes(nodes).nothingOfOtherModes('nftables', {
     inspect: 'iptables-save | grep KUBE-',
     expected: "no chain, set or virtual server of kube-proxy's other modes",
@@ -152,14 +139,5 @@ export const nothingBeside = onceInNftablesMode('nftables-alone', async ({ nodes
   return { nodes: nodes.length }
 })
 
-/** After nftables mode was observed: iptables mode, without tables of nftables mode. */
-export async function nothingOfNftables(context: CheckContext): Promise<void> {
-  await requireNftables(context)
-  mustHaveSeen(context, 'nftables', {
-    note: NOTE,
-    inspect: 'nft list tables',
-    hint: 'make nftables, then make check-7 STEP=nft-tables.',
-  })
-  expectMode(context, 'iptables', { hint: 'make iptables, then make flush-nat' })
-  expectIptablesModeOnly(context)
-}
+/** iptables mode, without tables of nftables mode. */
+export const nothingOfNftables = backInIptablesMode(visit)

@@ -1,100 +1,44 @@
-import { z } from 'zod'
 import { kubeProxyPods } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
-import { multisetDifference } from '../../dataplane/compare/finding.ts'
-import type { NodeState } from '../../dataplane/node-state.ts'
+import type { Finding, Where } from '../../dataplane/compare.ts'
 import { targetOf } from '../../dataplane/rule.ts'
-import { type Check, type CheckContext, holdsOnceSeen } from '../../grading/check-context.ts'
-import { evaluate } from '../../grading/evaluate.ts'
+import type { CheckContext } from '../../grading/check-context.ts'
+import { inChain } from '../../grading/difference-report.ts'
 import { expectMode, expectNodes } from '../../grading/expect-node.ts'
 import type { WebService } from '../../grading/expect-object.ts'
-import { expectFound, expectOnNode, expectThat, NotApplicable, onNode } from '../../grading/failure.ts'
+import { expectFound, NotApplicable, onNode } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import type { Truth } from '../../grading/question.ts'
-import type { Difference } from '../../grading/report-schema.ts'
 import { type NodeView, stateOf } from '../../grading/snapshot.ts'
 import { expectListener } from '../../grading/traffic.ts'
-import { expectJumpsFirst } from '../01-iptables/service-chains.ts'
 import { connect, type DeafEndpoint, deafEndpoint, expectConnections } from './connections.ts'
+import { backInIptablesMode, type ModeVisit, onceInMode } from './mode-visit.ts'
 
-const RELAY_NOTE = 'rules-that-led-to-listeners'
-const HINT = 'make userspace'
 /** A multiple of the two Pods that answer. */
 const CONNECTIONS = 18
 const LOG_SECONDS = 60
 
-/** Only the embedded cluster runs an old enough kube-proxy. */
-function requireUserspace({ live }: Pick<CheckContext, 'live'>): void {
-  if (live && live.cluster.driver !== 'embedded')
-    throw new NotApplicable(
-      'userspace mode ended with kube-proxy 1.25, and only the embedded cluster runs such an old version',
-    )
+const visit: ModeVisit = {
+  mode: 'userspace',
+  step: 'relay',
+  note: 'rules-that-led-to-listeners',
+  inspect: 'curl -s localhost:10249/proxyMode',
+  back: 'make iptables KUBE_PROXY_VERSION=own',
+  require({ live }) {
+    if (live && live.cluster.driver !== 'embedded')
+      throw new NotApplicable(
+        'userspace mode ended with kube-proxy 1.25, and only the embedded cluster runs such an old version',
+      )
+  },
 }
-
-/** The chains with kube-proxy's rules in this mode, and with jumps to them. */
-const CHAINS = [
-  ['nat', 'PREROUTING'],
-  ['nat', 'OUTPUT'],
-  ['nat', 'KUBE-PORTALS-CONTAINER'],
-  ['nat', 'KUBE-PORTALS-HOST'],
-  ['nat', 'KUBE-NODEPORT-CONTAINER'],
-  ['nat', 'KUBE-NODEPORT-HOST'],
-  ['filter', 'INPUT'],
-  ['filter', 'KUBE-NODEPORT-NON-LOCAL'],
-] as const
-const OWN_CHAINS = new Set<string>(CHAINS.flatMap(([, chain]) => (chain.startsWith('KUBE-') ? chain : [])))
-
-/** The kernel chooses the listeners' ports, so they cannot be predicted. */
-const withoutPort = (spec: string): string =>
-  spec.replace(/--to-ports \d+/, '--to-ports …').replace(/(--to-destination \S+):\d+/, '$1:…')
-
-const rulesIn = ({ iptables }: NodeState, table: string, chain: string): string[] =>
-  (iptables.get(table)?.get(chain)?.rules ?? []).map(({ spec }) => withoutPort(spec))
 
 const LIST_PORTALS = 'iptables -t nat -S KUBE-PORTALS-CONTAINER; iptables -t nat -S KUBE-PORTALS-HOST'
+const OWN_CHAINS = /^KUBE-(?:PORTALS|NODEPORT)-/
+const JUMPING = inChain('nat PREROUTING', 'nat OUTPUT', 'filter INPUT')
 
-/** The rules that redirect to listeners, and the jumps to them, are as predicted on a node. Fails with every difference. */
-function expectPortals(node: NodeView): void {
-  const differences = CHAINS.flatMap(([table, chain]): Difference[] => {
-    const { missing, stale } = multisetDifference(
-      rulesIn(evaluate(node, 'userspace').expected, table, chain),
-      rulesIn(stateOf(node), table, chain),
-    )
-    const line = (kind: 'missing' | 'stale', spec: string) => ({
-      kind,
-      text: `${table} ${chain}: ${kind} rule "${spec}"`,
-    })
-    // Stale jumps of iptables mode remain below them until they are flushed.
-    const more = OWN_CHAINS.has(chain) ? stale : stale.filter((spec) => OWN_CHAINS.has(targetOf(spec) ?? ''))
-    return [...missing.map((spec) => line('missing', spec)), ...more.map((spec) => line('stale', spec))]
-  })
-  expectOnNode(node.name, LIST_PORTALS, differences.length === 0, {
-    expected: 'a rule for every Service port that leads to a port of the node itself, and the jumps to these rules',
-    actual: differences[0]?.text ?? '',
-    differences,
-  })
-}
-
-/**
- * A Service port has one listener for packets from any source: packets of the node itself are redirected to the same port as
- * all others.
- */
-function expectOneListener(node: NodeView): void {
-  const portsIn = (chain: string) =>
-    new Map(
-      (stateOf(node).iptables.get('nat')?.get(chain)?.rules ?? []).map(({ spec }) => [
-        spec.slice(0, spec.indexOf(' -j ')),
-        / --to-(?:ports |destination \S+:)(\d+)/.exec(spec)?.[1],
-      ]),
-    )
-  const ofHost = portsIn('KUBE-PORTALS-HOST')
-  for (const [packets, port] of portsIn('KUBE-PORTALS-CONTAINER')) {
-    const own = ofHost.get(packets)
-    expectOnNode(node.name, LIST_PORTALS, own === port, {
-      expected: `packets ${packets} led to one listener by both chains`,
-      actual: `port ${port} in KUBE-PORTALS-CONTAINER, port ${own} in KUBE-PORTALS-HOST`,
-    })
-  }
-}
+/** kube-proxy's chains in this mode, and the jumps to them. Stale jumps of iptables mode remain below these until they are flushed. */
+const isOfUserspace = (where: Where, { kind, actual = '' }: Finding): boolean =>
+  ('chain' in where && OWN_CHAINS.test(where.chain)) ||
+  (JUMPING(where) && (kind !== 'stale' || OWN_CHAINS.test(targetOf(actual) ?? '')))
 
 /** The port that the rules of a node redirect a Service to; undefined without such a rule. */
 function listenerOf(node: NodeView, { address, port }: WebService): number | undefined {
@@ -104,23 +48,16 @@ function listenerOf(node: NodeView, { address, port }: WebService): number | und
   return redirected === undefined ? undefined : Number(redirected)
 }
 
-/** A step that passes once it was proven while every kube-proxy ran in userspace mode. */
-const onceInUserspaceMode =
-  (note: string, prove: (context: CheckContext) => Promise<object>): Check =>
-  async (context) => {
-    requireUserspace(context)
-    await holdsOnceSeen(context, note, () => {
-      expectMode(context, 'userspace', { hint: HINT })
-      return prove(context)
-    })
-  }
-
 /** Each rule redirects to a port of the node, on which kube-proxy listens. */
-export const rulesLeadToListeners = onceInUserspaceMode(RELAY_NOTE, async (context) => {
+export const rulesLeadToListeners = onceInMode(visit, visit.note, async (context) => {
   const { nodes, live } = context
   const { service } = deafEndpoint(context)
-  for (const node of nodes) expectPortals(node)
-  for (const node of nodes) expectOneListener(node)
+  expectNodes(nodes)
+    .where(isOfUserspace, LIST_PORTALS)
+    .equalPrediction(
+      'userspace',
+      'a rule for every Service port that leads to a port of the node itself, and the jumps to these rules',
+    )
   expectNodes(nodes).chain('nat PREROUTING').jumpsFirstTo('KUBE-PORTALS-CONTAINER')
   expectNodes(nodes).chain('nat OUTPUT').jumpsFirstTo('KUBE-PORTALS-HOST')
   const ports: Record<string, number> = {}
@@ -142,7 +79,7 @@ export const rulesLeadToListeners = onceInUserspaceMode(RELAY_NOTE, async (conte
 })
 
 /** No connection fails because of the deaf Pod, because kube-proxy tries the next one, and logs it. */
-export const noConnectionFails = onceInUserspaceMode('connections-tried-again', async (context) => {
+export const noConnectionFails = onceInMode(visit, 'connections-tried-again', async (context) => {
   const { live } = context
   const endpoint = deafEndpoint(context)
   if (!live) return { at: 'a capture' }
@@ -176,9 +113,9 @@ async function refusalsInLog(
 }
 
 /** Question: the client that web logs when kube-proxy relays: an address of the client's node. */
-export function addressThatWebSees(context: CheckContext): Truth {
-  requireUserspace(context)
-  expectMode(context, 'userspace', { hint: HINT })
+export async function addressThatWebSees(context: CheckContext): Promise<Truth> {
+  await visit.require(context)
+  expectMode(context, 'userspace', { hint: 'make userspace' })
   const { node } = deafEndpoint(context)
   const addresses = stateOf(context.snapshot.node(node))
     .links.filter(({ name }) => name !== 'lo')
@@ -187,42 +124,5 @@ export function addressThatWebSees(context: CheckContext): Truth {
   return { accepts: addresses.map(({ address }) => address), inspect: 'kubectl logs -l app=web --tail=1' }
 }
 
-/** Fails unless the grader has observed every node in that mode; not applicable for an earlier capture. */
-export function mustHaveSeen(
-  { notes, nodes, live }: CheckContext,
-  mode: 'userspace' | 'nftables',
-  { note, inspect, hint }: { note: string; inspect: string; hint: string },
-): void {
-  const wasSeen = notes.read(note, z.looseObject({})) !== undefined
-  if (!wasSeen && !live) throw new NotApplicable(`${mode} mode had not been seen when this capture was taken`)
-  expectThat(wasSeen, {
-    inspect: onNode(nodes.at(-1)?.name ?? '', inspect),
-    expected: `that ${mode} mode was seen on every node before the return`,
-    actual: 'the grader has not seen it',
-    hint,
-  })
-}
-
-/**
- * After userspace mode was observed: the cluster's own kube-proxy in iptables mode, and no state of the old version on any
- * node.
- */
-export function nothingOfUserspace(context: CheckContext): void {
-  requireUserspace(context)
-  mustHaveSeen(context, 'userspace', {
-    note: RELAY_NOTE,
-    inspect: 'curl -s localhost:10249/proxyMode',
-    hint: 'make userspace, then make check-7 STEP=relay.',
-  })
-  expectMode(context, 'iptables', { hint: 'make iptables KUBE_PROXY_VERSION=own, then make flush-nat' })
-  expectIptablesModeOnly(context)
-}
-
-/** Every node has the predicted rules of iptables mode, before foreign rules, and no state of another mode. */
-export function expectIptablesModeOnly({ nodes }: Pick<CheckContext, 'nodes'>): void {
-  expectNodes(nodes).nothingOfOtherModes('iptables', { inspect: 'iptables-save | grep "^:KUBE-"' })
-  expectNodes(nodes)
-    .everything('iptables-save')
-    .equalPrediction('iptables', 'exactly the chains and rules that follow from the Services and their endpoints')
-  expectJumpsFirst(nodes)
-}
+/** The cluster's own kube-proxy in iptables mode, and no state of the old version on any node. */
+export const nothingOfUserspace = backInIptablesMode(visit)

@@ -10,7 +10,7 @@ import { CLOSED_KEY, COST, closedNote } from '../../course/incident/incident-not
 import type { CheckContext } from '../../grading/check-context.ts'
 import { configOf } from '../../grading/evaluate.ts'
 import { expectNodes } from '../../grading/expect-node.ts'
-import { expectNone, expectThat, onNode } from '../../grading/failure.ts'
+import { expectThat, fail, onNode } from '../../grading/failure.ts'
 import { dummyDeviceOwnsClusterIPs } from '../02-ipvs/equality.ts'
 import { effortOf, type OpenIncident, openIncident, SHOW, wasDiagnosed } from './diagnosis.ts'
 
@@ -18,24 +18,23 @@ import { effortOf, type OpenIncident, openIncident, SHOW, wasDiagnosed } from '.
 export async function symptomIsGone(context: CheckContext): Promise<void> {
   const open = openIncident(context)
   const { incident, means } = open
-  expectNone(await incident.symptom(means), (symptom) => ({
-    ...symptom,
-    why: `The user reported: ${incident.report(means.environment)}`,
-    hint: '`make incident HINT=1` gives a hint.',
-  }))
+  const symptom = await incident.symptom(means)
+  const why = `The user reported: ${incident.report(means.environment)}`
+  if (symptom) fail({ ...symptom, why, hint: '`make incident HINT=1` gives a hint.' })
   expectRepaired(context, open)
 }
 
 /** The cause is removed, and not only the symptom. */
 export async function causeIsFixed(context: CheckContext): Promise<void> {
   const open = openIncident(context)
-  expectNone(await open.incident.causeLeft(open.means), (left) => ({
+  const left = await open.incident.causeLeft(open.means)
+  expectThat(left === undefined, {
     inspect: SHOW,
     expected: 'the cause itself fixed',
     // After the diagnosis, the remaining cause may be disclosed.
-    actual: wasDiagnosed(context.notes) ? left : 'it is not: the original fault is still present',
+    actual: (wasDiagnosed(context.notes) && left) || 'it is not: the original fault is still present',
     hint: 'A repair that only hides the symptom does not last. `make incident HINT=1` gives a hint.',
-  }))
+  })
   expectRepaired(context, open)
 }
 

@@ -2,11 +2,10 @@ import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { delimiter, join } from 'node:path'
-import type { KubernetesObject } from '@kubernetes/client-node'
 import { cacheFolder } from '../../host/layout.ts'
 import { readPlainFile } from '../../host/plain-file.ts'
-import { type KubeClient, unlessCode } from '../kube-client.ts'
-import { KubeConfig } from '../kubernetes.ts'
+import { type KubeClient, listObjects, unlessCode } from '../kube-client.ts'
+import { KubeConfig, KubernetesObjectApi } from '../kubernetes.ts'
 import { ownSelector } from './write-guard.ts'
 
 /** The namespace of the labs: their texts, chain names (hashes of "default/web") and answers depend on it. */
@@ -19,37 +18,25 @@ interface OwnObject {
   remove(): Promise<unknown>
 }
 
-/**
- * The objects with our label in the namespace of the labs: lab notes, the learner's name, and workloads. Pods of a
- * Deployment or DaemonSet go with it.
- */
-export async function ownObjects({ core, apps }: KubeClient): Promise<OwnObject[]> {
-  const wanted = { namespace, labelSelector: ownSelector }
-  const lists = await Promise.all([
-    apps
-      .listNamespacedDeployment(wanted)
-      .then(each('Deployment', (name) => apps.deleteNamespacedDeployment({ namespace, name }))),
-    apps
-      .listNamespacedDaemonSet(wanted)
-      .then(each('DaemonSet', (name) => apps.deleteNamespacedDaemonSet({ namespace, name }))),
-    core
-      .listNamespacedService(wanted)
-      .then(each('Service', (name) => core.deleteNamespacedService({ namespace, name }))),
-    core.listNamespacedPod(wanted).then(each('Pod', (name) => core.deleteNamespacedPod({ namespace, name }))),
-    core
-      .listNamespacedConfigMap(wanted)
-      .then(each('ConfigMap', (name) => core.deleteNamespacedConfigMap({ namespace, name }))),
-  ])
-  return lists.flat()
-}
+/** The lists of what labs create: workloads, Services, lab notes and the learner's name. */
+const COLLECTIONS = [
+  ...['deployments', 'daemonsets'].map((name) => `/apis/apps/v1/namespaces/${namespace}/${name}`),
+  ...['services', 'pods', 'configmaps'].map((name) => `/api/v1/namespaces/${namespace}/${name}`),
+]
 
-const each =
-  (kind: string, remove: (name: string) => Promise<unknown>) =>
-  ({ items }: { items: KubernetesObject[] }): OwnObject[] =>
-    items
-      .filter(({ metadata }) => !metadata?.ownerReferences?.some(({ controller }) => controller))
-      .map(({ metadata }) => metadata?.name ?? '')
-      .map((name) => ({ what: `${kind} "${name}"`, remove: () => unlessCode(404, remove(name)) }))
+/** The objects with our label in the namespace of the labs. Pods of a Deployment or DaemonSet go with it. */
+export async function ownObjects(client: KubeClient): Promise<OwnObject[]> {
+  const selector = encodeURIComponent(ownSelector)
+  const lists = COLLECTIONS.map((path) => listObjects(client, `${path}?labelSelector=${selector}`))
+  const objects = KubernetesObjectApi.makeApiClient(client.config)
+  return (await Promise.all(lists))
+    .flat()
+    .filter(({ metadata }) => !metadata?.ownerReferences?.some(({ controller }) => controller))
+    .map((object) => ({
+      what: `${object.kind} "${object.metadata?.name}"`,
+      remove: () => unlessCode(404, objects.delete(object)),
+    }))
+}
 
 /** The folder for the files of one context. Names such as `arn:aws:eks:…/x` can't be folders as they are. */
 export function contextFolder(context: string, cache = cacheFolder): string {

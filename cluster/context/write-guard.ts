@@ -1,5 +1,5 @@
 import { consent } from '../consent.ts'
-import type { Cluster } from '../driver.ts'
+import type { Cluster, ReadApi } from '../driver.ts'
 
 /** The label of every object that we create in a cluster of the user; no other object is changed or deleted there. */
 export const ownLabel = { 'app.kubernetes.io/managed-by': 'kube-service-labs' } as const
@@ -14,9 +14,6 @@ export interface ApiRequest {
   url: string
   body: string | undefined
 }
-
-/** Reads a path of the API with the credentials of the pending request: the JSON, undefined if the path does not exist. */
-export type ReadApi = (path: string) => Promise<unknown>
 
 interface Target {
   /** Path of the objects of that kind, in their namespace where they have one. */
@@ -37,8 +34,9 @@ interface ApiObject {
   spec?: { selector?: unknown; template?: { metadata?: Metadata } }
 }
 
+/** A server may be behind a path of its own, which is not part of the collection. */
 const objectPath =
-  /^((?:\/[^/]+)*?\/(?:api\/v1|apis\/[^/]+\/[^/]+)\/(?:namespaces\/([^/]+)\/)?([a-z]+))(?:\/([^/]+))?(?:\/[^/]+)*$/
+  /^(?:\/[^/]+)*?(\/(?:api\/v1|apis\/[^/]+\/[^/]+)\/(?:namespaces\/([^/]+)\/)?([a-z]+))(?:\/([^/]+))?(?:\/[^/]+)*$/
 
 /** Which object a URL of the API names. Throws Error for a path of another form. */
 function targetOf(url: string): Target {

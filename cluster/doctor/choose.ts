@@ -1,8 +1,52 @@
 import { KERNELS, type KernelName, umlTrouble } from '../../embedded/index.ts'
 import type { EngineName } from '../kind/engine.ts'
-import type { EmbeddedFacts, Facts, KernelNeed, LabNeeds } from './facts.ts'
-import { kernelLacks, missingEngine, type Place, placesFor } from './judge.ts'
-import { hostKernelFacts } from './kernel-probe.ts'
+import type { EmbeddedFacts, Facts, LabNeeds } from './facts.ts'
+import { type DoctorResult, diagnose, missingEngine } from './judge.ts'
+import { hostKernelFacts, type KernelFacts, type KernelNeed, kernelLacks, needInWords } from './kernel-probe.ts'
+
+/** A kernel of one of the clusters, and what a lab finds there. */
+export interface Place {
+  /** As in `make doctor`. */
+  name: 'KERNEL=uml' | 'KERNEL=host' | 'kind'
+  reason?: string | undefined
+  /** No lab can run there: that reason is reported once for all of them. */
+  forAll: boolean
+  /** What the lab needs of a kernel whose features are not known yet. */
+  unknown: string[]
+  /** What single steps need and its kernel lacks. */
+  stepsLack: string[]
+}
+
+/** Where a lab can run, and why not elsewhere, in the order of `make doctor`. Pure. */
+export function placesFor(
+  { kernel: needs = [], kernelOfSteps = [], measures = false }: LabNeeds,
+  facts: Facts,
+): Place[] {
+  const { uml, hostKernel, trouble } = facts.embedded
+  const { embedded, kind } = diagnose(facts)
+  const unmeasurable = measures && (trouble ?? uml) ? UNMEASURABLE : undefined
+  const faultOf = (results: DoctorResult[]) => results.find(({ severity }) => severity === 'fault')?.detail
+  const place = (name: Place['name'], kernel: KernelFacts | 'embedded' | undefined, whyNone?: string): Place => {
+    const lacking = kernel ? kernelLacks(kernel, needs) : []
+    const whyNot = lacking.length > 0 ? `its kernel has no ${lacking.join(' and no ')}` : undefined
+    return {
+      name,
+      reason: unmeasurable ?? whyNone ?? whyNot,
+      forAll: unmeasurable === undefined && whyNone !== undefined,
+      unknown: kernel ? [] : needs.map(needInWords),
+      stepsLack: kernel ? kernelLacks(kernel, kernelOfSteps) : [],
+    }
+  }
+  const noCluster = faultOf(embedded)
+  return [
+    place('KERNEL=uml', 'embedded', noCluster ?? uml),
+    place('KERNEL=host', hostKernel?.kernel, noCluster ?? (hostKernel ? hostKernel.trouble?.detail : 'not tried')),
+    place('kind', facts.kind.kernel, faultOf(kind)),
+  ]
+}
+
+/** Of a lab that measures on this machine, whatever its cluster is. */
+export const UNMEASURABLE = "it measures in User-Mode Linux, which can't run here"
 
 /** The existing clusters of one name, if no embedded cluster of that name runs (a running one is always chosen). */
 export interface ExistingClusters {

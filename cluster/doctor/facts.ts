@@ -1,4 +1,6 @@
-import type { Confinement, HostKernelTrouble } from '../../embedded/index.ts'
+import type { Confinement } from '../../embedded/index.ts'
+import type { EngineFacts } from '../kind/engine.ts'
+import type { HostKernelFacts, KernelFacts, KernelNeed } from './kernel-probe.ts'
 
 /** The facts that `make doctor` collects; judge.ts interprets them. Undefined means that the fact could not be determined. */
 
@@ -13,39 +15,6 @@ export interface HostFacts {
   freeMemory: number
   freeDisk: number
   kubectl: string | undefined
-}
-
-/** A container engine's description of itself and of the machine it runs on, which may be a virtual one. */
-export interface EngineFacts {
-  name: 'docker' | 'podman'
-  version: string
-  /** "Docker Desktop", "Debian GNU/Linux 12 (bookworm)", "fedora" … */
-  operatingSystem: string
-  /** Host name of the machine the engine runs on; it distinguishes Colima from Podman machines. */
-  machine: string
-  kernel: string
-  cgroupVersion: string
-  rootless: boolean
-  memory: number
-  cpus: number
-}
-
-/** The features that a kernel supports, probed in a temporary network namespace. */
-export interface KernelFacts {
-  release: string
-  ipvs: boolean
-  schedulers: string[]
-  ipset: boolean
-  dummy: boolean
-  /** Matches and targets of kube-proxy's rules that the kernel supports, by their iptables names. */
-  extensions: string[]
-  natLegacy: boolean
-  natNft: boolean
-  nodeBackend: string | undefined
-  inotifyInstances: number
-  inotifyWatches: number
-  /** Bytes that containers can still write. */
-  freeDisk: number
 }
 
 export interface KindFacts {
@@ -71,19 +40,9 @@ export interface EmbeddedFacts {
   confinement: Confinement | undefined
   /** User-Mode Linux, probed only while one runs. */
   kernel: KernelFacts | undefined
-  /**
-   * What this machine's own kernel supports in namespaces, or why it can't be used; `kernel` is absent until the packages are
-   * in the cache. `ipvsTrouble`: why it has no IPVS there.
-   */
-  hostKernel?: {
-    trouble?: HostKernelTrouble | undefined
-    kernel?: KernelFacts | undefined
-    ipvsTrouble?: HostKernelTrouble | undefined
-  }
+  /** This machine's own kernel. */
+  hostKernel?: HostKernelFacts
 }
-
-/** A kernel feature that a lab needs besides iptables. */
-export type KernelNeed = 'ipvs' | 'ipset' | 'recent' | 'nft'
 
 /** What decides on which clusters a lab can run. */
 export interface LabNeeds {

@@ -13,9 +13,16 @@ import { type EngineName, engineInfo, engineReason, hasImage, registryHas } from
 import { nodeImage } from '../kind/images.ts'
 import { KindCluster } from '../kind.ts'
 import { cachedKind, installedKind, kindPath } from '../programs.ts'
-import type { EmbeddedFacts, Facts, HostFacts, KernelFacts, KernelNeed, KindFacts } from './facts.ts'
-import { kernelLacks } from './judge.ts'
-import { hostKernelFacts, kernelProbeCommand, probeMs, readKernelProbe } from './kernel-probe.ts'
+import type { EmbeddedFacts, Facts, HostFacts, KindFacts } from './facts.ts'
+import {
+  hostKernelFacts,
+  type KernelFacts,
+  type KernelNeed,
+  kernelLacks,
+  kernelProbeCommand,
+  probeMs,
+  readKernelProbe,
+} from './kernel-probe.ts'
 
 interface Depth {
   /** Probe the kernel under the engine; else it counts as unknown. */

@@ -1,4 +1,5 @@
-import type { EngineFacts, KernelFacts } from './facts.ts'
+import type { EngineFacts } from '../kind/engine.ts'
+import type { KernelFacts } from './kernel-probe.ts'
 
 /** How bad a result is: `fault` prevents something from running, `warning` may, `fine` and `note` are information. */
 export type Severity = 'fine' | 'note' | 'warning' | 'fault'
@@ -11,14 +12,14 @@ export interface DoctorResult {
   fix?: string
 }
 
-export const fine = (what: string, detail: string): DoctorResult => ({ what, severity: 'fine', detail })
-export const note = (what: string, detail: string): DoctorResult => ({ what, severity: 'note', detail })
-export const warning = (what: string, detail: string, fix: string): DoctorResult => {
-  return { what, severity: 'warning', detail, fix }
-}
-export const fault = (what: string, detail: string, fix: string): DoctorResult => {
-  return { what, severity: 'fault', detail, fix }
-}
+const rated =
+  (severity: Severity) =>
+  (what: string, detail: string, fix?: string): DoctorResult => ({ what, severity, detail, ...(fix && { fix }) })
+
+export const fine = rated('fine')
+export const note = rated('note')
+export const warning = rated('warning')
+export const fault = rated('fault')
 
 /**
  * kind's documentation recommends these when nodes fail with "too many open files"; each node's processes use a

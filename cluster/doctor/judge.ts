@@ -1,28 +1,10 @@
 import { remainingAccess } from '../../embedded/index.ts'
 import { kindRelease } from '../programs.ts'
-import type { EmbeddedFacts, Facts, HostFacts, KernelFacts, KernelNeed, KindFacts, LabNeeds } from './facts.ts'
+import type { EmbeddedFacts, Facts, HostFacts, KindFacts } from './facts.ts'
 import { type DoctorResult, fault, fine, kernelResults, note, type Severity, warning } from './judge-kernel.ts'
+import { kernelLacks } from './kernel-probe.ts'
 
 export type { DoctorResult, Severity }
-
-/** A kernel of one of the clusters, and what a lab finds there. */
-export interface Place {
-  /** As in `make doctor`. */
-  name: 'KERNEL=uml' | 'KERNEL=host' | 'kind'
-  reason?: string | undefined
-  /** No lab can run there: that reason is reported once for all of them. */
-  forAll: boolean
-  /** What the lab needs of a kernel whose features are not known yet. */
-  unknown: string[]
-  /** What single steps need and its kernel lacks. */
-  stepsLack: string[]
-}
-
-export interface Diagnosis {
-  machine: DoctorResult[]
-  embedded: DoctorResult[]
-  kind: DoctorResult[]
-}
 
 const gigabyte = 1024 ** 3
 const inGigabytes = (bytes: number) => `${(bytes / gigabyte).toFixed(1)} GB`
@@ -37,7 +19,7 @@ const needed = {
 }
 
 /** Interprets the facts: results with their fixes. Pure: reads nothing itself. */
-export const diagnose = (facts: Facts): Diagnosis => ({
+export const diagnose = (facts: Facts): Record<'machine' | 'embedded' | 'kind', DoctorResult[]> => ({
   machine: machineResults(facts.host),
   embedded: embeddedResults(facts.embedded, facts.host),
   kind: kindResults(facts.kind, facts.host),
@@ -53,7 +35,7 @@ const machineResults = ({ system, wsl, nodeVersion, kubectl }: HostFacts): Docto
 
 function embeddedResults(facts: EmbeddedFacts, host: HostFacts): DoctorResult[] {
   const { trouble, uml, cached, kernel } = facts
-  if (trouble !== undefined) return [{ what: 'packages', severity: 'fault', detail: trouble }]
+  if (trouble !== undefined) return [fault('packages', trouble)]
   const detail = kernel
     ? `${kernel.release}, running: ${kernel.ipvs ? `IPVS with ${kernel.schedulers.length} schedulers` : 'without IPVS'}`
     : `User-Mode Linux, ${cached ? 'its packages are in the cache' : 'will be fetched once (50 MB of packages)'}`
@@ -71,13 +53,13 @@ function hostKernelResult({ hostKernel, uml }: EmbeddedFacts): DoctorResult[] {
   if (!hostKernel) return []
   const what = 'KERNEL=host'
   const { trouble, kernel, ipvsTrouble } = hostKernel
-  if (trouble) return [{ what, severity: uml === undefined ? 'note' : 'fault', ...trouble }]
+  if (trouble) return [(uml === undefined ? note : fault)(what, trouble.detail, trouble.fix)]
   if (!kernel) return [note(what, 'namespaces work; its features are known after `make up`')]
   const missing = kernelLacks(kernel, ['ipvs', 'ipset', 'recent', 'nft'])
   const name = `this machine's own, ${kernel.release}`
   if (missing.length === 0) return [fine(what, `${name}: supports everything that labs need`)]
   const why = ipvsTrouble ? `: ${ipvsTrouble.detail}` : ''
-  return [{ ...ipvsTrouble, ...fine(what, `${name}, without ${missing.join(' and ')}${why}`) }]
+  return [fine(what, `${name}, without ${missing.join(' and ')}${why}`, ipvsTrouble?.fix)]
 }
 
 /** Only User-Mode Linux has more access to this machine than its programs need. */
@@ -87,8 +69,7 @@ function confinementResult({ confinement, uml }: EmbeddedFacts): DoctorResult[] 
   const weakness = remainingAccess(confinement)
   if (!weakness)
     return [fine(what, 'Landlock and seccomp: the guest can change no file of this machine and read only programs')]
-  const severity = confinement.files === 'mounts' ? 'note' : 'warning'
-  return [{ what, severity, detail: weakness.open, fix: weakness.fix }]
+  return [(confinement.files === 'mounts' ? note : warning)(what, weakness.open, weakness.fix)]
 }
 
 function room(what: string, free: number, enough: number, fix: string): DoctorResult {
@@ -125,7 +106,7 @@ function engineKernelResults({ engine, image, kernel, kernelTrouble }: KindFacts
     ]
   if (kernelTrouble === undefined) {
     const fix = `${engine.name} pull ${image?.reference ?? 'IMAGE'}, then make doctor again`
-    return [{ ...note('kernel', 'its features are not known until a node image is available'), fix }]
+    return [note('kernel', 'its features are not known until a node image is available', fix)]
   }
   const must = `\`${engine.name} run --rm --privileged IMAGE true\` must work`
   const fix = engine.rootless ? 'use an engine that runs as root' : must
@@ -184,56 +165,3 @@ function cgroupResults({ engine, image }: KindFacts): DoctorResult[] {
     ),
   ]
 }
-
-/** IPVS without dummy devices counts as missing: kube-proxy puts the ClusterIPs on one. */
-const features: Record<KernelNeed, { missing: (kernel: KernelFacts) => boolean; words: string }> = {
-  ipvs: { missing: ({ ipvs, dummy }) => !ipvs || !dummy, words: 'IPVS' },
-  ipset: { missing: ({ ipset }) => !ipset, words: 'ipset' },
-  recent: { missing: ({ extensions }) => !extensions.includes('recent'), words: 'xt_recent' },
-  nft: { missing: ({ natNft }) => !natNft, words: 'NAT in nf_tables' },
-}
-
-/** The embedded cluster's kernel is known; it lacks nft_chain_nat (Debian's user-mode-linux). */
-const embeddedLacks: readonly KernelNeed[] = ['nft']
-
-/**
- * The features that a lab needs and a kernel lacks, in words; empty if it lacks none. User-Mode Linux ('embedded') is known
- * without a probe.
- */
-export function kernelLacks(kernel: KernelFacts | 'embedded', needs: readonly KernelNeed[]): string[] {
-  const missing = needs.filter((need) =>
-    kernel === 'embedded' ? embeddedLacks.includes(need) : features[need].missing(kernel),
-  )
-  return missing.map((need) => features[need].words)
-}
-
-/** Where a lab can run, and why not elsewhere, in the order of `make doctor`. Pure. */
-export function placesFor(
-  { kernel: needs = [], kernelOfSteps = [], measures = false }: LabNeeds,
-  facts: Facts,
-): Place[] {
-  const { uml, hostKernel, trouble } = facts.embedded
-  const { embedded, kind } = diagnose(facts)
-  const unmeasurable = measures && (trouble ?? uml) ? UNMEASURABLE : undefined
-  const faultOf = (results: DoctorResult[]) => results.find(({ severity }) => severity === 'fault')?.detail
-  const place = (name: Place['name'], kernel: KernelFacts | 'embedded' | undefined, whyNone?: string): Place => {
-    const lacking = kernel ? kernelLacks(kernel, needs) : []
-    const whyNot = lacking.length > 0 ? `its kernel has no ${lacking.join(' and no ')}` : undefined
-    return {
-      name,
-      reason: unmeasurable ?? whyNone ?? whyNot,
-      forAll: unmeasurable === undefined && whyNone !== undefined,
-      unknown: kernel ? [] : needs.map((need) => features[need].words),
-      stepsLack: kernel ? kernelLacks(kernel, kernelOfSteps) : [],
-    }
-  }
-  const noCluster = faultOf(embedded)
-  return [
-    place('KERNEL=uml', 'embedded', noCluster ?? uml),
-    place('KERNEL=host', hostKernel?.kernel, noCluster ?? (hostKernel ? hostKernel.trouble?.detail : 'not tried')),
-    place('kind', facts.kind.kernel, faultOf(kind)),
-  ]
-}
-
-/** Of a lab that measures on this machine, whatever its cluster is. */
-export const UNMEASURABLE = "it measures in User-Mode Linux, which can't run here"

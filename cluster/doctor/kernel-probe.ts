@@ -5,8 +5,6 @@ import { type HostKernelTrouble, hostKernelTrouble, startMachine } from '../../e
 import { reasonOf } from '../../host/main.ts'
 import { timeoutScale } from '../../host/wait.ts'
 import { HAS_MODULE } from '../kube-proxy/module-check.ts'
-import type { EmbeddedFacts, KernelFacts } from './facts.ts'
-import { kernelLacks } from './judge.ts'
 
 /** IPVS schedulers of the kernel (net/netfilter/ipvs), as kube-proxy's configuration names them. */
 export const schedulers: readonly string[] = [
@@ -71,8 +69,8 @@ export const probeMs = 60_000 * timeoutScale()
 /** The command that runs the probe; the script re-executes itself in a new network namespace. */
 export const kernelProbeCommand: readonly string[] = ['sh', '-c', kernelProbe, kernelProbe]
 
-/** Reads the probe's output; undefined if it is incomplete. */
-export function readKernelProbe(output: string): KernelFacts | undefined {
+/** The features that a kernel supports, from the probe's output; undefined if that is incomplete. */
+export function readKernelProbe(output: string) {
   const values = (key: string) => [...output.matchAll(new RegExp(`^${key}=(.+)$`, 'gm'))].map((match) => match[1] ?? '')
   const number = (key: string) => Number(values(key)[0] ?? 0)
   if (values('end').length === 0) return undefined
@@ -82,21 +80,60 @@ export function readKernelProbe(output: string): KernelFacts | undefined {
     schedulers: values('scheduler'),
     ipset: values('ipset').length > 0,
     dummy: values('dummy').length > 0,
+    /** Matches and targets of kube-proxy's rules, by their iptables names. */
     extensions: values('extension'),
     natLegacy: values('nat').includes('legacy'),
     natNft: values('nat').includes('nft'),
     nodeBackend: values('backend')[0],
     inotifyInstances: number('inotify-instances'),
     inotifyWatches: number('inotify-watches'),
+    /** Bytes that containers can still write. */
     freeDisk: number('disk') * 1024,
   }
+}
+
+export type KernelFacts = NonNullable<ReturnType<typeof readKernelProbe>>
+
+/** IPVS without dummy devices counts as missing: kube-proxy puts the ClusterIPs on one. */
+const features = {
+  ipvs: { missing: ({ ipvs, dummy }: KernelFacts) => !ipvs || !dummy, words: 'IPVS' },
+  ipset: { missing: ({ ipset }: KernelFacts) => !ipset, words: 'ipset' },
+  recent: { missing: ({ extensions }: KernelFacts) => !extensions.includes('recent'), words: 'xt_recent' },
+  nft: { missing: ({ natNft }: KernelFacts) => !natNft, words: 'NAT in nf_tables' },
+}
+
+/** A kernel feature that a lab needs besides iptables. */
+export type KernelNeed = keyof typeof features
+
+export const needInWords = (need: KernelNeed): string => features[need].words
+
+/** The embedded cluster's kernel is known; it lacks nft_chain_nat (Debian's user-mode-linux). */
+const embeddedLacks: readonly KernelNeed[] = ['nft']
+
+/**
+ * The features that a lab needs and a kernel lacks, in words; empty if it lacks none. User-Mode Linux ('embedded') is known
+ * without a probe.
+ */
+export function kernelLacks(kernel: KernelFacts | 'embedded', needs: readonly KernelNeed[]): string[] {
+  const isMissing = (need: KernelNeed) =>
+    kernel === 'embedded' ? embeddedLacks.includes(need) : features[need].missing(kernel)
+  return needs.filter(isMissing).map(needInWords)
+}
+
+export interface HostKernelFacts {
+  /** Why it can't be used. */
+  trouble?: HostKernelTrouble | undefined
+  /** Absent until the packages are in the cache. */
+  kernel?: KernelFacts | undefined
+  /** Why it has no IPVS in namespaces. */
+  ipvsTrouble?: HostKernelTrouble | undefined
 }
 
 /**
  * The features of this machine's own kernel in namespaces, probed in a temporary guest; `packages` as ensurePackages
  * returns them.
  */
-export async function hostKernelFacts(packages: string | undefined): Promise<EmbeddedFacts['hostKernel']> {
+export async function hostKernelFacts(packages: string | undefined): Promise<HostKernelFacts> {
   const trouble = platform() === 'linux' ? hostKernelTrouble() : { detail: 'this is not Linux' }
   if (trouble || !packages) return { trouble }
   const directory = mkdtempSync(join(tmpdir(), 'kube-service-labs-probe-'))

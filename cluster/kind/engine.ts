@@ -1,6 +1,5 @@
 import { $ } from '../../host/command.ts'
 import { timeoutScale } from '../../host/wait.ts'
-import type { EngineFacts } from '../doctor/facts.ts'
 
 export type EngineName = 'docker' | 'podman'
 
@@ -39,10 +38,8 @@ export async function containerEngine(): Promise<EngineName | undefined> {
   return undefined
 }
 
-type Described = Exclude<keyof EngineFacts, 'name'>
-
 /** Where `docker info` and `podman info` have each fact in their JSON. */
-const INFO: Record<EngineName, Record<Described, string>> = {
+const INFO = {
   docker: {
     version: 'ServerVersion',
     operatingSystem: 'OperatingSystem',
@@ -65,16 +62,21 @@ const INFO: Record<EngineName, Record<Described, string>> = {
   },
 }
 
-/** Reads what `docker info` or `podman info` print as JSON; what is missing is empty, or 0. */
-export function readEngineInfo(name: EngineName, json: unknown): EngineFacts {
-  const text = (fact: Described) => {
+/**
+ * What `docker info` or `podman info`, as JSON, tells of an engine and of the machine it runs on, which may be a virtual one; what is
+ * missing is empty, or 0.
+ */
+export function readEngineInfo(name: EngineName, json: unknown) {
+  const text = (fact: keyof typeof INFO.docker) => {
     const inside = (value: unknown, key: string) => (value instanceof Object ? Reflect.get(value, key) : undefined)
     return String(INFO[name][fact].split('.').reduce(inside, json) ?? '')
   }
   return {
     name,
     version: text('version'),
+    /** "Docker Desktop", "Debian GNU/Linux 12 (bookworm)", "fedora" … */
     operatingSystem: text('operatingSystem'),
+    /** Its host name distinguishes Colima from Podman machines. */
     machine: text('machine'),
     kernel: text('kernel'),
     cgroupVersion: text('cgroupVersion').replace(/^v/, ''),
@@ -84,6 +86,8 @@ export function readEngineInfo(name: EngineName, json: unknown): EngineFacts {
     cpus: Number(text('cpus')),
   }
 }
+
+export type EngineFacts = ReturnType<typeof readEngineInfo>
 
 /** An engine's own description; empty if it does not print one as JSON. */
 export async function engineInfo(name: EngineName): Promise<EngineFacts> {

@@ -7,7 +7,7 @@ import { DeadlineError, waitFor } from '../../host/wait.ts'
 import { changeCluster } from '../cluster-lock.ts'
 import { consent } from '../consent.ts'
 import type { Cluster } from '../driver.ts'
-import { RESTORE_WITH_BACKEND, runOnNode } from '../node-script.ts'
+import { runOnNode, WITH_BACKEND } from '../node-script.ts'
 import { readNode } from '../snapshot.ts'
 import { KubeProxyError } from './kube-proxy-pods.ts'
 
@@ -106,12 +106,12 @@ async function planNode(cluster: Cluster, node: string): Promise<NodeReading> {
 
 /** Rules first, because they reference sets; then virtual servers, their addresses, and finally the sets. */
 function flushScript({ ipv4, ipv6, virtualServers, linkAddresses, sets, nftables }: FlushPlan): string {
-  const steps: string[] = ['set -e', RESTORE_WITH_BACKEND]
+  const steps: string[] = ['set -e', WITH_BACKEND]
   const feed = (command: string, input: string) => {
     if (input !== '') steps.push(`${command} <<'END-OF-INPUT'\n${input}END-OF-INPUT`)
   }
-  feed('restore_with_backend iptables --noflush --wait=30', ipv4.restore)
-  feed('restore_with_backend ip6tables --noflush --wait=30', ipv6.restore)
+  feed('with_backend iptables-restore --noflush --wait=30', ipv4.restore)
+  feed('with_backend ip6tables-restore --noflush --wait=30', ipv6.restore)
   feed('ipvsadm -R', printVirtualServerDeletions(virtualServers))
   if (linkAddresses) steps.push('ip link delete kube-ipvs0')
   feed('ipset restore', sets.map(({ name }) => `destroy ${name}\n`).join(''))

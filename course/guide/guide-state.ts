@@ -7,20 +7,15 @@ import { shortened } from '../../host/plain-text.ts'
 import {
   applyCheck,
   applyObservation,
-  type GuideLab,
-  type GuideNote,
   idOf,
   isDone,
   type LabProgress,
   outcomeOf,
   pointsOf,
   showStep,
-  startProgress,
   stepOf,
 } from '../lab-progress.ts'
 import type { Part } from './terminal-text.ts'
-
-export type View = 'intro' | 'task' | 'seen' | 'end'
 
 /** Content that is shown instead of the text until Enter: a hint, a finding, a trace. */
 export interface Panel {
@@ -30,7 +25,8 @@ export interface Panel {
 }
 
 export interface GuideState extends LabProgress {
-  view: View
+  /** The explanation of the step is shown in the place of its task. */
+  isExplained: boolean
   panel?: Panel | undefined
   /** The input so far: an answer, or the number of a step. */
   typed?: string | undefined
@@ -40,8 +36,6 @@ export interface GuideState extends LabProgress {
   note?: string | undefined
   /** Why the nodes could not be read. */
   trouble?: string | undefined
-  /** The Markdown of the final page: score, time, further reading. */
-  summary: string
   /** The number of rows of text above the first visible one. */
   scroll: number
 }
@@ -73,13 +67,8 @@ export type GuideEffect =
 
 type Next = [GuideState, GuideEffect[]]
 
-/** The state at the start of a lab, or the saved one. */
-export function startGuide(lab: GuideLab, note: GuideNote | undefined, hints: ReadonlyMap<string, number>): GuideState {
-  const { place, ...progress } = startProgress(lab, note, hints)
-  return { ...progress, view: place === 'intro' ? 'intro' : 'task', summary: '', scroll: 0 }
-}
-
-const isAtStep = ({ view }: GuideState): boolean => view === 'task' || view === 'seen'
+/** The state at the start of the guide. */
+export const startGuide = (progress: LabProgress): GuideState => ({ ...progress, isExplained: false, scroll: 0 })
 
 export function advance(state: GuideState, event: GuideEvent): Next {
   switch (event.type) {
@@ -96,7 +85,7 @@ export function advance(state: GuideState, event: GuideEvent): Next {
     case 'panel':
       return [open({ ...state, busy: undefined }, 'other', event.title, event.parts), []]
     case 'finished':
-      return [{ ...state, busy: undefined, view: 'end', summary: event.summary, scroll: 0, panel: undefined }, []]
+      return [{ ...close(state), busy: undefined, place: 'end', isExplained: false, summary: event.summary }, []]
   }
 }
 
@@ -111,9 +100,9 @@ const close = (state: GuideState): GuideState => ({ ...state, panel: undefined, 
 const begin = (state: GuideState, busy: string, effect: GuideEffect): Next => [{ ...close(state), busy }, [effect]]
 
 function onObservation(state: GuideState, outcomes: readonly StepOutcome[]): Next {
-  const { progress, fresh } = applyObservation({ ...state, trouble: undefined }, outcomes, isAtStep(state))
+  const { progress, fresh } = applyObservation({ ...state, trouble: undefined }, outcomes)
   const effects: GuideEffect[] = fresh.length > 0 ? [{ do: 'save' }] : []
-  if (!isAtStep(state)) return [progress, effects]
+  if (state.place !== 'step') return [progress, effects]
   const others = fresh.filter((id) => id !== idOf(state)).map((id) => numberOf(state, id))
   // Steps that pass at the first observation are not announced.
   const isNews = others.length > 0 && state.outcomes.size > 0
@@ -128,7 +117,7 @@ function onCheck(state: GuideState, outcome: StepOutcome): Next {
   const measured = measuredLines(outcome).map((text): Part => ({ text, whole: true }))
   if (!isDone(outcome)) return [open(after, 'finding', title, [...failureParts(state, outcome), ...measured]), []]
   const next: GuideState = { ...after, panel: undefined, scroll: 0 }
-  const ready = outcome.id === idOf(state) && state.view === 'task' ? showSeen(next) : next
+  const ready = outcome.id === idOf(state) && state.place === 'step' && !state.isExplained ? explain(next) : next
   return [measured.length > 0 ? open(ready, 'other', title, measured) : ready, [{ do: 'save' }]]
 }
 
@@ -138,13 +127,13 @@ function failureParts({ lab: { definition } }: GuideState, { id, verdict, reason
   return findingParts(definition.number, step.id, findingOf(step, failure))
 }
 
-const showSeen = (state: GuideState): GuideState =>
-  stepOf(state).seen === '' ? state : { ...state, view: 'seen', scroll: 0, panel: undefined }
+const explain = (state: GuideState): GuideState =>
+  stepOf(state).seen === '' ? state : { ...state, isExplained: true, scroll: 0, panel: undefined }
 
 /** Shows the task of a step, or grades the lab after the last step. */
 function goToStep(state: GuideState, at: number): Next {
   if (at >= state.lab.steps.length) return begin(state, 'Grading every step', { do: 'finish' })
-  return [showStep({ ...close(state), view: 'task' }, at), [{ do: 'begin' }, { do: 'save' }]]
+  return [showStep({ ...close(state), isExplained: false }, at), [{ do: 'begin' }, { do: 'save' }]]
 }
 
 function onKey(state: GuideState, key: string): Next {
@@ -153,9 +142,9 @@ function onKey(state: GuideState, key: string): Next {
   if (state.busy !== undefined) return [state, []]
   if (state.typed !== undefined) return onTyping(state, state.typed, key)
   if (key === 'l') return [{ ...open(state, 'list', 'Steps', listOf(state)), typed: '' }, []]
-  if (state.view === 'intro')
+  if (state.place === 'intro')
     return key === 'enter' ? (state.panel ? [close(state), []] : goToStep(state, 0)) : [state, []]
-  if (state.view === 'end') return onKeyAtEnd(state, key)
+  if (state.place === 'end') return onKeyAtEnd(state, key)
   const { id } = stepOf(state).definition
   switch (key) {
     case 'enter':
@@ -186,22 +175,22 @@ function onKey(state: GuideState, key: string): Next {
 
 function onKeyAtEnd(state: GuideState, key: string): Next {
   if (key === 'enter') return state.panel ? [close(state), []] : [state, [{ do: 'quit' }]]
-  if (key === 'b') return [{ ...close(state), view: 'task' }, [{ do: 'begin' }]]
+  if (key === 'b') return [{ ...close(state), place: 'step' }, [{ do: 'begin' }]]
   return [close(state), []]
 }
 
 /** Enter: shows the explanation or the next step, or checks the step if it has not passed. */
 function continueFrom(state: GuideState): Next {
   const { seen, definition } = stepOf(state)
-  if (state.view === 'seen') return goToStep(state, state.at + 1)
+  if (state.isExplained) return goToStep(state, state.at + 1)
   if (!isDone(outcomeOf(state, definition.id))) return begin(state, 'Checking', { do: 'check', step: definition.id })
-  return seen === '' ? goToStep(state, state.at + 1) : [showSeen(state), []]
+  return seen === '' ? goToStep(state, state.at + 1) : [explain(state), []]
 }
 
 function goBack(state: GuideState): Next {
   if (state.panel) return [close(state), []]
-  if (state.view === 'seen') return [{ ...state, view: 'task', scroll: 0 }, []]
-  return state.at === 0 ? [{ ...close(state), view: 'intro' }, []] : goToStep(state, state.at - 1)
+  if (state.isExplained) return [{ ...state, isExplained: false, scroll: 0 }, []]
+  return state.at === 0 ? [{ ...close(state), place: 'intro' }, []] : goToStep(state, state.at - 1)
 }
 
 function onTyping(state: GuideState, typed: string, key: string): Next {

@@ -9,9 +9,10 @@ import { PLAIN, type Row, type Style } from './terminal-text.ts'
 
 export interface GuideTerminal {
   show(state: GuideState): void
-  /** Releases the terminal to work that prints. Shows the guide again after Enter. */
-  suspend(work: () => Promise<void>): Promise<void>
-  end(): void
+  /** Takes the terminal, at first and after it was released. */
+  take(): void
+  /** Releases it: to work that prints, or at the end. */
+  release(): void
 }
 
 const COLOURED: Style = { strong: chalk.bold, emphasis: chalk.italic, code: chalk.cyan, dim: chalk.dim }
@@ -23,14 +24,14 @@ const COLOURED: Style = { strong: chalk.bold, emphasis: chalk.italic, code: chal
 export const isPlain = ({ TERM, NO_COLOR, PLAIN: lines } = process.env): boolean =>
   TERM === 'dumb' || Boolean(NO_COLOR) || Boolean(lines)
 
-/** Opens the terminal of this process. */
-export const openTerminal = (send: (event: GuideEvent) => void): GuideTerminal =>
-  isPlain() ? openPlain(send) : openScreen(send)
+/** The terminal of this process. */
+export const ownTerminal = (send: (event: GuideEvent) => void): GuideTerminal =>
+  isPlain() ? plainTerminal(send) : screenTerminal(send)
 
 /** The guide's key names, by those of node:readline. */
 const KEY_NAMES: Record<string, string> = { return: 'enter', enter: 'enter', escape: 'escape', backspace: 'backspace' }
 
-function openScreen(send: (event: GuideEvent) => void): GuideTerminal {
+function screenTerminal(send: (event: GuideEvent) => void): GuideTerminal {
   const { stdin, stdout } = process
   const out = rawOutput(stdout)
   let state: GuideState | undefined
@@ -80,7 +81,9 @@ function openScreen(send: (event: GuideEvent) => void): GuideTerminal {
     else if (KEY_NAMES[key.name ?? ''] !== undefined) send({ type: 'key', key: KEY_NAMES[key.name ?? ''] ?? '' })
     else if (character !== undefined && !key.ctrl && !key.meta) send({ type: 'key', key: character })
   }
-  const open = () => {
+  let isTaken = false
+  const take = () => {
+    isTaken = true
     stdin.setRawMode(true)
     stdin.resume()
     stdin.on('keypress', onKey)
@@ -89,7 +92,9 @@ function openScreen(send: (event: GuideEvent) => void): GuideTerminal {
     out.write('\x1b[?1049h\x1b[?25l\x1b[?2004h')
     repaint()
   }
-  const close = () => {
+  const release = () => {
+    if (!isTaken) return
+    isTaken = false
     stdin.off('keypress', onKey)
     stdout.off('resize', repaint)
     stdin.setRawMode(false)
@@ -97,31 +102,20 @@ function openScreen(send: (event: GuideEvent) => void): GuideTerminal {
     out.write('\x1b[?2004l\x1b[?25h\x1b[?1049l')
   }
   emitKeypressEvents(stdin)
-  open()
-  let isOpen = true
-  const end = () => {
-    if (isOpen) close()
-    isOpen = false
-  }
   // Restores the terminal when the process ends.
-  process.once('exit', end)
+  process.once('exit', release)
   return {
     show(next) {
       state = next
-      if (isOpen) paint()
+      if (isTaken) paint()
     },
-    async suspend(work) {
-      end()
-      await work()
-      await waitForEnter('\nPress Enter to return to the guide.')
-      open()
-      isOpen = true
-    },
-    end,
+    take,
+    release,
   }
 }
 
-function waitForEnter(prompt: string): Promise<void> {
+/** Waits for a line on a released terminal, or for its end. */
+export function waitForEnter(prompt: string): Promise<void> {
   console.log(prompt)
   const lines = createInterface({ input: process.stdin })
   return new Promise((resolve) => {
@@ -130,26 +124,9 @@ function waitForEnter(prompt: string): Promise<void> {
   })
 }
 
-function openPlain(send: (event: GuideEvent) => void): GuideTerminal {
+function plainTerminal(send: (event: GuideEvent) => void): GuideTerminal {
   let shown: GuideState | undefined
-  const open = () => {
-    const reader = createInterface({ input: process.stdin })
-    reader.on('line', (line) => {
-      const word = line.trim()
-      if (shown?.typed === undefined) return send({ type: 'key', key: word === '' ? 'enter' : word.slice(0, 1) })
-      for (const character of word) send({ type: 'key', key: character })
-      send({ type: 'key', key: 'enter' })
-    })
-    reader.on('SIGINT', () => send({ type: 'key', key: 'quit' }))
-    reader.on('close', () => reader === lines && send({ type: 'key', key: 'quit' }))
-    return reader
-  }
-  let lines: ReturnType<typeof createInterface> | undefined = open()
-  const close = () => {
-    const before = lines
-    lines = undefined
-    before?.close()
-  }
+  let lines: ReturnType<typeof createInterface> | undefined
   return {
     show(state) {
       const width = Math.max(MIN_WIDTH, process.stdout.columns || 80)
@@ -157,12 +134,22 @@ function openPlain(send: (event: GuideEvent) => void): GuideTerminal {
       if (!typing) for (const line of plainLines(state, shown, width, PLAIN)) console.log(line)
       shown = state
     },
-    async suspend(work) {
-      close()
-      await work()
-      await waitForEnter('\nPress Enter to return to the guide.')
-      lines = open()
+    take() {
+      const reader = createInterface({ input: process.stdin })
+      reader.on('line', (line) => {
+        const word = line.trim()
+        if (shown?.typed === undefined) return send({ type: 'key', key: word === '' ? 'enter' : word.slice(0, 1) })
+        for (const character of word) send({ type: 'key', key: character })
+        send({ type: 'key', key: 'enter' })
+      })
+      reader.on('SIGINT', () => send({ type: 'key', key: 'quit' }))
+      reader.on('close', () => reader === lines && send({ type: 'key', key: 'quit' }))
+      lines = reader
     },
-    end: close,
+    release() {
+      const reader = lines
+      lines = undefined
+      reader?.close()
+    },
   }
 }

@@ -34,12 +34,12 @@ const KEYS_OUTSIDE_STEPS = ['Enter', 'b', 'l', 'q']
 
 /** The rows of the main area: an open panel, or the lab's text. */
 function textRows(state: GuideState, width: number, style: Style): Row[] {
-  const { panel, lab, view } = state
+  const { panel, lab, place } = state
   if (panel) return [{ text: style.strong(panel.title) }, { text: '' }, ...layoutParts(panel.parts, width, style)]
-  if (view === 'intro') return layoutMarkdown(lab.intro, width, style)
-  if (view === 'end') return layoutMarkdown(state.summary, width, style)
+  if (place === 'intro') return layoutMarkdown(lab.intro, width, style)
+  if (place === 'end') return layoutMarkdown(state.summary, width, style)
   const { definition, task, seen } = stepOf(state)
-  if (view === 'seen') return layoutMarkdown(seen, width, style)
+  if (state.isExplained) return layoutMarkdown(seen, width, style)
   const done = `**Done when:** ${definition.title}.`
   const question =
     definition.question === undefined ? '' : `\n\n**Question:** ${definition.question} Press a to answer.`
@@ -50,8 +50,7 @@ function textRows(state: GuideState, width: number, style: Style): Row[] {
 function headLine(state: GuideState, width: number): string {
   const { number, title } = state.lab.definition
   const { points, of } = pointsOf(state)
-  const place =
-    state.view === 'intro' || state.view === 'end' ? '' : `step ${state.at + 1} of ${state.lab.steps.length} · `
+  const place = state.place !== 'step' ? '' : `step ${state.at + 1} of ${state.lab.steps.length} · `
   const right = `${place}${points}/${of} points`
   const long = `Lab ${number} · ${title}`
   const left = stringWidth(long) + stringWidth(right) + 2 <= width ? long : `Lab ${number}`
@@ -62,11 +61,11 @@ function headLine(state: GuideState, width: number): string {
 function statusLine(state: GuideState): string {
   if (state.typed !== undefined)
     return state.panel?.kind === 'list' ? `Step: ${state.typed}_` : `Answer: ${state.typed}_`
-  if (state.view === 'intro') return 'Press Enter to start.'
-  if (state.view === 'end') return 'Press Enter to quit the guide, b to go back.'
+  if (state.place === 'intro') return 'Press Enter to start.'
+  if (state.place === 'end') return 'Press Enter to quit the guide, b to go back.'
   const { mark, text } = statusOf(state)
   const prompt =
-    state.view === 'seen' && !text.includes('Press Enter to continue') && state.busy === undefined
+    state.isExplained && !text.includes('Press Enter to continue') && state.busy === undefined
       ? '. Press Enter to continue.'
       : ''
   return `${mark} ${text}${prompt}${state.note === undefined ? '' : ` ${state.note}`}`
@@ -75,9 +74,8 @@ function statusLine(state: GuideState): string {
 function keyLine(state: GuideState): string {
   if (state.typed !== undefined) return 'Enter  confirm   Esc  cancel'
   const { question } = stepOf(state).definition
-  const keys =
-    state.view === 'intro' || state.view === 'end' ? KEYS.filter(([key]) => KEYS_OUTSIDE_STEPS.includes(key)) : KEYS
-  const answerKey = question !== undefined && state.view !== 'intro' ? [['a', 'answer'] as const] : []
+  const keys = state.place === 'step' ? KEYS : KEYS.filter(([key]) => KEYS_OUTSIDE_STEPS.includes(key))
+  const answerKey = question !== undefined && state.place === 'step' ? [['a', 'answer'] as const] : []
   return [...keys.slice(0, 1), ...answerKey, ...keys.slice(1)].map(([key, action]) => `${key} ${action}`).join('   ')
 }
 
@@ -110,7 +108,8 @@ export function drawScreen(
 /** Renders the differences between two states as plain lines, for a terminal without cursor control. */
 export function plainLines(state: GuideState, before: GuideState | undefined, width: number, style: Style): string[] {
   const isNew =
-    before?.view !== state.view ||
+    before?.place !== state.place ||
+    before.isExplained !== state.isExplained ||
     before.at !== state.at ||
     before.panel !== state.panel ||
     before.summary !== state.summary

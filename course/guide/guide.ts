@@ -1,6 +1,6 @@
 // The guide for a terminal: performs the effects of the guide's state machine on the lab's session.
 
-import { setTimeout as pause } from 'node:timers/promises'
+import { isDeepStrictEqual } from 'node:util'
 import type { Cluster } from '../../cluster/driver.ts'
 import { drawTrace } from '../../dataplane/trace/draw.ts'
 import { stoppingPlace } from '../../dataplane/trace/stopping-place.ts'
@@ -10,13 +10,12 @@ import type { Snapshot } from '../../grading/snapshot.ts'
 import { plainText } from '../../host/plain-text.ts'
 import type { Progress } from '../../host/progress.ts'
 import { LabSession, sentenceOf } from '../lab-session.ts'
-import { resolveRoute, stateOfNode } from '../read-node.ts'
+import { readLiveNode, resolveRoute } from '../read-node.ts'
+import { type Observed, Watch } from '../watch.ts'
 import { advance, type GuideEffect, type GuideEvent, type GuideState, startGuide } from './guide-state.ts'
-import { type GuideTerminal, isPlain, openTerminal } from './guide-terminal.ts'
+import { isPlain, ownTerminal, waitForEnter } from './guide-terminal.ts'
 import { diffSnapshots } from './node-diff.ts'
 import type { Part } from './terminal-text.ts'
-
-const OBSERVATION_INTERVAL_MS = 1500
 
 /** Guides a learner through a lab, from the saved step or from the starting state, until the learner quits. Returns 0. */
 export async function guideThroughLab(lab: LabDefinition, cluster: Cluster, progress: Progress): Promise<number> {
@@ -25,8 +24,8 @@ export async function guideThroughLab(lab: LabDefinition, cluster: Cluster, prog
 
 class Guide {
   readonly #session: LabSession
-  readonly #ended = new AbortController()
-  #terminal: GuideTerminal | undefined
+  readonly #watch: Watch
+  readonly #terminal = ownTerminal((event) => this.#send(event))
   #state: GuideState
   #latest: Snapshot | undefined
   /** The state of the cluster when the current step was first shown. */
@@ -35,7 +34,8 @@ class Guide {
 
   constructor(session: LabSession) {
     this.#session = session
-    this.#state = startGuide(session.lab, session.note, session.hints)
+    this.#state = startGuide(session.begun)
+    this.#watch = new Watch(session.bench.cluster, () => this.#observe())
   }
 
   async run(): Promise<number> {
@@ -45,15 +45,16 @@ class Guide {
     const end = () => process.exit(143)
     process.on('SIGINT', interrupt)
     for (const signal of ['SIGTERM', 'SIGHUP'] as const) process.once(signal, end)
-    this.#terminal = openTerminal((event) => this.#send(event))
+    this.#terminal.take()
     this.#terminal.show(this.#state)
-    await this.#watch()
-    this.#terminal.end()
+    this.#watch.setWatched(true)
+    await this.#watch.run()
+    this.#terminal.release()
     process.off('SIGINT', interrupt)
     for (const signal of ['SIGTERM', 'SIGHUP'] as const) process.off(signal, end)
     await this.#session.saved()
-    const { at, view } = this.#state
-    if (view !== 'end')
+    const { at, place } = this.#state
+    if (place !== 'end')
       console.log(`Step ${at + 1} of ${steps.length}. \`make lab-${number}\` continues with this step.`)
     else console.log(this.#state.summary.replace(/\*\*|^#+ /gm, ''))
     return 0
@@ -62,7 +63,7 @@ class Guide {
   #send(event: GuideEvent): void {
     const [state, effects] = advance(this.#state, event)
     this.#state = state
-    this.#terminal?.show(state)
+    this.#terminal.show(state)
     for (const effect of effects) this.#perform(effect)
   }
 
@@ -80,32 +81,28 @@ class Guide {
     if (effect.do === 'trace') return this.#trace()
     if (effect.do === 'diff') return this.#diff()
     if (effect.do === 'finish') return this.#finish()
-    if (effect.do === 'quit') this.#ended.abort()
+    if (effect.do === 'quit') this.#watch.end()
     if (effect.do === 'begin') this.#atStepStart = this.#latest
-    if (effect.do === 'save') this.#session.save(this.#state, this.#state.view !== 'intro')
+    if (effect.do === 'save') this.#session.save(this.#state)
     if (effect.do === 'hint') this.#session.rememberHint(effect.step, effect.tier)
     if (effect.do === 'play') void this.#play(effect.step)
     return undefined
   }
 
-  /** Observes the nodes periodically, without sending packets. */
-  async #watch(): Promise<void> {
-    const { signal } = this.#ended
-    while (!signal.aborted) {
-      if (!this.#isSolving && this.#state.view !== 'end') await this.#observe()
-      await pause(OBSERVATION_INTERVAL_MS, undefined, { signal }).catch(() => undefined)
-    }
-  }
-
-  async #observe(): Promise<void> {
+  /** Observes the nodes, without sending packets. */
+  async #observe(): Promise<Observed> {
+    if (this.#isSolving) return 'unchanged'
     try {
       const { snapshot, outcomes } = await this.#session.observe()
-      if (this.#isSolving || this.#ended.signal.aborted) return
+      if (this.#isSolving) return 'unchanged'
+      const before = this.#state.outcomes
       this.#latest = snapshot
       this.#atStepStart ??= snapshot
       this.#send({ type: 'observed', outcomes })
+      return isDeepStrictEqual(before, this.#state.outcomes) ? 'unchanged' : 'changed'
     } catch (error) {
-      if (!this.#ended.signal.aborted) this.#send({ type: 'trouble', text: sentenceOf(error) })
+      this.#send({ type: 'trouble', text: sentenceOf(error) })
+      return 'unread'
     }
   }
 
@@ -132,7 +129,7 @@ class Guide {
     const to = has('Service', variant.name) ? `svc/${variant.name}` : 'svc/kubernetes'
     const route = await resolveRoute(cluster, from, to)
     const packet = parsePacket(route.from, route.to)
-    const state = await stateOfNode(cluster, route.node, packet.destination)
+    const { state } = await readLiveNode(cluster, route.node, packet.destination)
     const trace = tracePacket(state, packet)
     const stop = trace.verdict === 'accept' ? stoppingPlace(trace, packet, state) : undefined
     const lines = drawTrace(trace, { width: process.stdout.columns || 80, plain: isPlain(), stop })
@@ -150,10 +147,12 @@ class Guide {
   /** Runs the reference solution of a step, with its output on the terminal. */
   async #play(step: string): Promise<void> {
     this.#isSolving = true
-    await this.#terminal?.suspend(async () => {
-      await this.#session.play(step).catch((error) => console.log(sentenceOf(error)))
-    })
+    this.#terminal.release()
+    await this.#session.play(step).catch((error) => console.log(sentenceOf(error)))
+    await waitForEnter('\nPress Enter to return to the guide.')
+    this.#terminal.take()
     this.#isSolving = false
+    this.#watch.sign()
   }
 
   async #finish(): Promise<GuideEvent> {

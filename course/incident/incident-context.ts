@@ -3,52 +3,34 @@ import type { V1Pod, V1ServiceSpec } from '@kubernetes/client-node'
 import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import { hasCondition } from '../../grading/api-object.ts'
 import { fail, NotApplicable } from '../../grading/failure.ts'
+import { type HttpReply, httpRequests, readReplies } from '../../grading/http-requests.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import type { NodeView, Snapshot } from '../../grading/snapshot.ts'
 import { loggedRequests } from '../../grading/traffic.ts'
 import { OUTSIDE } from '../../host/outside.ts'
 import { addressOf, type IncidentEnvironment, SHOP_OBJECTS } from './shop.ts'
 
-interface Answer {
-  /** HTTP status; 0 if there was no response. */
-  status: number
-  exitCode: number
-}
+type Answer = Pick<HttpReply, 'status' | 'error'>
 
 const PATIENCE_SECONDS = 2
-const MEANINGS: Record<number, string> = {
-  6: 'the name is not known',
-  7: 'connection refused',
-  28: `no answer within ${PATIENCE_SECONDS} s`,
-  35: 'the connection broke off',
-  52: 'an empty answer',
-  56: 'the connection broke off',
-}
 
-/**
- * Shell: sends all requests in parallel, each on a separate connection, and prints a `#request` line for
- * each.
- */
-function requestScript(urls: readonly string[], option = ''): string {
-  const curl = `curl -s -o /dev/null --max-time ${PATIENCE_SECONDS}${option && ` ${option}`}`
-  const lines = urls.map((url) => `${curl} -w '#request %{exitcode} %{http_code} ${url}\\n' '${url}' &`)
-  return [...lines, 'wait'].join('\n')
+/** Shell: sends all requests in parallel, each on a separate connection; `source` is the client's address where it has two. */
+function requestScript(urls: readonly string[], source?: string): string {
+  const requests = urls.map((url) => {
+    const { hostname: address, port, pathname, search } = new URL(url)
+    const request = { address, port: Number(port) || 80, path: `${pathname}${search}`, seconds: PATIENCE_SECONDS }
+    return { ...request, ...(source !== undefined && { source }) }
+  })
+  return httpRequests(requests)
 }
 
 /** The answers in an output; a request without output was not sent, and counts as unanswered. */
 function parseAnswers(urls: readonly string[], stdout: string): Answer[] {
-  const lines = [...stdout.matchAll(/^#request (\d+) (\d+) \S+$/gm)]
-  return urls.map((_, index) => {
-    const [, exitCode = 28, status = 0] = lines[index] ?? []
-    return { status: Number(status), exitCode: Number(exitCode) }
-  })
+  const replies = readReplies(stdout)
+  return urls.map((_, index) => replies.find((reply) => reply.index === index) ?? { status: 0, error: 'no answer' })
 }
 
 const isGood = ({ status }: Answer): boolean => status >= 200 && status < 400
-
-function describeAnswer({ status, exitCode }: Answer): string {
-  return status > 0 ? `status ${status}` : (MEANINGS[exitCode] ?? `curl ended with ${exitCode}`)
-}
 
 interface Backend {
   name: string
@@ -133,9 +115,9 @@ export class IncidentContext {
     return parseAnswers(urls, (await this.live.onNode(node, requestScript(urls))).stdout)
   }
 
-  /** Requests from outside the cluster; `source` is the client's address where it has two. */
+  /** Requests from outside the cluster. */
   async fromOutside(source: string, ...urls: string[]): Promise<Answer[]> {
-    const script = requestScript(urls, `--interface ${source}`)
+    const script = requestScript(urls, source)
     return parseAnswers(urls, (await this.live.onNode(OUTSIDE, script)).stdout)
   }
 
@@ -177,5 +159,6 @@ export function complaint(answers: readonly Answer[], inspect: string, expected:
   const [first] = bad
   if (!first) return undefined
   const share = answers.length > 1 ? ` (${bad.length} of ${answers.length} requests)` : ''
-  return { inspect, expected, actual: `${describeAnswer(first)}${share}` }
+  const { status, error } = first
+  return { inspect, expected, actual: `${status > 0 ? `status ${status}` : error}${share}` }
 }

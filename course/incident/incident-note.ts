@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { deflateRawSync, inflateRawSync } from 'node:zlib'
-import { z } from 'zod'
+import * as z from 'zod'
 import type { Baseline } from './baseline.ts'
 import type { IncidentEnvironment } from './shop.ts'
 

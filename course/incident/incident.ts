@@ -1,6 +1,7 @@
 import { createHash, randomInt } from 'node:crypto'
 import { chalk } from 'zx/core'
 import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
+import { wrapText } from '../guide/terminal-text.ts'
 import type { LabBench } from '../lab-bench.ts'
 import type { SolutionStep } from '../lab-solution.ts'
 import type { IncidentContext, Symptom } from './incident-context.ts'
@@ -82,39 +83,44 @@ export function choicesFor(incident: Incident, incidents: readonly Incident[], s
   return [incident, ...shuffled.slice(0, CHOICES - 1)].sort((a, b) => (a.id < b.id ? -1 : 1))
 }
 
-const wrapped = (text: string, width = 100) =>
-  text.replace(new RegExp(`(.{1,${width}})(?: +|\\n|$)`, 'g'), (_all, line: string) => `  ${line}\n`).trimEnd()
+const WIDTH = 100
+
+/** A text beside its label, as lines of a screen. */
+const beside = (label: string, text: string, columns: number): string[] =>
+  wrapText(text, Math.min(columns, WIDTH), label).map((row) => row.text)
 
 /** The user's report, the possible causes, and the next commands. */
 export function describeIncident(
   { report, choices, seed, hints }: IncidentNote,
   incidents: readonly Incident[],
+  columns = WIDTH,
 ): string {
   const listed = choices.flatMap((id) => incidents.find((incident) => incident.id === id) ?? [])
   const width = Math.max(...choices.map((id) => id.length))
+  const help = `Hints: make incident HINT=1 (each costs ${COST} points of the diagnosis; ${hints} so far). Start the same incident again: make incident SEED=${seed}.`
   return [
     chalk.bold('A user reports:'),
     '',
-    wrapped(report),
+    ...beside('  ', report, columns),
     '',
     chalk.bold('Possible causes:'),
     '',
-    ...listed.map(({ id, cause }) => `  ${id.padEnd(width)}  ${cause}`),
+    ...listed.flatMap(({ id, cause }) => beside(`  ${id.padEnd(width)}  `, cause, columns)),
     '',
-    `Name the cause: make answer Q=${DIAGNOSIS} A=…    Check your repair: make check-8`,
-    chalk.dim(
-      `Hints: make incident HINT=1 (each costs ${COST} points of the diagnosis; ${hints} so far). Start the same incident again: make incident SEED=${seed}.`,
-    ),
+    ...beside('', `Name the cause: make answer Q=${DIAGNOSIS} A=…`, columns),
+    ...beside('', 'Check your repair: make check-8', columns),
+    ...beside('', help, columns).map((line) => chalk.dim(line)),
   ].join('\n')
 }
 
-/** For instructors: all incidents, their causes and their requirements. */
-export function listIncidents(incidents: readonly Incident[]): string {
+/** For instructors: all incidents, their causes, modes and requirements. */
+export function listIncidents(incidents: readonly Incident[], columns = WIDTH): string {
   const width = Math.max(...incidents.map(({ id }) => id.length))
-  const lines = incidents.map(({ id, mode, from, cause, needs = [] }) => {
+  const lines = incidents.flatMap(({ id, mode, from, cause, needs = [] }) => {
     const modes = from === undefined || from === mode ? mode : `${from} → ${mode}`
-    return `  ${id.padEnd(width)}  ${modes.padEnd(15)}  ${cause}${needs.length > 0 ? chalk.dim(`  (needs ${needs.join(', ')})`) : ''}`
+    const about = needs.length > 0 ? `${modes}; needs ${needs.join(', ')}` : modes
+    return beside(`  ${id.padEnd(width)}  `, `${cause} (${about})`, columns)
   })
   const next = 'Start one by its id: make incident INCIDENT=id; by a seed: make incident SEED=7.'
-  return [...lines, '', `${incidents.length} incidents. ${next}`].join('\n')
+  return [...lines, '', ...beside('', `${incidents.length} incidents. ${next}`, columns)].join('\n')
 }

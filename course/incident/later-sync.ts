@@ -1,6 +1,6 @@
 import { listKubeProxyPods } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
 import { PATH } from '../../cluster/node-report.ts'
-import { runOnNode, SAVE_WITH_BACKEND } from '../../cluster/node-script.ts'
+import { runOnNode, WITH_BACKEND } from '../../cluster/node-script.ts'
 import { isMetWithin } from '../../host/wait.ts'
 import type { LabBench } from '../lab-bench.ts'
 import { INCIDENT_LABEL, SHOP_OBJECTS } from './shop.ts'
@@ -43,8 +43,8 @@ async function running({ client }: LabBench): Promise<string[]> {
 }
 
 const lookFor = `${PATH}
-${SAVE_WITH_BACKEND}
-{ save_with_backend iptables -t filter; ip -4 addr show; } | grep -qwF -- "$1" && echo show || echo hide`
+${WITH_BACKEND}
+{ with_backend iptables-save -t filter; ip -4 addr show; } | grep -qwF -- "$1" && echo show || echo hide`
 
 /** Those of the nodes that program or remove an address in time, while their kube-proxy runs. */
 async function nodesThat(

@@ -1,3 +1,4 @@
+import type { V1ServiceSpec } from '@kubernetes/client-node'
 import { takeObjects } from '../../cluster/snapshot.ts'
 import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import { nodeAddressOf, Snapshot } from '../../grading/snapshot.ts'
@@ -57,22 +58,18 @@ export async function deployShop(bench: LabBench, mode: SwitchedMode): Promise<I
 }
 
 async function readEnvironment({ cluster, client }: LabBench): Promise<IncidentEnvironment> {
-  const { namespace } = SHOP_OBJECTS
-  const [nodes, pod, service, nodePort, capture] = await Promise.all([
-    cluster.nodes(),
-    client.core.readNamespacedPod(SHOP_OBJECTS.customer),
-    client.core.readNamespacedService({ namespace, name: SHOP_OBJECTS.shop }),
-    client.core.readNamespacedService({ namespace, name: SHOP_OBJECTS.nodePortService }),
-    takeObjects(cluster, client),
-  ])
+  const { namespace, customer, shop, nodePortService } = SHOP_OBJECTS
+  const [nodes, capture] = await Promise.all([cluster.nodes(), takeObjects(cluster, client)])
   const snapshot = new Snapshot(capture)
+  const pod = snapshot.find('Pod', namespace, customer.name)
+  const serviceSpec = (name: string) => snapshot.find('Service', namespace, name)?.spec as V1ServiceSpec | undefined
   return {
     nodes,
     nodeAddresses: nodes.map((node) => nodeAddressOf(snapshot, node)),
-    node: pod.spec?.nodeName ?? nodes[0] ?? '',
-    customer: pod.status?.podIP ?? '',
-    shop: service.spec?.clusterIP ?? '',
-    nodePort: nodePort.spec?.ports?.[0]?.nodePort ?? 0,
+    node: pod?.spec?.nodeName ?? nodes[0] ?? '',
+    customer: pod?.status?.podIP ?? '',
+    shop: serviceSpec(shop)?.clusterIP ?? '',
+    nodePort: serviceSpec(nodePortService)?.ports?.[0]?.nodePort ?? 0,
     facts: {},
   }
 }

@@ -1,5 +1,5 @@
 import { parseClaims, parseLab, type WrittenLab } from '../../grading/lab-definition.ts'
-import { type Fence, type LabText, parseLabText } from '../lab-text.ts'
+import { type Fence, type LabText, parseLabText, SEEN } from '../lab-text.ts'
 import { type Complaint, type CourseFiles, errorOf, type LabFiles, oneLine, UNWRITTEN } from './course-files.ts'
 
 type Complaints = Generator<Complaint>
@@ -8,7 +8,6 @@ const CLAIMS = 'labs/claims.yaml'
 const POINTS = 100
 const COMMAND = /`[^`]*(?:make|kubectl|ipt|ipv|ips|iptables|ipvsadm|ipset) [^`]+`/
 
-const SEEN = '**What you saw.**'
 const MAKE = /\bmake (?:-s )?([a-z][a-z0-9-]*?)(?:-\d+)?(?=[ )"';|]|$)/gm
 /** The name of a node of the cluster that `make up` starts without NAME. */
 const NODE_NAME = /\bk8s-guide-(?:worker\d*|control-plane)\b/g
@@ -98,8 +97,8 @@ function* lintText(lab: LabFiles, { steps }: WrittenLab, course: CourseFiles): C
   for (const id of unknown) yield { file, text: `has a section for "${id}", which is not a step of the lab.` }
   if (missing.length + unknown.length === 0 && own.join() !== ids.join())
     yield { file, text: 'its sections must be in the order of the steps.' }
-  for (const [id, section] of text.sections)
-    if (!section.includes(SEEN)) yield { file, text: `the section of step "${id}" must contain ${SEEN}` }
+  for (const [id, { seen }] of text.sections)
+    if (seen === '') yield { file, text: `the section of step "${id}" must contain ${SEEN}` }
   for (const fence of text.fences) yield* lintFence(file, fence, course)
 }
 

@@ -14,7 +14,7 @@ import { timeoutScale } from '../../host/wait.ts'
 import { LabBench } from '../lab-bench.ts'
 import { type LabSolution, loadSolution, resetLab } from '../lab-solution.ts'
 import { type Fence, readLabText } from '../lab-text.ts'
-import { playSteps } from '../play-lab.ts'
+import { openLab, playSteps } from '../play-lab.ts'
 import type { Complaint } from './course-files.ts'
 
 interface FenceResult {
@@ -129,9 +129,7 @@ async function failsUnsolved(spec: LabSpec, { cluster }: LabBench): Promise<Comp
 }
 
 async function passesSolved(spec: LabSpec, bench: LabBench): Promise<Complaint[]> {
-  const source = await openCluster(bench.cluster, { keepMoments: false })
-  const solution = await loadSolution(spec.lab.folder)
-  const outcomes = await playSteps({ spec, solution, bench, source }, spec.lab.steps)
+  const outcomes = await playSteps(await openLab(spec.lab, bench, { keepMoments: false }), spec.lab.steps)
   const open = spec.lab.steps.filter(({ id }) => {
     const verdict = outcomes.find((outcome) => outcome.id === id)?.verdict
     return verdict !== 'passed' && verdict !== 'not applicable'

@@ -1,4 +1,6 @@
-import { UNWRITTEN } from './course-files.ts'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { projectRoot } from '../../host/layout.ts'
 
 /** Allowed names of a new lab: `tcpdump`, or `07-tcpdump` with a chosen number. */
 const NAME = /^(?:(\d\d)-)?([a-z][a-z0-9-]{1,29}[a-z0-9])$/
@@ -19,96 +21,24 @@ export function newFolder(name: string, folders: readonly string[]): string {
   return `${String(number).padStart(2, '0')}-${stem}`
 }
 
+/** Where each template of course/lint/new-lab goes. */
+const PLACES = {
+  'lab.yaml': (folder: string) => `labs/${folder}/lab.yaml`,
+  'README.md': (folder: string) => `labs/${folder}/README.md`,
+  'solution.ts': (folder: string) => `labs/${folder}/solution.ts`,
+  'check.ts': (folder: string) => `checks/${folder}.check.ts`,
+  'text.test.ts': (folder: string) => `test/labs/lab-${Number(folder.slice(0, 2))}-text.test.ts`,
+}
+
 /**
- * The files of a new lab with one step, by path. They can be loaded; the linter reports the marks until they
+ * The files of a new lab with one step, by path. They can be loaded; the linter reports their marks (UNWRITTEN) until they
  * are replaced.
  */
 export function scaffold(folder: string): Record<string, string> {
-  const number = Number(folder.slice(0, 2))
-  return {
-    [`labs/${folder}/lab.yaml`]: labYaml(number, folder),
-    [`labs/${folder}/README.md`]: readme(number),
-    [`labs/${folder}/solution.ts`]: solution(number),
-    [`checks/${folder}.check.ts`]: spec(number, folder),
-    [`test/labs/lab-${number}-text.test.ts`]: textTest(number, folder),
-  }
-}
-
-const labYaml = (
-  number: number,
-  folder: string,
-) => `# Steps of lab ${number}. labs/claims.yaml lists the claims that each step proves; checks/${folder}.check.ts checks them.
-id: ${number}
-title: ${UNWRITTEN} What the lab is about
-minutes: 30
-steps:
-  - id: web
-    title: ${UNWRITTEN} A sentence that is true once the step is solved
-    points: 10
-    why: ${UNWRITTEN} Why it matters, in a sentence or two.
-    hints:
-      - ${UNWRITTEN} A general hint without a command.
-      - ${UNWRITTEN} The command, as in \`make web\`.
-`
-
-const readme = (number: number) => `# Lab ${number}: ${UNWRITTEN} its title
-
-${UNWRITTEN} What you will do, and why. Plan about 30 minutes.
-
-\`make lab-${number}\` guides you through these steps and checks each one while you work in a second terminal.
-\`make hint LAB=${number}\` shows a hint, and \`make reset-${number}\` starts over.
-
-## 1. ${UNWRITTEN} The first step
-
-<!-- step: web -->
-
-${UNWRITTEN} The reason first, then the commands.
-
-\`\`\`bash timeout=120
-make web
-\`\`\`
-
-**What you saw.** ${UNWRITTEN} What the commands printed, and what follows from it.
-`
-
-const solution = (
-  number: number,
-) => `// The reference solution of lab ${number}, played by \`make solve-${number}\` and, without a terminal, by \`make lab-${number}\`.
-
-import type { LabSolution } from '../../course/lab-solution.ts'
-import { web } from '../../course/typed-commands.ts'
-
-export const solution: LabSolution = {
-  steps: { web },
-
-  async leave(_bench) {
-    // ${UNWRITTEN} Delete what the lab creates, except web: \`make reset-${number}\` deletes that itself.
-  },
-}
-`
-
-const spec = (number: number, folder: string) => `// Lab ${number}: the checks of the steps in labs/${folder}/lab.yaml.
-
-import { defineLab } from '../grading/define-lab.ts'
-import { webService } from '../grading/expect-object.ts'
-import { expectThat } from '../grading/failure.ts'
-
-export default defineLab(${number}, ({ step }) => {
-  // ${UNWRITTEN} Compare the snapshot with the prediction, in both directions, or probe with a real packet.
-  step('web', ({ snapshot }) => {
-    const { name, backends } = webService(snapshot)
-    const inspect = \`kubectl get pods -l app=\${name}\`
-    expectThat(backends.length > 0, { inspect, expected: 'a ready Pod behind the Service', actual: 'none' })
+  const values: Readonly<Record<string, string>> = { folder, number: String(Number(folder.slice(0, 2))) }
+  const files = Object.entries(PLACES).map(([name, placeIn]) => {
+    const text = readFileSync(join(projectRoot, 'course/lint/new-lab', `${name}.template`), 'utf8')
+    return [placeIn(folder), text.replace(/\{\{(\w+)\}\}/g, (_, key: string) => values[key] ?? '')]
   })
-})
-`
-
-const textTest = (
-  number: number,
-  folder: string,
-) => `// Runs every command of labs/${folder}/README.md, from the first line to the last.
-
-import { typeText } from './typed-text.ts'
-
-typeText(${number})
-`
+  return Object.fromEntries(files)
+}

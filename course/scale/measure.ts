@@ -3,26 +3,25 @@ import { cpus, release, totalmem } from 'node:os'
 import { join } from 'node:path'
 import type { Cluster } from '../../cluster/driver.ts'
 import type { KubeClient } from '../../cluster/kube-client.ts'
+import { takeObjects } from '../../cluster/snapshot.ts'
 import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import { evidenceFolder } from '../../grading/grader.ts'
-import { writeNotes } from '../../grading/lab-notes.ts'
+import { LabNotes, writeNotes } from '../../grading/lab-notes.ts'
+import { Snapshot } from '../../grading/snapshot.ts'
 import { clusterFolder, projectRoot } from '../../host/layout.ts'
 import { oneAtATime } from '../../host/one-at-a-time.ts'
 import type { Progress } from '../../host/progress.ts'
-import { MEASUREMENT, type Measurement, type Point } from './measurement.ts'
-import { type Cost, connectAtRate, type Inventory, MeasuringNode, requestTimes } from './measuring-node.ts'
+import { MEASUREMENT, type Measurement, measurement, type Point } from './measurement.ts'
+import { type Cost, type Inventory, MeasuringNode } from './measuring-node.ts'
 import { type Effort, planScale, type ScalePlan } from './plan.ts'
 import { ProgrammedMode } from './programmed-mode.ts'
 import { measurementTable, scalePlot, scaleRemarks } from './results.ts'
 import { syntheticClusterIP } from './synthetic-cluster.ts'
+import { type Block, RATE, selectUndisturbed, timeConnections, timeRequests } from './timed-requests.ts'
 
 const LAB = 6
 /** For more Services than this, the node's state is too large to be stored and read. */
 const KEPT_UP_TO = 1000
-/** New connections per second while CPU use is measured. */
-const RATE = 500
-/** Requests per block, and connections to each Service per block; the medians of a block are one value. */
-const EACH_BLOCK = 40
 
 /** The node's state in each mode at the largest size that is kept, as printed by its tools. */
 type KeptStates = Map<SwitchedMode, Inventory['printed']>
@@ -62,6 +61,11 @@ export async function measureHere(
   return { folder: keepFiles(cluster.name, run, states), run }
 }
 
+/** The last run, which measureHere stored in the cluster; undefined if there is none. */
+export async function lastRun(cluster: Cluster, client: KubeClient): Promise<Measurement | undefined> {
+  return new LabNotes(LAB, new Snapshot(await takeObjects(cluster, client))).read(MEASUREMENT, measurement)
+}
+
 function keepFiles(name: string, run: Measurement, states: KeptStates): string {
   const folder = evidenceFolder(LAB, name)
   const path = join(projectRoot, folder)
@@ -88,8 +92,8 @@ interface SizeSamples {
   services: number
   held: Inventory
   program: Cost
-  requests: RequestBlock[]
-  connections: ConnectionBlock[]
+  requests: Block[]
+  connections: Block[]
   changes: Cost[]
 }
 
@@ -118,8 +122,8 @@ async function measureModes(
         }
         const addresses = [0, services - 1].map(syntheticClusterIP)
         const share = (count: number) => Math.ceil(count / visits)
-        sample.requests.push(...(await measureRequests(node, addresses, share(effort.rounds))))
-        sample.connections.push(...(await measureConnections(node, addresses, share(effort.blocks))))
+        sample.requests.push(...(await timeRequests(node, addresses, share(effort.rounds))))
+        sample.connections.push(...(await timeConnections(node, addresses, share(effort.blocks))))
         // In pairs, so that the node's state is the same afterwards.
         for (let change = 0; change < 2 * share(effort.changes); change++)
           sample.changes.push(await programmed.change())
@@ -152,74 +156,21 @@ function pointOf({ services, held, program, changes, ...blocks }: SizeSamples, f
     programCpuMs: rounded(program.cpuMs),
     changeMs: faster.map(({ ms }) => rounded(ms)),
     changeCpuMs: faster.map(({ cpuMs }) => rounded(cpuMs)),
-    newMicros: requests.map(({ newNs }) => micros(newNs)),
-    newMoreMicros: requests.map(({ newMoreNs }) => micros(newMoreNs)),
-    keptMicros: requests.map(({ keptNs }) => micros(keptNs)),
-    keptMoreMicros: requests.map(({ keptMoreNs }) => micros(keptMoreNs)),
+    newMicros: requests.map(median(0)).map(micros),
+    newMoreMicros: requests.map(median(1)).map(micros),
+    keptMicros: requests.map(median(2)).map(micros),
+    keptMoreMicros: requests.map(median(3)).map(micros),
     workMicros: requests.map(({ work }) => micros(work)),
-    busy: connections.map(({ lastNs }) => coreShare(lastNs)),
-    busyMore: connections.map(({ lastMoreNs }) => coreShare(lastMoreNs)),
+    busy: connections.map(median(0)).map(coreShare),
+    busyMore: connections.map(median(1)).map(coreShare),
   }
 }
+
+const median =
+  (index: number) =>
+  ({ medians }: Block): number =>
+    medians[index] ?? Number.NaN
 
 const rounded = (value: number) => Math.round(value * 10) / 10
 const micros = (nanos: number) => rounded(nanos / 1000)
 const coreShare = (nanos: number) => Math.round((nanos / 1e9) * RATE * 1e5) / 1e5
-
-/** A block of measurements, and the speed of the machine during it. */
-interface TimedBlock {
-  /** Duration of a fixed piece of work, which is the same in the whole run. */
-  work: number
-  /** The sum for the first and the last Service: one of them would select blocks by the difference that is measured. */
-  totalNs: number
-}
-
-/** The medians of a block of requests, in nanoseconds. */
-interface RequestBlock extends TimedBlock {
-  newNs: number
-  newMoreNs: number
-  keptNs: number
-  keptMoreNs: number
-}
-
-async function measureRequests(node: MeasuringNode, addresses: string[], blocks: number): Promise<RequestBlock[]> {
-  const lines = await node.ask(requestTimes, [blocks, EACH_BLOCK, 80, ...addresses])
-  return lines.map(([newNs = NaN, newMoreNs = NaN, keptNs = NaN, keptMoreNs = NaN, work = NaN]) => {
-    return { newNs, newMoreNs, keptNs, keptMoreNs, work, totalNs: 2 * newNs - newMoreNs }
-  })
-}
-
-/** The time that the node was busy with a new connection at the fixed rate, in nanoseconds. */
-interface ConnectionBlock extends TimedBlock {
-  lastNs: number
-  lastMoreNs: number
-}
-
-async function measureConnections(
-  node: MeasuringNode,
-  addresses: string[],
-  blocks: number,
-): Promise<ConnectionBlock[]> {
-  const lines = await node.ask(connectAtRate, [blocks, EACH_BLOCK, RATE, 80, ...addresses])
-  return lines.map(([lastNs = NaN, lastMoreNs = NaN, work = NaN]) => {
-    return { lastNs, lastMoreNs, work, totalNs: 2 * lastNs - lastMoreNs }
-  })
-}
-
-/** A block whose fixed work takes this multiple of the fastest one was slowed down by other processes. */
-const SLOWED = 1.2
-/** Minimum share of the blocks to keep, even if most were slowed down. */
-const KEPT = 2 / 3
-
-/**
- * The blocks of one size that were not slowed down by other load, in their original order; at least two thirds of all, the least
- * affected ones first. `fastest` is the shortest duration of the fixed work in the whole run.
- */
-export function selectUndisturbed<Measured extends TimedBlock>(all: readonly Measured[], fastest: number): Measured[] {
-  const shortest = Math.min(...all.map(({ totalNs }) => totalNs))
-  const slowed = ({ work, totalNs }: Measured) => Math.max(work / fastest, totalNs / shortest)
-  const sorted = [...all].sort((a, b) => slowed(a) - slowed(b))
-  const fewest = Math.ceil(all.length * KEPT)
-  const kept = new Set(sorted.filter((one, index) => index < fewest || slowed(one) <= SLOWED))
-  return all.filter((one) => kept.has(one))
-}

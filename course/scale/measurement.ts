@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 
 const values = z.array(z.number().nonnegative()).min(1).max(200)
 const differences = z.array(z.number()).min(1).max(200)

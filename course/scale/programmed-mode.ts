@@ -3,9 +3,11 @@ import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
 import { readObjects } from '../../dataplane/objects.ts'
 import { predict } from '../../dataplane/predict.ts'
-import { addressInputs, ipsetInput, restoreCommand, serverInputs, tableInput } from '../../embedded/index.ts'
+import { proxierInputs } from '../../embedded/index.ts'
 import type { Cost, MeasuringNode } from './measuring-node.ts'
 import { MEASURED_NODE, MEASURED_VERSION, SERVER, syntheticCluster, syntheticEndpoint } from './synthetic-cluster.ts'
+
+const { restoreCommand, tableInput, addressInputs, ipsetInput, serverInputs } = await proxierInputs()
 
 /** The commands that change a node from one state to another, each with its standard input. */
 type Writes = (from: NodeState, to: NodeState) => [command: string, input: string][]

@@ -23,6 +23,12 @@ const SERVICE_ORDER_IS_FREE = new Set([
   'filter KUBE-EXTERNAL-SERVICES',
   'filter KUBE-PROXY-FIREWALL',
   'filter KUBE-NODEPORTS',
+  // Userspace mode.
+  'nat KUBE-PORTALS-CONTAINER',
+  'nat KUBE-PORTALS-HOST',
+  'nat KUBE-NODEPORT-CONTAINER',
+  'nat KUBE-NODEPORT-HOST',
+  'filter KUBE-NODEPORT-NON-LOCAL',
 ])
 /** Chains whose rules have no comment that names the Service, and are mutually exclusive: their order has no effect. */
 const ORDER_IS_FREE = new Set(['filter KUBE-IPVS-OUT-FILTER'])
@@ -35,7 +41,6 @@ export function compareIptables(expected: Ruleset, actual: Ruleset, options: Com
     pairsOf(wantedChains ?? none, foundChains ?? none).flatMap(({ key: chain, wanted, found }) => {
       if (wanted && found && sameRules(wanted.rules, found.rules)) return []
       const where = { table, chain }
-      if (options.foreign?.(where)) return []
       return isKubeProxyChain(chain)
         ? compareOwnChain(where, wanted, found, options)
         : compareJumps(where, wanted, found, options)

@@ -10,10 +10,10 @@ import { type CompareOptions, compareMembers, type Finding, onlyOnOneSide, pairs
 const IGNORED_OPTIONS = new Set(['hashsize', 'bucketsize', 'initval', 'maxelem', 'counters', 'comment'])
 
 /** Compares kube-proxy's sets: their names, types, families and members (unordered). */
-export function compareIpsets(expected: IpSets, actual: IpSets, { foreign, mode }: CompareOptions): Finding[] {
+export function compareIpsets(expected: IpSets, actual: IpSets, { mode }: CompareOptions): Finding[] {
   return pairsOf(expected, actual).flatMap(({ key: name, wanted, found }): Finding[] => {
     const where = { set: name }
-    if (!name.startsWith('KUBE-') || foreign?.(where)) return []
+    if (!name.startsWith('KUBE-')) return []
     if (wanted && found) return compareSet(wanted, found)
     const show = (set: IpSet) => ({ line: createLine(set), size: ` (${counted(set.members.size, 'member')})` })
     return onlyOnOneSide(where, `ipset ${name}`, { wanted, found }, show, `: mode ${mode} does not use it`)
@@ -47,18 +47,13 @@ const counted = (count: number, noun: string): string => `${count} ${noun}${coun
  * weight 0 is being terminated gracefully and is not reported; neither is a manually created virtual server that no packet for
  * a Service reaches.
  */
-export function compareVirtualServers(
-  expected: NodeState,
-  actual: NodeState,
-  { foreign, mode }: CompareOptions,
-): Finding[] {
+export function compareVirtualServers(expected: NodeState, actual: NodeState, { mode }: CompareOptions): Finding[] {
   const others = otherVirtualServers(expected, actual)
   const byKey = (servers: readonly VirtualServer[]) =>
     new Map(servers.map((server) => [virtualServerKey(server), server]))
   const show = (server: VirtualServer) => ({ line: quote(server) })
   return pairsOf(byKey(expected.virtualServers), byKey(actual.virtualServers)).flatMap(({ key, wanted, found }) => {
     const where = { virtualServer: key }
-    if (foreign?.(where)) return []
     if (wanted && found) return [...compareServer(key, wanted, found)]
     if (found && others.has(found)) return []
     const reason = `: no Service in mode ${mode} needs it`
@@ -101,16 +96,15 @@ const realLine = (server: VirtualServer, real: RealServer | undefined): string =
   quote({ ...server, realServers: real ? [real] : [] }).split('\n')[1] ?? ''
 
 /** Compares kube-ipvs0 and the Service addresses bound to it. */
-export function compareLinks(expected: readonly Link[], actual: readonly Link[], options: CompareOptions): Finding[] {
+export function compareLinks(expected: readonly Link[], actual: readonly Link[], { mode }: CompareOptions): Finding[] {
   const where = { link: DUMMY_LINK }
-  if (options.foreign?.(where)) return []
   const title = `link ${DUMMY_LINK}`
   const [wanted, found] = [expected, actual].map((links) => links.find(({ name }) => name === DUMMY_LINK))
   const show = (link: Link) => {
     const addresses = addressesOf(link)
     return { line: [...addresses].join('\n'), size: ` (${addresses.size} addresses)` }
   }
-  const reason = `: mode ${options.mode} does not use it`
+  const reason = `: mode ${mode} does not use it`
   if (!wanted || !found) return onlyOnOneSide(where, title, { wanted, found }, show, reason)
   const sets = { expected: addressesOf(wanted), actual: addressesOf(found) }
   const addresses = compareMembers(where, title, 'address', sets)

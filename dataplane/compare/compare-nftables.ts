@@ -24,13 +24,12 @@ const hookOf = ({ base }: NftChain): string =>
 export function compareNftables(
   expected: readonly NftTable[],
   actual: readonly NftTable[],
-  { foreign, mode }: CompareOptions,
+  { mode }: CompareOptions,
 ): Finding[] {
   const byTitle = (tables: readonly NftTable[]) => new Map(tables.map((table) => [nftTitle(table), table]))
   const own = byTitle(actual.filter(({ name }) => name === KUBE_PROXY_TABLE))
   return pairsOf(byTitle(expected), own).flatMap(({ key: title, wanted, found }) => {
     const where = { nft: title, part: 'table' }
-    if (foreign?.(where)) return []
     if (wanted && found) return [...compareTable(wanted, found)]
     const size = found ? ` (${found.chains.size} chains)` : ''
     const show = () => ({ line: `table ${title}`, size })

@@ -35,8 +35,6 @@ export interface CompareOptions {
    * correct.
    */
   untouched?: boolean
-  /** Objects that resemble kube-proxy's but belong to another program; they are ignored in both directions. */
-  foreign?: (where: Where) => boolean
 }
 
 /**

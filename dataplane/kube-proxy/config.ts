@@ -1,4 +1,4 @@
-import { parseDocument } from 'yaml'
+import { Lexer, Parser, parseDocument } from 'yaml'
 import { canonicalCidr, commonBits, type Family, familyOf, parsePrefix } from '../ip-address.ts'
 import type { NodeState } from '../node-state.ts'
 import { type Fault, FaultsError, FieldReader } from '../objects/field-reader.ts'
@@ -10,7 +10,7 @@ export type KubeProxyMode = (typeof MODES)[number]
 const LOCAL_MODES = ['ClusterCIDR', 'NodeCIDR', 'BridgeInterface', 'InterfaceNamePrefix'] as const
 
 /** The fields of a KubeProxyConfiguration that affect the programmed state. */
-export type KubeProxyConfig = ReturnType<typeof defaultConfig>
+export type KubeProxyConfig = Readonly<ReturnType<typeof defaultConfig>>
 
 /** A fresh configuration with kube-proxy's defaults. */
 export const defaultConfig = () => ({
@@ -27,8 +27,8 @@ export const defaultConfig = () => ({
   masqueradeBit: 14,
   localhostNodePorts: true,
   /** Ranges whose node addresses serve node ports; empty for all; `primary` from 1.31 on. */
-  nodePortAddresses: [] as string[],
-  ipvs: { scheduler: 'rr', strictARP: false, excludeCIDRs: [] as string[] },
+  nodePortAddresses: [] as readonly string[],
+  ipvs: { scheduler: 'rr', strictARP: false, excludeCIDRs: [] as readonly string[] },
   /** Mode nftables has its own values of these fields. */
   nftables: { masqueradeAll: false, masqueradeBit: 14 },
   /** The node's nf_conntrack_tcp_be_liberal is enabled. */
@@ -46,9 +46,25 @@ export class ConfigError extends FaultsError {}
 
 const OBJECT = 'KubeProxyConfiguration'
 
+const YAML_DEPTH = 100
+
+/**
+ * Whether YAML of unknown origin is nested more than 100 levels deep. Its values are composed by recursion, and V8 ends the process
+ * if it compiles a regular expression at the end of the stack; its tokens are read without recursion.
+ */
+export function isNestedDeeply(yamlText: string): boolean {
+  const parser = new Parser()
+  for (const lexeme of new Lexer().lex(yamlText)) {
+    Array.from(parser.next(lexeme))
+    if (parser.stack.length > YAML_DEPTH) return true
+  }
+  return false
+}
+
 function readDocument(yamlText: string): unknown {
-  const document = parseDocument(yamlText, { prettyErrors: true })
   const faultOf = (message: string): Fault => ({ object: OBJECT, field: 'YAML', message })
+  if (isNestedDeeply(yamlText)) throw new ConfigError([faultOf(`is nested more than ${YAML_DEPTH} levels deep`)])
+  const document = parseDocument(yamlText, { prettyErrors: true })
   const faults = document.errors.map(({ message }) => faultOf((message.split('\n')[0] ?? '').replace(/:$/, '')))
   if (faults.length > 0) throw new ConfigError(faults)
   try {

@@ -1,19 +1,15 @@
 import { type Family, printEndpoint } from '../ip-address.ts'
-import type { ClusterObjects, EndpointSlice } from '../objects.ts'
+import type { ClusterObjects, Endpoint, EndpointSlice } from '../objects.ts'
 import type { Features } from './versions.ts'
 
 /** One endpoint of one Service port, as kube-proxy tracks it. */
-export interface TrackedEndpoint {
+export interface TrackedEndpoint
+  extends Pick<Endpoint, 'ready' | 'serving' | 'terminating' | 'zoneHints' | 'nodeHints'> {
   /** `ip:port`, which determines chain names and order; before 1.36 with the IP as written in the slice. */
   text: string
   ip: string
   port: number
   isLocal: boolean
-  ready: boolean
-  serving: boolean
-  terminating: boolean
-  zoneHints: string[]
-  nodeHints: string[]
 }
 
 /** Endpoints by `namespace/name:port` + `/protocol` (see {@link endpointsKey}), each list in kube-proxy's order. */

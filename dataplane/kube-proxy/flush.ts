@@ -14,17 +14,10 @@ import {
   type SwitchedMode,
 } from './mode-ownership.ts'
 
-/** A rule of one chain; `spec` as iptables-save prints it. */
-export interface PlacedRule {
-  table: string
-  chain: string
-  spec: string
-}
-
-/** The chains and rules to remove from one family's tables. */
+/** The chains, and the jumps from built-in chains, to remove from one family's tables. */
 export interface RulesetFlush {
   chains: { table: string; chain: string; rules: number }[]
-  jumps: PlacedRule[]
+  jumps: { table: string; chain: string; spec: string }[]
   /** Input of `iptables-restore --noflush`: each table is changed in one step. Empty if nothing is to be removed. */
   restore: string
 }
@@ -46,29 +39,19 @@ export interface FlushPlan {
 }
 
 /** True if the node has no leftovers of another mode. */
-export function isEmptyFlush(plan: FlushPlan): boolean {
-  const { ipv4, ipv6, virtualServers, linkAddresses, sets, nftables } = plan
-  const rules = ipv4.restore !== '' || ipv6.restore !== ''
-  return !rules && virtualServers.length + sets.length + nftables.length === 0 && !linkAddresses
-}
-
-interface Remains {
-  chain(table: string, chain: string): boolean
-  jump(table: string, spec: string): boolean
-}
+export const isEmptyFlush = (plan: FlushPlan): boolean => describeFlush(plan).length === 0
 
 /**
  * If nftables runs, nothing of iptables or ipvs is in use; between those two, only objects that the other mode alone
  * writes are leftovers.
  */
-function remainsOf(left: FlushPlan['left']): Remains {
-  if (left === 'iptables or ipvs')
-    return { chain: isChainOfAnyMode, jump: (table, spec) => isChainOfAnyMode(table, targetOf(spec) ?? '') }
-  return {
-    chain: (table, chain) => isChainOfModeOnly(left, table, chain),
-    jump: (table, spec) => isJumpOfModeOnly(left, table, commentOf(spec) ?? ''),
-  }
-}
+const isLeftChain = (left: FlushPlan['left'], table: string, chain: string): boolean =>
+  left === 'iptables or ipvs' ? isChainOfAnyMode(table, chain) : isChainOfModeOnly(left, table, chain)
+
+const isLeftJump = (left: FlushPlan['left'], table: string, spec: string): boolean =>
+  left === 'iptables or ipvs'
+    ? isChainOfAnyMode(table, targetOf(spec) ?? '')
+    : isJumpOfModeOnly(left, table, commentOf(spec) ?? '')
 
 /**
  * Plans the removal of other modes' leftovers from a node (kube-proxy 1.20–1.36 cleans up nothing when it switches between
@@ -81,13 +64,12 @@ function remainsOf(left: FlushPlan['left']): Remains {
  */
 export function planFlush(running: FlushedMode, state: NodeState, ipv6: Ruleset = new Map()): FlushPlan {
   const left = running === 'nftables' ? 'iptables or ipvs' : running === 'ipvs' ? 'iptables' : 'ipvs'
-  const remains = remainsOf(left)
   const kept: string[] = []
   const ownTables = state.nftables?.filter(({ name }) => name === KUBE_PROXY_TABLE) ?? []
   const plan: FlushPlan = {
     left,
-    ipv4: flushRuleset(remains, state.iptables, kept),
-    ipv6: flushRuleset(remains, ipv6, kept),
+    ipv4: flushRuleset(left, state.iptables, kept),
+    ipv6: flushRuleset(left, ipv6, kept),
     virtualServers: [],
     sets: [],
     nftables: running === 'nftables' ? [] : ownTables.map(nftTitle),
@@ -106,23 +88,23 @@ export function planFlush(running: FlushedMode, state: NodeState, ipv6: Ruleset 
   return plan
 }
 
-function flushRuleset(remains: Remains, ruleset: Ruleset, kept: string[]): RulesetFlush {
+function flushRuleset(left: FlushPlan['left'], ruleset: Ruleset, kept: string[]): RulesetFlush {
   const flush: RulesetFlush = { chains: [], jumps: [], restore: '' }
-  for (const [name, table] of ruleset) flush.restore += flushTable(remains, name, table, flush, kept)
+  for (const [name, table] of ruleset) flushTable(left, name, table, flush, kept)
   return flush
 }
 
-function flushTable(remains: Remains, name: string, table: Table, flush: RulesetFlush, kept: string[]): string {
-  const stale = new Set([...table.keys()].filter((chain) => remains.chain(name, chain)))
+function flushTable(left: FlushPlan['left'], name: string, table: Table, flush: RulesetFlush, kept: string[]): void {
+  const stale = new Set([...table.keys()].filter((chain) => isLeftChain(left, name, chain)))
   const jumps = [...table.values()].flatMap(({ name: chain, policy, rules }) =>
-    policy === '-' ? [] : rules.filter(({ spec }) => remains.jump(name, spec)).map(({ spec }) => ({ chain, spec })),
+    policy === '-' ? [] : rules.filter(({ spec }) => isLeftJump(left, name, spec)).map(({ spec }) => ({ chain, spec })),
   )
   const removed = new Set(jumps.map(({ chain, spec }) => `${chain} ${spec}`))
   for (const [chain, by] of stillReached(table, stale, removed)) {
     stale.delete(chain)
     kept.push(`The ${name} chain ${chain} stays: ${by} still leads to it.`)
   }
-  if (stale.size + jumps.length === 0) return ''
+  if (stale.size + jumps.length === 0) return
   for (const chain of stale) flush.chains.push({ table: name, chain, rules: table.get(chain)?.rules.length ?? 0 })
   flush.jumps.push(...jumps.map((jump) => ({ table: name, ...jump })))
   const lines = [
@@ -133,7 +115,7 @@ function flushTable(remains: Remains, name: string, table: Table, flush: Ruleset
     ...[...stale].map((chain) => `-X ${chain}`),
     'COMMIT',
   ]
-  return `${lines.join('\n')}\n`
+  flush.restore += `${lines.join('\n')}\n`
 }
 
 /** Stale chains that are still reachable from other chains, directly or indirectly, with the chain that leads to them. */
@@ -174,14 +156,13 @@ export function describeFlush(plan: FlushPlan): string[] {
   ] as const)
     for (const table of new Set([...chains, ...jumps].map((item) => item.table))) {
       const own = chains.filter((item) => item.table === table)
-      const count = own.reduce((sum, { rules }) => sum + rules, 0)
-      const away = jumps.filter((item) => item.table === table).length
-      const text = [
-        own.length && counted(own.length, 'chain'),
-        count && counted(count, 'rule'),
-        away && counted(away, 'jump'),
-      ]
-      lines.push(`${family}${table}: ${text.filter(Boolean).join(', ')}`)
+      const counts = {
+        chain: own.length,
+        rule: own.reduce((sum, { rules }) => sum + rules, 0),
+        jump: jumps.filter((item) => item.table === table).length,
+      }
+      const removed = Object.entries(counts).filter(([, count]) => count > 0)
+      lines.push(`${family}${table}: ${removed.map(([noun, count]) => counted(count, noun)).join(', ')}`)
     }
   if (plan.virtualServers.length > 0) lines.push(counted(plan.virtualServers.length, 'virtual server'))
   if (plan.linkAddresses) lines.push(`kube-ipvs0 with ${counted(plan.linkAddresses.length, 'address')}`)

@@ -85,7 +85,7 @@ export function nodeIP(features: Features, config: KubeProxyConfig, known: reado
 }
 
 /** The addresses that serve node ports: every local address, or only the listed ones. */
-export type NodePortAddresses = { all: true } | { all: false; addresses: string[] }
+type NodePortAddresses = { all: true } | { all: false; addresses: string[] }
 
 /** True if the ranges include addresses of 127.0.0.0/8. */
 export function coversLoopback(ranges: readonly string[]): boolean {
@@ -122,7 +122,3 @@ export function nodePortAddresses(
   const matching = [...candidates].filter((address) => ranges.some((range) => contains(range, address)))
   return { all: false, addresses: matching }
 }
-
-/** Up to 1.25 node port rules are omitted if no local address matches; later they are written, but no rule leads to them. */
-export const servesNodePorts = (addresses: NodePortAddresses, features: Features): boolean =>
-  features.localhostNodePorts || addresses.all || addresses.addresses.length > 0

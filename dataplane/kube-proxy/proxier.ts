@@ -2,33 +2,13 @@ import { canonicalCidr, type Family, familyOf, isLoopback } from '../ip-address.
 import type { ClusterObjects } from '../objects.ts'
 import type { KubeProxyConfig } from './config.ts'
 import { trackEndpoints } from './endpoints.ts'
-import { coversLoopback, type NodePortAddresses, nodeIP, nodePortAddresses } from './node-addresses.ts'
+import { coversLoopback, nodeIP, nodePortAddresses } from './node-addresses.ts'
 import type { LocalDetector } from './ruleset-builder.ts'
-import { type ServicePort, serviceCIDRs, servicePorts } from './service-ports.ts'
+import { serviceCIDRs, servicePorts } from './service-ports.ts'
 import type { Features } from './versions.ts'
 
 /** The input of one family's proxier. */
-export interface Proxier {
-  /** The node's name. */
-  node: string
-  family: Family
-  features: Features
-  config: KubeProxyConfig
-  /** The node IP in this family. */
-  nodeIP: string
-  zone: string | undefined
-  detector: LocalDetector | undefined
-  /** The node's own addresses of this family without loopback. */
-  nodeAddresses: string[]
-  nodePortAddresses: NodePortAddresses
-  /** Node ports are also served on loopback. */
-  localhostNodePorts: boolean
-  ports: ServicePort[]
-  /** The Service address ranges of this family. */
-  serviceCIDRs: string[]
-  /** More than 1000 endpoints: comments of balancing and endpoint rules are left out. */
-  isLarge: boolean
-}
+export type Proxier = ReturnType<typeof proxierOf>
 
 /** Above this number of endpoints of all Service ports, kube-proxy omits comments (largeClusterEndpointsThreshold). */
 const LARGE_CLUSTER = 1000
@@ -41,25 +21,33 @@ export function proxierOf(
   features: Features,
   config: KubeProxyConfig,
   addresses: readonly string[],
-): Proxier {
+) {
   const ofFamily = addresses.filter((address) => familyOf(address) === family)
   const self = objects.nodes.find((candidate) => candidate.name === node)
   const ports = servicePorts(objects, trackEndpoints(objects, node, family, features), family, features)
   const known = self ? [...self.internalIPs, ...self.externalIPs] : addresses
   const ownIP = nodeIP(features, config, known, family)
+  const nodePorts = nodePortAddresses(config, ofFamily, ownIP, family, features)
   return {
     node,
     family,
     features,
     config,
+    /** The node IP in this family. */
     nodeIP: ownIP,
     zone: self?.labels['topology.kubernetes.io/zone'],
     detector: localDetector(config, self?.podCIDRs ?? [], family, features),
+    /** The node's own addresses of this family without loopback. */
     nodeAddresses: ofFamily.filter((address) => !isLoopback(address)),
-    nodePortAddresses: nodePortAddresses(config, ofFamily, ownIP, family, features),
+    nodePortAddresses: nodePorts,
+    /** Up to 1.25 node port rules are omitted if no local address matches; later they are written, but no rule leads to them. */
+    servesNodePorts: features.localhostNodePorts || nodePorts.all || nodePorts.addresses.length > 0,
+    /** Node ports are also served on loopback. */
     localhostNodePorts: family === 'ipv4' && config.localhostNodePorts && coversLoopback(config.nodePortAddresses),
     ports,
+    /** The Service address ranges of this family. */
     serviceCIDRs: serviceCIDRs(objects, family),
+    /** Comments of balancing and endpoint rules are left out. */
     isLarge: ports.reduce((sum, port) => sum + port.endpoints.length, 0) > LARGE_CLUSTER,
   }
 }

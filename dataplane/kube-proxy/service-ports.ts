@@ -5,34 +5,13 @@ import { serviceHash } from './ruleset-builder.ts'
 import type { Features } from './versions.ts'
 
 /** One port of one Service in one family: the unit kube-proxy programs. */
-export interface ServicePort {
-  /** `namespace/name:port`, or `namespace/name` for the unnamed port. */
-  name: string
-  /** Lower case, as rules write it. */
-  protocol: 'tcp' | 'udp' | 'sctp'
-  /** The suffix of its chain names. */
-  hash: string
-  clusterIP: string
-  port: number
-  nodePort: number
-  externalIPs: string[]
-  loadBalancerIPs: string[]
-  sourceRanges: string[]
-  /** Seconds of ClientIP affinity, or undefined for none. */
-  affinity: number | undefined
-  internalLocal: boolean
-  externalLocal: boolean
-  healthCheckNodePort: number
-  /** Topology hints of the endpoints are followed. */
-  followsHints: boolean
-  endpoints: readonly TrackedEndpoint[]
-}
+export type ServicePort = ReturnType<typeof portsOf>[number]
 
 /** Whether the port is reachable by an address other than the ClusterIP. */
 export const isExternallyAccessible = (port: ServicePort): boolean =>
   port.nodePort !== 0 || port.loadBalancerIPs.length > 0 || port.externalIPs.length > 0
 
-const NO_ENDPOINTS: readonly TrackedEndpoint[] = []
+const NONE: readonly TrackedEndpoint[] = []
 
 function isExternalLocal(service: Service, features: Features): boolean {
   if (service.externalTrafficPolicy !== 'Local') return false
@@ -52,54 +31,59 @@ function followsHints({ annotations }: Service, { zoneHints }: Features): boolea
  * The Service ports that kube-proxy programs in one family, in the order of the objects. Headless Services,
  * ExternalName and those labelled for another proxy are left out (pkg/proxy/util ShouldSkipService).
  */
-export function servicePorts(
+export const servicePorts = (
   objects: ClusterObjects,
   endpoints: EndpointsByPort,
   family: Family,
   features: Features,
-): ServicePort[] {
-  const ports: ServicePort[] = []
-  for (const service of objects.services) {
-    if (service.type === 'ExternalName' || isIgnored(service.labels)) continue
+): ServicePort[] =>
+  objects.services.flatMap((service) => {
+    if (service.type === 'ExternalName' || isIgnored(service.labels)) return []
     const clusterIP = service.clusterIPs.find((address) => familyOf(address) === family)
-    if (clusterIP === undefined) continue
-    const ofFamily = (addresses: readonly string[]) => addresses.filter((address) => familyOf(address) === family)
-    const externalLocal = isExternalLocal(service, features)
-    const shared = {
-      clusterIP,
-      externalIPs: ofFamily(service.externalIPs),
-      loadBalancerIPs: ofFamily(
-        service.loadBalancerIngress.flatMap(({ ip, ipMode }) =>
-          ip === undefined || (features.ingressIPMode && ipMode === 'Proxy') ? [] : [ip],
-        ),
+    return clusterIP === undefined ? [] : portsOf(service, clusterIP, endpoints, family, features)
+  })
+
+function portsOf(service: Service, clusterIP: string, endpoints: EndpointsByPort, family: Family, features: Features) {
+  const path = `${service.namespace}/${service.name}`
+  const ofFamily = (addresses: readonly string[]) => addresses.filter((address) => familyOf(address) === family)
+  const externalLocal = isExternalLocal(service, features)
+  const shared = {
+    clusterIP,
+    externalIPs: ofFamily(service.externalIPs),
+    loadBalancerIPs: ofFamily(
+      service.loadBalancerIngress.flatMap(({ ip, ipMode }) =>
+        ip === undefined || (features.ingressIPMode && ipMode === 'Proxy') ? [] : [ip],
       ),
-      sourceRanges: service.loadBalancerSourceRanges
-        .filter((range) => familyOf(range) === family)
-        .map((range) => canonicalCidr(range)),
-      affinity: service.sessionAffinity === 'ClientIP' ? service.sessionAffinityTimeout : undefined,
-      internalLocal: features.internalTrafficPolicy !== 'ignored' && service.internalTrafficPolicy === 'Local',
-      externalLocal,
-      healthCheckNodePort: service.type === 'LoadBalancer' && externalLocal ? service.healthCheckNodePort : 0,
-      followsHints: followsHints(service, features),
-    }
-    for (const port of service.ports) {
-      const name =
-        port.name === '' ? `${service.namespace}/${service.name}` : `${service.namespace}/${service.name}:${port.name}`
-      const protocol = port.protocol === 'TCP' ? 'tcp' : port.protocol === 'UDP' ? 'udp' : 'sctp'
-      ports.push({
-        ...shared,
-        name,
-        protocol,
-        hash: serviceHash(name, protocol),
-        port: port.port,
-        nodePort: port.nodePort,
-        endpoints:
-          endpoints.get(endpointsKey(service.namespace, service.name, port.name, port.protocol)) ?? NO_ENDPOINTS,
-      })
-    }
+    ),
+    sourceRanges: ofFamily(service.loadBalancerSourceRanges).map(canonicalCidr),
+    /** Seconds of ClientIP affinity. */
+    affinity: service.sessionAffinity === 'ClientIP' ? service.sessionAffinityTimeout : undefined,
+    internalLocal: features.internalTrafficPolicy !== 'ignored' && service.internalTrafficPolicy === 'Local',
+    externalLocal,
+    healthCheckNodePort: service.type === 'LoadBalancer' && externalLocal ? service.healthCheckNodePort : 0,
+    /** Topology hints of the endpoints are followed. */
+    followsHints: followsHints(service, features),
   }
-  return ports
+  return service.ports.map(({ name: portName, protocol: asGiven, port, nodePort }) => {
+    const name = portName === '' ? path : `${path}:${portName}`
+    const protocol = PROTOCOLS[asGiven]
+    const key = endpointsKey(service.namespace, service.name, portName, asGiven)
+    return {
+      ...shared,
+      /** `namespace/name:port`, or `namespace/name` for the unnamed port. */
+      name,
+      protocol,
+      /** The suffix of its chain names. */
+      hash: serviceHash(name, protocol),
+      port,
+      nodePort,
+      endpoints: endpoints.get(key) ?? NONE,
+    }
+  })
 }
+
+/** As rules write them. */
+const PROTOCOLS = { TCP: 'tcp', UDP: 'udp', SCTP: 'sctp' } as const
 
 /** The usual size of a Service range: kind's and k3s's /16, and the /112 of IPv6 examples. kubeadm's own default is a /12. */
 const USUAL_LENGTH: Record<Family, number> = { ipv4: 16, ipv6: 112 }
@@ -116,20 +100,7 @@ export function serviceCIDRs(objects: ClusterObjects, family: Family): string[] 
 }
 
 /** The endpoints of a Service port on one node, by traffic policy. */
-export interface EndpointCategories {
-  /** For traffic policy Cluster; empty if the Service does not use it. */
-  cluster: readonly TrackedEndpoint[]
-  /** For traffic policy Local; empty if the Service does not use it. */
-  local: readonly TrackedEndpoint[]
-  /** Both without duplicates, in order: the endpoints that get a chain. */
-  reachable: readonly TrackedEndpoint[]
-  /** At least one endpoint on any node is usable. */
-  any: boolean
-  usesCluster: boolean
-  usesLocal: boolean
-}
-
-const NONE: readonly TrackedEndpoint[] = []
+export type EndpointCategories = ReturnType<typeof categorizeEndpoints>
 
 // With publishNotReadyAddresses an endpoint can be ready while it terminates; kube-proxy treats it as ready.
 const isReady = (endpoint: TrackedEndpoint): boolean => endpoint.ready
@@ -165,7 +136,7 @@ interface Surroundings {
  * Sorts the endpoints of a Service port by traffic policy, as kube-proxy's CategorizeEndpoints does from 1.24 on
  * (KEP-1669 for terminating endpoints, KEP-2433 and KEP-3015 for hints).
  */
-export function categorizeEndpoints(port: ServicePort, around: Surroundings): EndpointCategories {
+export function categorizeEndpoints(port: ServicePort, around: Surroundings) {
   const external = isExternallyAccessible(port)
   const usesCluster = !port.internalLocal || external
   const usesLocal = port.internalLocal || (port.externalLocal && external)
@@ -179,16 +150,23 @@ export function categorizeEndpoints(port: ServicePort, around: Surroundings): En
     cluster = endpoints.every(isUsable) ? endpoints : endpoints.filter(isUsable)
     if (cluster.length === 0) cluster = endpoints.filter(leaving)
   }
-  if (!usesLocal) return { cluster, local: NONE, reachable: cluster, any: cluster.length > 0, usesCluster, usesLocal }
-
-  const any = cluster.length > 0 || endpoints.some((endpoint) => isReady(endpoint) || leaving(endpoint))
-  const here = endpoints.filter((endpoint) => endpoint.isLocal)
-  let local: readonly TrackedEndpoint[] = here.filter(isReady)
+  const here = usesLocal ? endpoints.filter((endpoint) => endpoint.isLocal) : NONE
+  let local = here.filter(isReady)
   if (local.length === 0) local = here.filter(leaving)
-  if (!usesCluster) return { cluster, local, reachable: local, any, usesCluster, usesLocal }
-  const wanted = new Set([...cluster, ...local])
-  const reachable = wanted.size === cluster.length ? cluster : endpoints.filter((endpoint) => wanted.has(endpoint))
-  return { cluster, local, reachable, any, usesCluster, usesLocal }
+  const wanted = new Set(cluster)
+  for (const endpoint of local) wanted.add(endpoint)
+  return {
+    usesCluster,
+    usesLocal,
+    /** For traffic policy Cluster; empty if the Service does not use it. */
+    cluster,
+    /** For traffic policy Local; empty if the Service does not use it. */
+    local,
+    /** Both without duplicates, in order: the endpoints that get a chain. */
+    reachable: wanted.size === cluster.length ? cluster : endpoints.filter((endpoint) => wanted.has(endpoint)),
+    /** At least one endpoint on any node is usable. */
+    any: cluster.length > 0 || (usesLocal && endpoints.some((endpoint) => isReady(endpoint) || leaving(endpoint))),
+  }
 }
 
 /**

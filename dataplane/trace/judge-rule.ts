@@ -1,4 +1,4 @@
-import { contains, inRange, PROTOCOL_NUMBERS } from '../ip-address.ts'
+import { contains, PROTOCOL_NUMBERS } from '../ip-address.ts'
 import type { IpSets } from '../ipset-save.ts'
 import type { ParsedRule, RuleOptions } from '../rule.ts'
 import type { Flow } from './flow.ts'
@@ -15,8 +15,6 @@ interface Judgement {
 export interface TraceContext {
   network: NodeNetwork
   ipsets: IpSets
-  /** Names of `recent` lists that already contain the packet's source. A new client is in none. */
-  visited: ReadonlySet<string>
 }
 
 /** The probability that a rule matches the packet, with the reason: the first field or match that fails decides. */
@@ -181,8 +179,8 @@ function inPorts(text: string, port: number): boolean {
 }
 
 const RANGES: Record<string, Condition> = {
-  '--src-range': (range, { source }) => [inRange(range, source), `address is ${source}`],
-  '--dst-range': (range, { destination }) => [inRange(range, destination), `address is ${destination}`],
+  '--src-range': (range, { source }) => [contains(range, source), `address is ${source}`],
+  '--dst-range': (range, { destination }) => [contains(range, destination), `address is ${destination}`],
 }
 
 const METHODS = { masq: 'MASQ', route: 'GATE', tunnel: 'IPIP' }
@@ -207,17 +205,13 @@ function judgePhysdev(options: RuleOptions): Judgement {
   return allOf([...options.values()].map(({ negated }) => judged([false, 'not bridged'], negated)))
 }
 
-function judgeRecent(options: RuleOptions, _flow: Flow, { visited }: TraceContext): Judgement {
+/** The packet is the first of its client, so no list contains the client yet. */
+function judgeRecent(options: RuleOptions): Judgement {
   const name = options.get('--name')?.value[0] ?? 'DEFAULT'
   const set = options.get('--set')
   if (set) return judged([true, `source is added to the list ${name}`], set.negated)
-  for (const option of ['--rcheck', '--update', '--remove']) {
-    const wanted = options.get(option)
-    if (!wanted) continue
-    const holds = visited.has(name)
-    return judged([holds, `source is ${holds ? '' : 'not '}in the list ${name}`], wanted.negated)
-  }
-  return HOLDS
+  const wanted = options.get('--rcheck') ?? options.get('--update') ?? options.get('--remove')
+  return wanted ? judged([false, `source is not in the list ${name}`], wanted.negated) : HOLDS
 }
 
 function judgeSet(options: RuleOptions, flow: Flow, { ipsets }: TraceContext): Judgement {

@@ -5,13 +5,14 @@ import type { NodeState } from '../node-state.ts'
 import type { Flow } from './flow.ts'
 import type { TraceContext } from './judge-rule.ts'
 import { HOOKS, type Hook, type Step, stepOf } from './step.ts'
-import { type HookEnd, TableWalk } from './walk-chain.ts'
-import { NftWalk } from './walk-nftables.ts'
+import { type HookEnd, iptablesRules, type RuleLanguage, Walk } from './walk-chain.ts'
+import { nftablesRules } from './walk-nftables.ts'
 
 interface BaseChain {
   priority: number
   isNat: boolean
-  walk: (flow: Flow) => HookEnd[]
+  /** Undefined for a table of iptables that lacks the chain. */
+  walk: ((flow: Flow) => HookEnd[]) | undefined
 }
 
 /** The tables of iptables with their hooks and priorities (linux/netfilter_ipv4.h). */
@@ -32,11 +33,7 @@ const IPVS_INPUT = 99
 
 const isDestinationHook = (hook: Hook): boolean => hook === 'PREROUTING' || hook === 'OUTPUT'
 
-interface LostFlow {
-  flow: Flow
-  verdict: 'drop' | 'reject'
-  by: Step
-}
+type LostFlow = HookEnd & { verdict: 'drop' | 'reject' }
 
 /**
  * The path of packets through the kernel: PREROUTING, the routing decision, INPUT or FORWARD, OUTPUT, POSTROUTING, each with the
@@ -51,8 +48,7 @@ export class KernelPath {
   readonly hooks = new Set<Hook>()
   readonly #state: NodeState
   readonly #context: TraceContext
-  readonly #walk: TableWalk
-  readonly #nftWalk: NftWalk
+  readonly #matchingOnly: boolean
   readonly #baseChains = new Map<Hook, BaseChain[]>()
   readonly #record: (step: Step) => void
 
@@ -60,8 +56,7 @@ export class KernelPath {
     this.#state = state
     this.#context = context
     this.#record = record
-    this.#walk = new TableWalk(context, record, matchingOnly)
-    this.#nftWalk = new NftWalk(context, record, matchingOnly)
+    this.#matchingOnly = matchingOnly
   }
 
   /** Processes a packet that arrives at an interface. */
@@ -136,7 +131,7 @@ export class KernelPath {
     for (const { isNat, walk } of chains)
       flows = flows.flatMap((flow) => {
         // nat applies once per connection and side: the first chain that translates binds it, and later ones are skipped.
-        if (isNat && (flow[side] || !flow.tracked)) return [flow]
+        if (!walk || (isNat && (flow[side] || !flow.tracked))) return [flow]
         const passed = this.#passed(walk(flow))
         return isNat ? passed.map((one) => ({ ...one, [side]: !isTranslated(flow) && isTranslated(one) })) : passed
       })
@@ -157,18 +152,27 @@ export class KernelPath {
     const known = this.#baseChains.get(hook)
     if (known) return known
     const { iptables, nftables = [], foreignNftables = [] } = this.#state
+    const walkOf = <AnyRule>(rules: RuleLanguage<AnyRule>, chain: string, policy: Pick<Step, 'rule' | 'verdict'>) => {
+      const walk = new Walk(rules, hook, this.#record, this.#matchingOnly)
+      return (flow: Flow) => walk.baseChain(chain, policy, flow)
+    }
     const here = TABLES.filter(({ hooks }) => hooks.includes(hook))
-    const chains: BaseChain[] = here.map(({ name, priority }) => {
-      const walk = (flow: Flow) => this.#walk.table(hook, name, iptables.get(name), flow)
+    const chains = here.map(({ name, priority }): BaseChain => {
+      const table = iptables.get(name) ?? new Map()
+      const verdict = table.get(hook)?.policy
+      const rules = iptablesRules(name, table, this.#context, this.#matchingOnly)
+      const walk = verdict && walkOf(rules, hook, { rule: `-P ${hook} ${verdict}`, verdict })
       return { priority: priority(hook), isNat: name === 'nat', walk }
     })
     for (const table of [...nftables, ...foreignNftables]) {
       // iptables-nft stores its tables in nf_tables; they were read with iptables-save.
       if (table.family !== 'inet' && (table.family !== family || iptables.has(table.name))) continue
-      for (const [name, chain] of table.chains) {
-        if (chain.base?.hook !== hook.toLowerCase()) continue
-        const walk = (flow: Flow) => this.#nftWalk.baseChain(hook, table, name, chain, flow)
-        chains.push({ priority: chain.base.priority, isNat: chain.base.type === 'nat', walk })
+      for (const [name, { base }] of table.chains) {
+        if (base?.hook !== hook.toLowerCase()) continue
+        const { priority, type, policy = 'accept' } = base
+        const rules = nftablesRules(table, this.#context)
+        const walk = walkOf(rules, name, { rule: `policy ${policy}`, verdict: policy.toUpperCase() })
+        chains.push({ priority, isNat: type === 'nat', walk })
       }
     }
     chains.sort((one, other) => one.priority - other.priority)

@@ -1,4 +1,4 @@
-import { contains, familyOf, inRange } from '../ip-address.ts'
+import { contains, familyOf } from '../ip-address.ts'
 import type { NftElements, NftExpression } from '../nft-rule.ts'
 import type { NftTable } from '../nft-table.ts'
 import type { Flow } from './flow.ts'
@@ -132,7 +132,7 @@ export function covers(element: string, value: string): boolean {
     return parts.length === values.length && parts.every((part, index) => covers(part, values[index] ?? ''))
   if (element.endsWith('*')) return value.startsWith(element.slice(0, -1))
   if (value.includes(',')) return value.split(',').includes(element)
-  if (familyOf(value) !== undefined) return element.includes('-') ? inRange(element, value) : contains(element, value)
+  if (familyOf(value) !== undefined) return contains(element, value)
   if (!/^(0x[0-9a-f]+|\d+)$/.test(value)) return false
   const [low = '', high = low] = element.split('-')
   return Number(value) >= Number(low) && Number(value) <= Number(high)

@@ -1,7 +1,7 @@
-import type { Chain, Rule, Table } from '../iptables-save.ts'
-import { knownRule, type ParsedRule } from '../rule.ts'
+import type { Rule, Table } from '../iptables-save.ts'
+import { knownRule, type Target } from '../rule.ts'
 import { applyTarget } from './apply-target.ts'
-import { type Flow, mergeFlows } from './flow.ts'
+import { describeFlow, type Flow, mergeFlows } from './flow.ts'
 import { isForOther, judgeRule, type TraceContext } from './judge-rule.ts'
 import { type Hook, type Step, stepOf } from './step.ts'
 
@@ -10,7 +10,7 @@ export class CircleError extends Error {
   override name = 'CircleError'
 }
 
-/** The end of a packet in a table or base chain; `by` is the step that decided. */
+/** The end of a packet in a base chain; `by` is the step that decided. */
 export interface HookEnd {
   flow: Flow
   verdict: 'accept' | 'drop' | 'reject'
@@ -19,157 +19,151 @@ export interface HookEnd {
 
 interface ChainEnd {
   flow: Flow
-  verdict: HookEnd['verdict'] | 'return'
+  verdict: HookEnd['verdict'] | 'return' | 'continue'
   by?: Step
 }
 
-/** What a rule does to a packet. */
-export type RuleEnd = Omit<ChainEnd, 'verdict'> & { verdict: ChainEnd['verdict'] | 'continue' }
+/** What a rule does to a packet, or to a share of such packets. */
+export interface RuleEffect {
+  flow: Flow
+  verdict: ChainEnd['verdict'] | 'jump' | 'goto' | 'no match'
+  /** The name of the target or statement in a step; without one there is no step. */
+  name: string
+  reason: string
+  /** The chain of a jump or goto. */
+  chain?: string
+}
+
+/** The rules of one table, of iptables or nf_tables. */
+export interface RuleLanguage<AnyRule> {
+  /** The name of the table in steps. */
+  table: string
+  rulesOf: (chain: string) => readonly AnyRule[] | undefined
+  print: (rule: AnyRule, chain: string) => string
+  /** Undefined for a rule that does not match, if the reason is not recorded. */
+  evaluate: (rule: AnyRule, flow: Flow, hook: Hook) => RuleEffect[] | undefined
+}
 
 /**
- * Traces packets through the rules of one node. If a rule matches randomly, both paths are followed, each with its probability.
+ * Traces packets through the chains of a table. If a rule matches randomly, both paths are followed, each with its probability.
  * Every evaluated rule, or only those that match, is passed to `record`.
  */
-export abstract class Walk {
-  protected readonly context: TraceContext
-  protected readonly record: (step: Step) => void
-  protected readonly matchingOnly: boolean
+export class Walk<AnyRule> {
+  readonly #language: RuleLanguage<AnyRule>
+  readonly #hook: Hook
+  readonly #record: (step: Step) => void
+  readonly #matchingOnly: boolean
 
-  constructor(context: TraceContext, record: (step: Step) => void, matchingOnly = false) {
-    this.context = context
-    this.record = record
-    this.matchingOnly = matchingOnly
+  constructor(language: RuleLanguage<AnyRule>, hook: Hook, record: (step: Step) => void, matchingOnly: boolean) {
+    this.#language = language
+    this.#hook = hook
+    this.#record = record
+    this.#matchingOnly = matchingOnly
   }
 
   /**
-   * Takes a packet through the rules of a chain.
-   * @param evaluate what a rule does to a packet; undefined if it does not match
+   * Evaluates a base chain; its policy decides about packets that return from it. Throws CircleError for chains that jump to each
+   * other in a cycle.
+   * @param policy the policy as a step shows it
    */
-  protected passRules<AnyRule>(
-    rules: readonly AnyRule[],
-    flow: Flow,
-    evaluate: (rule: AnyRule, flow: Flow) => RuleEnd[] | undefined,
-  ): ChainEnd[] {
-    const ends: ChainEnd[] = []
-    let alive = [flow]
-    for (const rule of rules) {
-      const next: Flow[] = []
-      let hasMatched = false
-      for (const packet of alive) {
-        const met = evaluate(rule, packet)
-        hasMatched ||= met !== undefined
-        if (!met) next.push(packet)
-        for (const end of met ?? []) {
-          if (end.verdict === 'continue') next.push(end.flow)
-          else ends.push({ ...end, verdict: end.verdict })
-        }
-      }
-      if (hasMatched) alive = mergeFlows(next)
-      if (alive.length === 0) return ends
-    }
-    return [...ends, ...alive.map((packet): ChainEnd => ({ flow: packet, verdict: 'return' }))]
-  }
-
-  /** The ends of a base chain: its policy decides about packets that return from it. */
-  protected applyPolicy(ends: readonly ChainEnd[], policyStep: (flow: Flow) => Step): HookEnd[] {
-    return ends.map(({ flow, verdict, by }): HookEnd => {
-      if (verdict !== 'return' && by) return { flow, verdict, by }
-      const step = policyStep(flow)
-      this.record(step)
-      return { flow, verdict: step.verdict === 'DROP' ? 'drop' : 'accept', by: step }
+  baseChain(chain: string, policy: Pick<Step, 'rule' | 'verdict'>, entering: Flow): HookEnd[] {
+    return this.#chain(chain, entering, [chain]).map(({ flow, verdict, by }): HookEnd => {
+      if (verdict !== 'return' && verdict !== 'continue' && by) return { flow, verdict, by }
+      const reason = 'the end of the chain: its policy'
+      const step = stepOf({ hook: this.#hook, table: this.#language.table, chain, ...policy, reason }, flow)
+      this.#record(step)
+      return { flow, verdict: policy.verdict === 'DROP' ? 'drop' : 'accept', by: step }
     })
   }
 
-  /**
-   * The ends of a packet that a rule sends to another chain. From a goto it does not come back.
-   * @param path the chains that led to the rule
-   */
-  protected callChain(
-    { table, target = '', path = [] }: Step,
-    isGoto: boolean,
-    enter: (path: string[]) => ChainEnd[],
-  ): RuleEnd[] {
-    if (path.includes(target)) {
-      const circle = [...path, target].join(' → ')
-      throw new CircleError(`the chains of table ${table} jump to each other in a cycle: ${circle}`)
+  #chain(chain: string, entering: Flow, path: readonly string[]): ChainEnd[] {
+    const ends: ChainEnd[] = []
+    let alive = [entering]
+    for (const rule of this.#language.rulesOf(chain) ?? []) {
+      const next: Flow[] = []
+      for (const flow of alive) {
+        const effects = this.#language.evaluate(rule, flow, this.#hook)
+        if (!effects) next.push(flow)
+        for (const effect of effects ?? [])
+          for (const end of this.#end(chain, rule, flow, effect, path))
+            if (end.verdict === 'continue') next.push(end.flow)
+            else ends.push(end)
+      }
+      alive = next.some((flow, at) => flow !== alive[at]) ? mergeFlows(next) : next
+      if (alive.length === 0) return ends
     }
-    return enter([...path, target]).map((end) =>
-      end.verdict === 'return' ? { flow: end.flow, verdict: isGoto ? 'return' : 'continue' } : end,
+    return [...ends, ...alive.map((flow): ChainEnd => ({ flow, verdict: 'return' }))]
+  }
+
+  #end(chain: string, rule: AnyRule, before: Flow, effect: RuleEffect, path: readonly string[]): ChainEnd[] {
+    const { flow, verdict, name, reason, chain: target } = effect
+    const matched = verdict !== 'no match'
+    if (name === '' || (!matched && this.#matchingOnly)) return [{ flow, verdict: 'continue' }]
+    const { table, print } = this.#language
+    const step: Step = {
+      hook: this.#hook,
+      table,
+      chain,
+      rule: print(rule, chain),
+      verdict: name,
+      matched,
+      reason,
+      probability: flow.probability,
+      packet: describeFlow(before),
+      path,
+    }
+    if (target !== undefined) step.target = target
+    this.#record(step)
+    if (verdict === 'no match') return [{ flow, verdict: 'continue' }]
+    if (verdict !== 'jump' && verdict !== 'goto') return [{ flow, verdict, by: step }]
+    const longer = [...path, target ?? '']
+    if (path.includes(target ?? ''))
+      throw new CircleError(`the chains of table ${table} jump to each other in a cycle: ${longer.join(' → ')}`)
+    // From a goto a packet does not come back.
+    return this.#chain(target ?? '', flow, longer).map((end) =>
+      end.verdict === 'return' ? { flow: end.flow, verdict: verdict === 'goto' ? 'return' : 'continue' } : end,
     )
   }
 }
 
-/** The step at the end of a base chain. */
-export const policyStep = (place: Pick<Step, 'hook' | 'table' | 'chain' | 'rule' | 'verdict'>, flow: Flow): Step =>
-  stepOf({ ...place, reason: 'the end of the chain: its policy' }, flow)
-
-interface Place {
-  hook: Hook
-  name: string
-  table: Table
+export const noMatch = (flow: Flow, reason: string): RuleEffect => {
+  return { flow, verdict: 'no match', name: 'NO MATCH', reason }
 }
+export const UNREADABLE = 'the rule cannot be parsed and counts as no match'
 
-/** Traces packets through the tables of iptables. */
-export class TableWalk extends Walk {
-  /** Evaluates the built-in chain of a hook including its policy. A table without that chain accepts. */
-  table(hook: Hook, name: string, table: Table | undefined, flow: Flow): HookEnd[] {
-    const chain = table?.get(hook)
-    const atEnd = (verdict: string) => (flow: Flow) =>
-      policyStep({ hook, table: name, chain: hook, rule: `-P ${hook} ${verdict}`, verdict }, flow)
-    if (!table || !chain) return [{ flow, verdict: 'accept', by: atEnd('ACCEPT')(flow) }]
-    return this.applyPolicy(this.#chain({ hook, name, table }, chain, flow, [hook]), atEnd(chain.policy))
-  }
+/** The rules of a table of iptables. */
+export const iptablesRules = (
+  table: string,
+  chains: Table,
+  context: TraceContext,
+  matchingOnly: boolean,
+): RuleLanguage<Rule> => ({
+  table,
+  rulesOf: (chain) => chains.get(chain)?.rules,
+  print: ({ spec }, chain) => (spec === '' ? `-A ${chain}` : `-A ${chain} ${spec}`),
+  evaluate({ spec }, flow, hook) {
+    const rule = knownRule(spec)
+    if (!rule) return [noMatch(flow, UNREADABLE)]
+    if (matchingOnly && isForOther(rule, flow)) return undefined
+    const { chance, reason } = judgeRule(rule, flow, context)
+    if (chance === 0) return [noMatch(flow, reason)]
+    const share = (of: number): Flow => (of === 1 ? flow : { ...flow, probability: flow.probability * of })
+    const effect = effectOf(rule.target, share(chance), hook)
+    const effects = [{ ...effect, reason: joinReasons(reason, effect.reason) }]
+    return chance === 1 ? effects : [...effects, { flow: share(1 - chance), verdict: 'continue', name: '', reason: '' }]
 
-  #chain(place: Place, chain: Chain, flow: Flow, path: readonly string[]): ChainEnd[] {
-    return this.passRules(chain.rules, flow, (rule, packet) => this.#rule(place, chain, rule, packet, path))
-  }
-
-  /** The results for a packet that matches, certainly or randomly; undefined if it does not match. */
-  #rule(place: Place, chain: Chain, { spec }: Rule, flow: Flow, path: readonly string[]): RuleEnd[] | undefined {
-    const parsed = knownRule(spec)
-    if (this.matchingOnly && parsed && isForOther(parsed, flow)) return undefined
-    const { chance, reason } = parsed
-      ? judgeRule(parsed, flow, this.context)
-      : { chance: 0, reason: 'the rule cannot be parsed and counts as no match' }
-    const passes = !parsed || chance === 0
-    if (passes && this.matchingOnly) return undefined
-    const { hook, name } = place
-    const rule = spec === '' ? `-A ${chain.name}` : `-A ${chain.name} ${spec}`
-    const step = stepOf({ hook, table: name, chain: chain.name, rule, verdict: 'NO MATCH', reason, path }, flow)
-    if (passes) {
-      step.matched = false
-      this.record(step)
-      return undefined
+    function effectOf(target: Target | undefined, flow: Flow, hook: Hook): RuleEffect {
+      if (!target) return { flow, verdict: 'continue', name: 'CONTINUE', reason: 'a rule without a target only counts' }
+      const { name, goto } = target
+      if (!chains.has(name)) {
+        const { summary, ...effect } = applyTarget(target, flow, hook, context)
+        return { ...effect, name, reason: summary }
+      }
+      const verdict = goto ? 'goto' : 'jump'
+      return { flow, verdict, name: verdict.toUpperCase(), reason: `to ${name}`, chain: name }
     }
-    step.probability *= chance
-    const matching = chance === 1 ? flow : { ...flow, probability: step.probability }
-    const ends = this.#target(place, parsed, matching, step)
-    if (chance === 1) return ends
-    return [...ends, { flow: { ...flow, probability: flow.probability * (1 - chance) }, verdict: 'continue' }]
-  }
-
-  /** Applies the rule's target and records its effect in `step`. */
-  #target(place: Place, { target }: ParsedRule, flow: Flow, step: Step): RuleEnd[] {
-    const record = (verdict: string, effect: string) => {
-      step.verdict = verdict
-      step.reason = joinReasons(step.reason, effect)
-      this.record(step)
-    }
-    if (!target) {
-      record('CONTINUE', 'a rule without a target only counts')
-      return [{ flow, verdict: 'continue' }]
-    }
-    const called = place.table.get(target.name)
-    if (!called) {
-      const effect = applyTarget(target, flow, place.hook, this.context)
-      record(target.name, effect.summary)
-      return [{ flow: effect.flow, verdict: effect.verdict, by: step }]
-    }
-    step.target = target.name
-    record(target.goto ? 'GOTO' : 'JUMP', `to ${target.name}`)
-    return this.callChain(step, target.goto, (path) => this.#chain(place, called, flow, path))
-  }
-}
+  },
+})
 
 export function joinReasons(one: string, other: string): string {
   return one === '' || other === '' ? one + other : `${one}; ${other}`

@@ -39,6 +39,13 @@ export function changesBetween(before: NodeHoldings, after: NodeHoldings): Chang
   return changes
 }
 
+/** The same for all nodes; one that was not there before has no changes. */
+export const changesOnNodes = (before: readonly NodeHoldings[] = [], after: readonly NodeHoldings[] = []): Change[] =>
+  after.flatMap((now) => {
+    const old = before.find(({ node }) => node === now.node)
+    return old ? changesBetween(old, now) : []
+  })
+
 function movedRules(before: Entry, after: Entry): string[] {
   const ids = ({ children = [] }: Entry) => children.map(({ id }) => id)
   const [was, is] = [ids(before), ids(after)]

@@ -1,8 +1,9 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Readable } from 'node:stream'
-import type { GuestProcess, RunResult } from '../machine/machine.ts'
+import type { ExecResult } from '../../host/shell-word.ts'
+import type { GuestProcess } from '../machine/machine.ts'
 import type { Api } from './api.ts'
-import type { Resource } from './resource.ts'
+import type { ResourceTarget } from './resource.ts'
 import type { Schema } from './schema.ts'
 
 export interface PodTarget {
@@ -10,9 +11,13 @@ export interface PodTarget {
   name: string
 }
 
+export interface ContainerTarget extends PodTarget {
+  container: string
+}
+
 export interface ExecRequest {
   /** A container of a Pod, or a whole node (the `nodes/NAME/exec` subresource that only this cluster has). */
-  target: ({ kind: 'pod'; container?: string } & PodTarget) | { kind: 'node'; name: string }
+  target: ({ kind: 'pod' } & ContainerTarget) | { kind: 'node'; name: string }
   command: string[]
   tty: boolean
 }
@@ -25,8 +30,7 @@ export interface TerminalSize {
 /** Starts a command, or attaches to a running one, with a terminal of that size. */
 export type StartCommand = (size?: TerminalSize) => Promise<GuestProcess>
 
-export interface LogRequest extends PodTarget {
-  container?: string
+export interface LogRequest extends ContainerTarget {
   follow: boolean
   previous: boolean
   timestamps: boolean
@@ -56,11 +60,11 @@ export interface UsageReport {
 export interface NodeBackend {
   exec(request: ExecRequest): StartCommand
   /** Attaches to the input and output of a running container; killing the returned process only detaches. */
-  attach(target: PodTarget & { container: string }): StartCommand
+  attach(target: ContainerTarget): StartCommand
   /** Opens connections to TCP ports of a Pod's loopback interface. */
   dial(pod: PodTarget): (port: number) => Promise<GuestProcess>
   /** Runs a shell script on a node to its end (`nodes/NAME/script`, which only this cluster has). */
-  script(node: string, text: string): Promise<RunResult>
+  script(node: string, text: string): Promise<ExecResult>
   /**
    * Resolves when the node's kube-proxy has programmed the current objects (`nodes/NAME/synced`); immediately
    * if that is unknown.
@@ -72,7 +76,7 @@ export interface NodeBackend {
 }
 
 /** One request for a resource, with everything that its handler needs. */
-export interface ApiCall {
+export interface ApiCall extends Omit<ResourceTarget, 'is'> {
   api: Api
   backend: NodeBackend
   schema: Schema
@@ -81,10 +85,6 @@ export interface ApiCall {
   query: URLSearchParams
   /** The client prefers objects as a table. */
   asTable: boolean
-  resource: Resource
-  namespace: string | undefined
-  name: string | undefined
-  subresource: string | undefined
   /** Ends when the server closes. */
   closing: AbortSignal
 }

@@ -1,48 +1,108 @@
-import { wireCopy } from './json.ts'
-import { builtInNamespaces, type DeleteOptions, type Draft } from './object-lifecycle.ts'
-import { ObjectWriter } from './object-writer.ts'
+import type { V1ServiceSpec } from '@kubernetes/client-node'
+import { FieldErrors } from './field-errors.ts'
+import { sameJson, valueAt, wireCopy } from './json.ts'
+import {
+  admitToNamespace,
+  builtInNamespaces,
+  canGo,
+  type DeleteOptions,
+  type Draft,
+  markDeleted,
+  newMetadata,
+  substanceOf,
+  timestamp,
+  withSpecOf,
+  withStatusOf,
+} from './object-lifecycle.ts'
 import { mergePatch } from './patches.ts'
-import { resourceNamed } from './resource.ts'
+import { apiVersionOf, type Resource, resourceNamed, resources } from './resource.ts'
 import { type SelectorQuery, selects } from './selectors.ts'
-import type { ServiceRanges } from './service-allocator.ts'
-import { notFound } from './status-error.ts'
-import { jsonOf, type KubeObject, Store, type Stored, type StoreEvent, storedOf } from './store.ts'
+import { allocateService, type ServiceRanges } from './service-allocator.ts'
+import { alreadyExists, conflict, forbidden, invalid, notFound } from './status-error.ts'
+import { jsonOf, type KubeObject, type ObjectMeta, Store, type Stored, type StoreEvent, storedOf } from './store.ts'
+import { prepare, validate } from './strategies.ts'
 
 export type { DeleteOptions, Draft } from './object-lifecycle.ts'
 export type { KubeObject, OwnerReference } from './store.ts'
 
+export interface WriteOptions {
+  /** Everything is checked and filled in, nothing is stored. */
+  dryRun?: boolean
+  /** The client that writes, for `metadata.managedFields`; absent for writes in process, which are not recorded. */
+  author?: { manager: string; subresource?: string }
+}
+
 /**
- * The API in process and synchronous, for controllers, scheduler, kubelet and kube-proxy: with the same defaults, validation and
- * conflicts as over HTTPS. A resource is named by its plural, which is unique here across groups; `namespace` is undefined for
- * cluster-scoped kinds. Callers name the type of an object (client-node's V1Pod and so on fit).
+ * The API in process and synchronous, for controllers, scheduler, kubelet, kube-proxy and the HTTPS server: defaults, admission,
+ * validation, allocation, versions, deletion rules. A resource is named by its plural, which is unique here across groups; `namespace`
+ * is undefined for cluster-scoped kinds. Callers name the type of an object (client-node's V1Pod and so on fit).
  */
 export class Api {
   readonly store = new Store()
-  readonly writer: ObjectWriter
+  private readonly ranges: ServiceRanges
 
-  constructor(ranges: ServiceRanges, now: () => Date) {
-    this.writer = new ObjectWriter(this.store, ranges, now)
+  constructor(ranges: ServiceRanges) {
+    this.ranges = ranges
   }
 
   /** The stored object (never mutate it: structuredClone first), or undefined. */
   get<T extends KubeObject>(resource: string, namespace: string | undefined, name: string): T | undefined {
-    return typed(this.store.get(resourceNamed(resource).name, namespace, name))
+    return this.store.get(resource, namespace, name)
   }
 
-  list<T extends KubeObject>(resource: string, options: { namespace?: string } & SelectorQuery = {}): T[] {
-    const known = resourceNamed(resource)
-    const found = this.store.list(known.name, options.namespace)
-    return found.filter(selects(known, options)).map((object) => typed<T>(object))
+  /** The stored object; throws 404 if there is none. */
+  read<T extends KubeObject = Stored>(resource: string, namespace: string | undefined, name: string): T {
+    const object = this.get<T>(resource, namespace, name)
+    if (!object) throw notFound(resourceNamed(resource), name)
+    return object
   }
 
-  /** Throws StatusError: 409 AlreadyExists, 422 Invalid, 404 when the namespace is missing. */
-  create<T extends KubeObject>(resource: string, namespace: string | undefined, object: Draft): T {
-    return typed(this.writer.create(resourceNamed(resource), namespace, object))
+  list<T extends KubeObject>(resource: string, options: { namespace?: string | undefined } & SelectorQuery = {}): T[] {
+    return this.store.list<T>(resource, options.namespace).filter(selects(resourceNamed(resource), options))
   }
 
-  /** Whole-object replace; a stale metadata.resourceVersion throws 409 Conflict. */
-  update<T extends KubeObject>(resource: string, object: T, subresource?: 'status'): T {
-    return typed(this.writer.update(resourceNamed(resource), storedOf(wireCopy(object)), subresource))
+  /** Adds an object. Throws StatusError: 400, 403, 404 (namespace), 409 AlreadyExists or 422 Invalid, as Kubernetes does. */
+  create<T extends KubeObject>(
+    resourceName: string,
+    namespace: string | undefined,
+    draft: Draft,
+    options: WriteOptions = {},
+  ): T {
+    const resource = resourceNamed(resourceName)
+    const object = newMetadata(resource, namespace, draft)
+    const { name } = object.metadata
+    admitToNamespace(this.store, resource, object)
+    if (this.store.get(resource.name, object.metadata.namespace, name)) throw alreadyExists(resource, name)
+    prepare(resource, object)
+    if (resource.generation) object.metadata.generation = 1
+    this.check(resource, object)
+    const stored = this.settle(resource, object, undefined, options)
+    // The default account of Pods.
+    if (resource.name === 'namespaces' && !options.dryRun)
+      this.create('serviceaccounts', name, { metadata: { name: 'default' } })
+    return stored as T
+  }
+
+  /**
+   * Replaces an object, or only its status. Throws 404, 409 Conflict for a stale metadata.resourceVersion or another uid, 422. An
+   * update without changes keeps the resourceVersion.
+   */
+  update<T extends KubeObject>(resourceName: string, given: T, subresource?: 'status', options: WriteOptions = {}): T {
+    const resource = resourceNamed(resourceName)
+    const object = storedOf(given)
+    const { name, namespace, resourceVersion, uid } = object.metadata
+    const old = this.read(resourceName, namespace, name)
+    const next = wireCopy(
+      subresource === 'status' ? withStatusOf(old, object, resource) : withSpecOf(old, object, resource),
+    )
+    if (resourceVersion && resourceVersion !== old.metadata.resourceVersion) throw conflict(resource, name)
+    if (uid) checkPrecondition(resource, old, 'uid', uid)
+    prepare(resource, next, old)
+    if (resource.generation && !sameJson(substanceOf(next), substanceOf(old)))
+      next.metadata.generation = (old.metadata.generation ?? 0) + 1
+    if (subresource === undefined) this.check(resource, next, old)
+    next.metadata.resourceVersion = old.metadata.resourceVersion
+    return this.settle(resource, next, old, options) as T
   }
 
   /** JSON merge patch (RFC 7386). */
@@ -53,18 +113,33 @@ export class Api {
     patch: object,
     subresource?: 'status',
   ): T {
-    const current = this.store.get(resourceNamed(resource).name, namespace, name)
-    if (!current) throw notFound(resourceNamed(resource), name)
-    const next = storedOf(mergePatch(jsonOf(current), jsonOf(patch)))
-    return typed(this.writer.update(resourceNamed(resource), next, subresource))
+    const next = mergePatch(jsonOf(this.read(resource, namespace, name)), jsonOf(patch))
+    return this.update(resource, storedOf(next) as KubeObject as T, subresource)
   }
 
   /**
-   * Graceful for Pods bound to a node: sets deletionTimestamp and waits for the kubelet, which deletes again with
-   * `gracePeriodSeconds: 0`. Objects with finalizers wait for them. Missing objects throw 404.
+   * Deletes an object, or marks it as being deleted while it has finalizers or a grace period: a Pod on a node waits for its kubelet,
+   * which deletes again with `gracePeriodSeconds: 0`. Returns its last state. Throws 404, 403 for built-in namespaces, 409 for failed
+   * preconditions.
    */
-  delete(resource: string, namespace: string | undefined, name: string, options: DeleteOptions = {}): void {
-    this.writer.delete(resourceNamed(resource), namespace, name, options)
+  delete(
+    resourceName: string,
+    namespace: string | undefined,
+    name: string,
+    options: DeleteOptions & WriteOptions = {},
+  ): Stored {
+    const resource = resourceNamed(resourceName)
+    const old = this.read(resourceName, namespace, name)
+    if (resourceName === 'namespaces' && builtInNamespaces.includes(name))
+      throw forbidden(resource, name, 'this namespace may not be deleted')
+    for (const [field, asked] of Object.entries(options.preconditions ?? {}))
+      checkPrecondition(resource, old, field, asked)
+    const last = this.settle(resource, markDeleted(resource, old, options), old, options)
+    if (resourceName === 'namespaces' && !options.dryRun) {
+      for (const [inside, object] of this.contents(name)) this.delete(inside.name, name, object.metadata.name)
+      this.endNamespace(name)
+    }
+    return last
   }
 
   /**
@@ -75,37 +150,84 @@ export class Api {
     resource: string,
     handler: (type: StoreEvent['type'], object: T, previous: T | undefined) => void,
   ): () => void {
-    const { name } = resourceNamed(resource)
     let ended = false
-    const notify = ({ type, object, previous }: Pick<StoreEvent, 'type' | 'object' | 'previous'>) =>
+    const notify = (type: StoreEvent['type'], object: KubeObject, previous?: KubeObject) =>
       queueMicrotask(() => {
-        if (!ended) handler(type, typed<T>(object), typed<T>(previous))
+        if (!ended) handler(type, object as T, previous as T | undefined)
       })
-    for (const object of this.store.list(name)) notify({ type: 'ADDED', object })
+    for (const object of this.store.list(resource)) notify('ADDED', object)
     const unsubscribe = this.store.subscribe((event) => {
-      if (event.resource === name) notify(event)
+      if (event.resource === resource) notify(event.type, event.object, event.previous)
     })
     return () => {
       ended = true
       unsubscribe()
     }
   }
+
+  /** Stores a new state; removes the object instead if it is being deleted and nothing waits for it. */
+  private settle(resource: Resource, next: Stored, old: Stored | undefined, options: WriteOptions): Stored {
+    if (old && sameJson(next, old)) return old
+    if (options.author) recordAuthor(resource, next.metadata, options.author)
+    if (options.dryRun) return next
+    if (!canGo(resource, next)) return this.store.put(resource.name, next)
+    const last = this.store.remove(resource.name, next)
+    if (next.metadata.namespace) this.endNamespace(next.metadata.namespace)
+    return last
+  }
+
+  private contents(namespace: string): [Resource, Stored][] {
+    const inside = resources.filter((resource) => resource.namespaced)
+    return inside.flatMap((resource) => this.store.list(resource.name, namespace).map((object) => [resource, object]))
+  }
+
+  /** A namespace that is being deleted is removed with the last object in it. */
+  private endNamespace(name: string): void {
+    const namespace = this.store.get('namespaces', undefined, name)
+    if (!namespace?.metadata.deletionTimestamp || namespace.metadata.finalizers?.length) return
+    if (this.contents(name).length === 0) this.store.remove('namespaces', namespace)
+  }
+
+  private check(resource: Resource, object: Stored, old?: Stored): void {
+    const errors = new FieldErrors()
+    validate(resource, object, errors, old)
+    if (resource.name === 'services' && errors.causes.length === 0) {
+      const others = this.store.all('services').filter(({ metadata }) => metadata.uid !== object.metadata.uid)
+      allocateService(specOf(object), others.map(specOf), this.ranges, errors)
+    }
+    if (errors.causes.length > 0) throw invalid(resource, object.metadata.name, errors.causes)
+  }
 }
 
-// The caller names the type of what it stored under a resource; the store itself knows only metadata.
-function typed<T extends KubeObject>(object: Stored): T
-function typed<T extends KubeObject>(object: Stored | undefined): T | undefined
-function typed<T extends KubeObject>(object: Stored | undefined): T | undefined {
-  return object as T | undefined
+function recordAuthor(
+  resource: Resource,
+  metadata: ObjectMeta,
+  author: { manager: string; subresource?: string },
+): void {
+  const others = (metadata.managedFields ?? []).filter(
+    (entry) => entry.manager !== author.manager || entry.subresource !== author.subresource,
+  )
+  const write = { operation: 'Update', fieldsType: 'FieldsV1', fieldsV1: {} } as const
+  metadata.managedFields = [...others, { ...write, ...author, apiVersion: apiVersionOf(resource), time: timestamp() }]
+}
+
+/** Throws 409 if a field of the object's metadata has another value. */
+function checkPrecondition(resource: Resource, { metadata }: Stored, field: string, asked: unknown): void {
+  const own = valueAt(metadata, field)
+  const why = `Precondition failed: ${field} in precondition: ${asked}, in object meta: ${own}`
+  if (asked !== own) throw conflict(resource, metadata.name, why)
+}
+
+function specOf(service: Stored): V1ServiceSpec {
+  return service.spec as V1ServiceSpec
 }
 
 /** An API in memory with the namespaces and the `kubernetes` Service that exist in every cluster. */
 export function createClusterApi({
   serviceCIDR = '10.96.0.0/16',
   nodePortRange = [30_000, 32_767],
-  now = () => new Date(),
-}: Partial<ServiceRanges> & { now?: () => Date } = {}): Api {
-  const api = new Api({ serviceCIDR, nodePortRange }, now)
+}: Partial<ServiceRanges> = {}): Api {
+  const api = new Api({ serviceCIDR, nodePortRange })
   for (const name of builtInNamespaces) api.create('namespaces', undefined, { metadata: { name } })
   api.create('services', 'default', {
     metadata: { name: 'kubernetes', labels: { component: 'apiserver', provider: 'kubernetes' } },

@@ -12,7 +12,7 @@ import type {
   V1Service,
 } from '@kubernetes/client-node'
 import { valueAt } from './json.ts'
-import { ageColumn, ageOf, type Column, columns, field, humanDuration, nameColumn, wide } from './table.ts'
+import { ageOf, type Column, columns, humanDuration, or, wide } from './table.ts'
 
 function externalAddress(service: V1Service): string {
   const spec = service.spec ?? {}
@@ -24,8 +24,8 @@ function externalAddress(service: V1Service): string {
 }
 
 function ports(service: V1Service): string {
-  const shown = (service.spec?.ports ?? []).map(({ port, nodePort, protocol }) =>
-    nodePort ? `${port}:${nodePort}/${protocol}` : `${port}/${protocol}`,
+  const shown = (service.spec?.ports ?? []).map(
+    ({ port, nodePort, protocol }) => `${port}${nodePort ? `:${nodePort}` : ''}/${protocol}`,
   )
   return shown.join(',') || '<none>'
 }
@@ -78,15 +78,17 @@ function nodeRoles({ metadata }: V1Node): string {
   return roles.sort().join(',') || '<none>'
 }
 
-function nodeAddress(node: V1Node, type: string): string {
-  return node.status?.addresses?.find((address) => address.type === type)?.address ?? '<none>'
-}
+const nodeAddress =
+  (type: string) =>
+  ({ status }: V1Node): string =>
+    status?.addresses?.find((address) => address.type === type)?.address ?? '<none>'
 
-function endpointsText(endpoints: V1Endpoints): string {
-  const all = (endpoints.subsets ?? []).flatMap(({ addresses, ports }) => {
-    if (!ports?.length) return (addresses ?? []).map((address) => address.ip)
-    return ports.flatMap((port) => (addresses ?? []).map((address) => `${address.ip}:${port.port}`))
-  })
+function endpointsText({ subsets = [] }: V1Endpoints): string {
+  const all = subsets.flatMap(({ addresses = [], ports = [] }) =>
+    (ports.length > 0 ? ports.map(({ port }) => `:${port}`) : ['']).flatMap((port) =>
+      addresses.map(({ ip }) => `${ip}${port}`),
+    ),
+  )
   return firstThree(all) || '<none>'
 }
 
@@ -95,11 +97,11 @@ function firstThree(items: readonly string[]): string {
   return items.length > 3 ? `${shown} + ${items.length - 3} more...` : shown
 }
 
-const templateColumns: readonly Column<Workload>[] = wide(
-  { name: 'Containers', cell: (workload) => templateText(workload, 'name') },
-  { name: 'Images', cell: (workload) => templateText(workload, 'image') },
-  { name: 'Selector', cell: (workload) => labelsText(workload.spec?.selector.matchLabels) },
-)
+const template = wide({
+  Containers: (workload: Workload) => templateText(workload, 'name'),
+  Images: (workload: Workload) => templateText(workload, 'image'),
+  Selector: (workload: Workload) => labelsText(workload.spec?.selector.matchLabels),
+})
 
 // Pods.
 
@@ -164,129 +166,107 @@ function readinessGates({ spec, status }: V1Pod): string {
   return gates.length > 0 ? `${met.length}/${gates.length}` : '<none>'
 }
 
-const podColumns = columns<V1Pod>(
-  nameColumn,
-  { name: 'Ready', cell: (pod) => `${readyContainers(pod).length}/${pod.spec?.containers.length ?? 0}` },
-  { name: 'Status', cell: statusText },
-  { name: 'Restarts', cell: restartsText },
-  ageColumn,
-  ...wide(
-    field('IP', 'status.podIP'),
-    field('Node', 'spec.nodeName'),
-    field('Nominated Node', 'status.nominatedNodeName'),
-    { name: 'Readiness Gates', cell: readinessGates },
-  ),
-)
+const Name = 'metadata.name'
+const Age = (object: unknown, now: Date) => ageOf(valueAt(object, 'metadata.creationTimestamp'), now)
 
 /** The columns that kubectl prints for each resource. */
 const byResource: Record<string, readonly Column[]> = {
-  pods: podColumns,
-  services: columns<V1Service>(
-    nameColumn,
-    field('Type', 'spec.type'),
-    field('Cluster-IP', 'spec.clusterIP'),
-    { name: 'External-IP', cell: externalAddress },
-    { name: 'Port(s)', cell: ports },
-    ageColumn,
-    { name: 'Selector', wide: true, cell: (service) => labelsText(service.spec?.selector) },
-  ),
-  deployments: columns<V1Deployment>(
-    nameColumn,
-    { name: 'Ready', cell: ({ spec, status }) => `${status?.readyReplicas ?? 0}/${spec?.replicas ?? 0}` },
-    field('Up-to-date', 'status.updatedReplicas', 0),
-    field('Available', 'status.availableReplicas', 0),
-    ageColumn,
-    ...templateColumns,
-  ),
-  replicasets: columns(
-    nameColumn,
-    field('Desired', 'spec.replicas', 0),
-    field('Current', 'status.replicas', 0),
-    field('Ready', 'status.readyReplicas', 0),
-    ageColumn,
-    ...templateColumns,
-  ),
-  daemonsets: columns<Workload>(
-    nameColumn,
-    field('Desired', 'status.desiredNumberScheduled', 0),
-    field('Current', 'status.currentNumberScheduled', 0),
-    field('Ready', 'status.numberReady', 0),
-    field('Up-to-date', 'status.updatedNumberScheduled', 0),
-    field('Available', 'status.numberAvailable', 0),
-    { name: 'Node Selector', cell: ({ spec }) => labelsText(spec?.template?.spec?.nodeSelector) },
-    ageColumn,
-    ...templateColumns,
-  ),
-  jobs: columns<V1Job>(
-    nameColumn,
-    { name: 'Status', cell: jobStatus },
-    {
-      name: 'Completions',
-      cell: ({ spec, status }) => `${status?.succeeded ?? 0}/${spec?.completions ?? `1 of ${spec?.parallelism ?? 1}`}`,
+  pods: columns<V1Pod>({
+    Name,
+    Ready: (pod) => `${readyContainers(pod).length}/${pod.spec?.containers.length ?? 0}`,
+    Status: statusText,
+    Restarts: restartsText,
+    Age,
+    ...wide({ IP: 'status.podIP', Node: 'spec.nodeName', 'Nominated Node': 'status.nominatedNodeName' }),
+    ...wide({ 'Readiness Gates': readinessGates }),
+  }),
+  services: columns<V1Service>({
+    Name,
+    Type: 'spec.type',
+    'Cluster-IP': 'spec.clusterIP',
+    'External-IP': externalAddress,
+    'Port(s)': ports,
+    Age,
+    ...wide({ Selector: ({ spec }: V1Service) => labelsText(spec?.selector) }),
+  }),
+  deployments: columns<V1Deployment>({
+    Name,
+    Ready: ({ spec, status }) => `${status?.readyReplicas ?? 0}/${spec?.replicas ?? 0}`,
+    'Up-to-date': or(0, 'status.updatedReplicas'),
+    Available: or(0, 'status.availableReplicas'),
+    Age,
+    ...template,
+  }),
+  replicasets: columns({
+    Name,
+    Desired: or(0, 'spec.replicas'),
+    Current: or(0, 'status.replicas'),
+    Ready: or(0, 'status.readyReplicas'),
+    Age,
+    ...template,
+  }),
+  daemonsets: columns<Workload>({
+    Name,
+    Desired: or(0, 'status.desiredNumberScheduled'),
+    Current: or(0, 'status.currentNumberScheduled'),
+    Ready: or(0, 'status.numberReady'),
+    'Up-to-date': or(0, 'status.updatedNumberScheduled'),
+    Available: or(0, 'status.numberAvailable'),
+    'Node Selector': ({ spec }) => labelsText(spec?.template?.spec?.nodeSelector),
+    Age,
+    ...template,
+  }),
+  jobs: columns<V1Job & Workload>({
+    Name,
+    Status: jobStatus,
+    Completions: ({ spec, status }) =>
+      `${status?.succeeded ?? 0}/${spec?.completions ?? `1 of ${spec?.parallelism ?? 1}`}`,
+    Duration: jobDuration,
+    Age,
+    ...template,
+  }),
+  cronjobs: columns({
+    Name,
+    Schedule: 'spec.schedule',
+    Timezone: 'spec.timeZone',
+    Suspend: (cronJob) => (valueAt(cronJob, 'spec.suspend') ? 'True' : 'False'),
+    Active: (cronJob) => count(valueAt(cronJob, 'status.active')),
+    'Last Schedule': (cronJob, now) => {
+      const time = valueAt(cronJob, 'status.lastScheduleTime')
+      return time ? ageOf(time, now) : '<none>'
     },
-    { name: 'Duration', cell: jobDuration },
-    ageColumn,
-    ...(templateColumns as readonly Column<unknown>[]),
-  ),
-  cronjobs: columns(
-    nameColumn,
-    field('Schedule', 'spec.schedule'),
-    field('Timezone', 'spec.timeZone'),
-    { name: 'Suspend', cell: (cronJob) => (valueAt(cronJob, 'spec.suspend') ? 'True' : 'False') },
-    { name: 'Active', type: 'integer', cell: (cronJob) => count(valueAt(cronJob, 'status.active')) },
-    {
-      name: 'Last Schedule',
-      cell: (cronJob, now) => {
-        const time = valueAt(cronJob, 'status.lastScheduleTime')
-        return time ? ageOf(time, now) : '<none>'
-      },
-    },
-    ageColumn,
-  ),
-  nodes: columns<V1Node>(
-    nameColumn,
-    { name: 'Status', cell: nodeStatus },
-    { name: 'Roles', cell: nodeRoles },
-    ageColumn,
-    field('Version', 'status.nodeInfo.kubeletVersion'),
-    ...wide(
-      { name: 'Internal-IP', cell: (node: V1Node) => nodeAddress(node, 'InternalIP') },
-      { name: 'External-IP', cell: (node: V1Node) => nodeAddress(node, 'ExternalIP') },
-      field('OS-Image', 'status.nodeInfo.osImage', '<unknown>'),
-      field('Kernel-Version', 'status.nodeInfo.kernelVersion', '<unknown>'),
-      field('Container-Runtime', 'status.nodeInfo.containerRuntimeVersion', '<unknown>'),
-    ),
-  ),
-  namespaces: columns(nameColumn, field('Status', 'status.phase'), ageColumn),
-  endpoints: columns<V1Endpoints>(nameColumn, { name: 'Endpoints', cell: endpointsText }, ageColumn),
-  endpointslices: columns<V1EndpointSlice>(
-    nameColumn,
-    field('AddressType', 'addressType'),
-    { name: 'Ports', cell: ({ ports = [] }) => firstThree(ports.map(({ port = '*' }) => `${port}`)) || '<unset>' },
-    {
-      name: 'Endpoints',
-      cell: ({ endpoints }) => firstThree(endpoints.flatMap(({ addresses }) => addresses)) || '<unset>',
-    },
-    ageColumn,
-  ),
-  configmaps: columns<V1ConfigMap>(
-    nameColumn,
-    { name: 'Data', cell: ({ data, binaryData }) => count(data) + count(binaryData) },
-    ageColumn,
-  ),
-  events: columns<CoreV1Event>(
-    { name: 'Last Seen', cell: lastSeen },
-    field('Type', 'type', ''),
-    field('Reason', 'reason', ''),
-    {
-      name: 'Object',
-      cell: ({ involvedObject: { kind, name } = {} }) => `${(kind ?? '').toLowerCase()}/${name ?? ''}`,
-    },
-    { name: 'Message', cell: (event) => (event.message ?? '').trim() },
-  ),
+    Age,
+  }),
+  nodes: columns<V1Node>({
+    ...{ Name, Status: nodeStatus, Roles: nodeRoles, Age, Version: 'status.nodeInfo.kubeletVersion' },
+    ...wide({
+      'Internal-IP': nodeAddress('InternalIP'),
+      'External-IP': nodeAddress('ExternalIP'),
+      'OS-Image': or('<unknown>', 'status.nodeInfo.osImage'),
+      'Kernel-Version': or('<unknown>', 'status.nodeInfo.kernelVersion'),
+      'Container-Runtime': or('<unknown>', 'status.nodeInfo.containerRuntimeVersion'),
+    }),
+  }),
+  namespaces: columns({ Name, Status: 'status.phase', Age }),
+  endpoints: columns<V1Endpoints>({ Name, Endpoints: endpointsText, Age }),
+  endpointslices: columns<V1EndpointSlice>({
+    Name,
+    AddressType: 'addressType',
+    Ports: ({ ports = [] }) => firstThree(ports.map(({ port = '*' }) => `${port}`)) || '<unset>',
+    Endpoints: ({ endpoints }) => firstThree(endpoints.flatMap(({ addresses }) => addresses)) || '<unset>',
+    Age,
+  }),
+  configmaps: columns<V1ConfigMap>({ Name, Data: ({ data, binaryData }) => count(data) + count(binaryData), Age }),
+  events: columns<CoreV1Event>({
+    'Last Seen': lastSeen,
+    Type: or('', 'type'),
+    Reason: or('', 'reason'),
+    Object: ({ involvedObject: { kind, name } = {} }) => `${(kind ?? '').toLowerCase()}/${name ?? ''}`,
+    Message: (event) => (event.message ?? '').trim(),
+  }),
 }
 
 /** The columns of a resource: at least name and age. */
 export function columnsOf(resource: string): readonly Column[] {
-  return byResource[resource] ?? columns(nameColumn, ageColumn)
+  return byResource[resource] ?? columns({ Name, Age })
 }

@@ -7,9 +7,12 @@ import { absentKind, methodNotAllowed, unknownPath } from './status-error.ts'
 /** The Kubernetes version whose API this server follows. */
 export const gitVersion = 'v1.34.11'
 
-/** The parts of `/api/v1` and `/apis/GROUP/VERSION`, core first: every group has one version. */
+/** `/api/v1` and `/apis/GROUP/VERSION`, core first: every group has one version. */
 const groups = [...new Map([...resources, ...unstored].map(({ group, version }) => [group, version]))].map(
-  ([group, version]) => ({ group, groupVersion: apiVersionOf({ group, version }), version }),
+  ([group, version]) => {
+    const groupVersion = apiVersionOf({ group, version })
+    return { group, groupVersion, version, path: `${group ? 'apis' : 'api'}/${groupVersion}` }
+  },
 )
 
 /** Discovery, version, health and OpenAPI. Throws 404 for other paths. */
@@ -42,8 +45,7 @@ function groupList(): object {
   return { kind: 'APIGroupList', apiVersion: 'v1', groups: list }
 }
 
-const verbs = ['create', 'delete', 'deletecollection', 'get', 'list', 'patch', 'update', 'watch']
-const objectVerbs = ['get', 'patch', 'update']
+const verbs = ['create', 'delete', 'get', 'list', 'patch', 'update', 'watch']
 const unstoredVerbs = {
   metrics: ['get', 'list'],
   absent: ['create', 'delete', 'get', 'list', 'patch'],
@@ -56,7 +58,7 @@ function resourceList(groupVersion: string): object {
   const list = [
     ...own(resources).flatMap(({ subresources, categories, ...resource }) => [
       { ...described(resource), verbs, categories },
-      ...subresources.map((subresource) => describedSubresource(resource, subresource)),
+      ...subresources.flatMap((subresource) => describedSubresource(resource, subresource)),
     ]),
     ...own(unstored).map((other) => ({ ...described(other), verbs: unstoredVerbs[other.is] })),
   ]
@@ -68,17 +70,18 @@ function described(resource: Pick<Unstored, 'name' | 'namespaced' | 'kind' | 'sh
   return { name, singularName: kind.toLowerCase(), namespaced, kind, shortNames }
 }
 
-/** `kubectl scale` and `kubectl drain` read the kinds of these subresources. */
+/** The subresources whose kinds `kubectl scale` and `kubectl drain` read. */
 const subresourceKinds: Readonly<Record<string, { group: string; version: string; kind: string }>> = {
   scale: { group: 'autoscaling', version: 'v1', kind: 'Scale' },
   eviction: { group: 'policy', version: 'v1', kind: 'Eviction' },
 }
 
-function describedSubresource(resource: Pick<Resource, 'name' | 'namespaced' | 'kind'>, subresource: string): object {
-  const { name, namespaced, kind } = resource
-  const isPart = ['status', 'scale', 'ephemeralcontainers'].includes(subresource)
-  const type = { namespaced, kind, ...subresourceKinds[subresource] }
-  return { name: `${name}/${subresource}`, singularName: '', ...type, verbs: isPart ? objectVerbs : ['create', 'get'] }
+function describedSubresource(
+  { name, namespaced }: Pick<Resource, 'name' | 'namespaced'>,
+  subresource: string,
+): object[] {
+  const type = subresourceKinds[subresource]
+  return type ? [{ name: `${name}/${subresource}`, singularName: '', namespaced, ...type, verbs }] : []
 }
 
 // OpenAPI, sufficient for kubectl to detect which query parameters a kind has. It has no schemas, which `kubectl explain` reads.
@@ -90,47 +93,29 @@ const emptyOpenApiV2 = {
   bytes: Buffer.from([0x0a, 0x03, ...Buffer.from('2.0')]),
 }
 
-/** `/openapi/v3`: the URL of the document of each version. */
-function openApiIndex(): object {
-  const paths = groups.map(({ groupVersion }) => {
-    const path = pathOf(groupVersion)
-    return [path, { serverRelativeURL: `/openapi/v3/${path}` }]
-  })
-  return { paths: Object.fromEntries(paths) }
-}
-
-function pathOf(apiVersion: string): string {
-  return apiVersion.includes('/') ? `apis/${apiVersion}` : `api/${apiVersion}`
-}
-
-/** `/openapi/v3/…` of one version. */
-function openApiV3(apiVersion: string): object {
-  const list = resources.filter((resource) => apiVersionOf(resource) === apiVersion)
-  return {
-    openapi: '3.0.0',
-    info: { title: 'Kubernetes', version: 'v1' },
-    paths: Object.assign({}, ...list.map(pathsOf)),
-    components: {},
-  }
-}
-
-/** Where kubectl looks for the query parameters that it may send. */
-function pathsOf({ group, version, kind, name, namespaced }: Resource): Record<string, object> {
-  const root = `/${pathOf(apiVersionOf({ group, version }))}${namespaced ? '/namespaces/{namespace}' : ''}/${name}`
-  const operation = { 'x-kubernetes-group-version-kind': { group, version, kind }, responses: {} }
-  const parameters = ['dryRun', 'fieldManager', 'fieldValidation'].map((parameter) => ({
-    ...{ name: parameter, in: 'query', schema: { type: 'string' } },
-  }))
-  return { [`${root}/{name}`]: { patch: { ...operation, parameters } } }
+/** Which query parameters the kinds take: kubectl searches the operations of this document for a kind, and does not read their paths. */
+const openApiV3 = {
+  openapi: '3.0.0',
+  info: { title: 'Kubernetes', version: 'v1' },
+  paths: Object.fromEntries(
+    resources.map(({ group, version, kind }) => {
+      const names = ['dryRun', 'fieldManager', 'fieldValidation']
+      const parameters = names.map((name) => ({ name, in: 'query', schema: { type: 'string' } }))
+      const gvk = { group, version, kind }
+      return [`/${kind}`, { patch: { 'x-kubernetes-group-version-kind': gvk, responses: {}, parameters } }]
+    }),
+  ),
+  components: {},
 }
 
 const documents: ReadonlyMap<string, object> = new Map([
   ['version', versionInfo()],
   ['api', { kind: 'APIVersions', versions: ['v1'] }],
   ['apis', groupList()],
-  ['openapi/v3', openApiIndex()],
-  ...groups.flatMap(({ groupVersion }): [string, object][] => [
-    [pathOf(groupVersion), resourceList(groupVersion)],
-    [`openapi/v3/${pathOf(groupVersion)}`, openApiV3(groupVersion)],
-  ]),
+  [
+    'openapi/v3',
+    { paths: Object.fromEntries(groups.map(({ path }) => [path, { serverRelativeURL: '/openapi/v3/kinds' }])) },
+  ],
+  ['openapi/v3/kinds', openApiV3],
+  ...groups.map(({ path, groupVersion }): [string, object] => [path, resourceList(groupVersion)]),
 ])

@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { isObject, type Json, type JsonObject } from './json.ts'
 import { decodeProtobuf } from './protobuf.ts'
 import type { Schema } from './schema.ts'
-import { absentKind, badRequest, internalError, messageOf, StatusError, unsupportedMediaType } from './status-error.ts'
+import { absentKind, badRequest, messageOf, StatusError } from './status-error.ts'
 
 /** Writes one object as the whole answer. */
 export function sendObject(
@@ -30,12 +30,6 @@ export function send(
   response.end(body)
 }
 
-/** Any error as a Status; an error that isn't a StatusError is internal (500). */
-export function statusOf(error: unknown): StatusError {
-  if (error instanceof StatusError) return error
-  return internalError(messageOf(error))
-}
-
 /** `Warning` header of a field that was ignored (RFC 7234 5.5, code 299), as kubectl shows it. */
 export function warningHeader(texts: readonly string[]): Record<string, string> {
   if (texts.length === 0) return {}
@@ -56,7 +50,7 @@ export function wantsTable(accept = '*/*'): boolean {
     if (!values.has('as')) return false
     if (values.get('as') === 'Table' && values.get('g') === 'meta.k8s.io' && values.get('v') === 'v1') return true
   }
-  throw new StatusError(406, 'NotAcceptable', 'only the following media types are accepted: application/json')
+  throw new StatusError('NotAcceptable', 'only the following media types are accepted: application/json')
 }
 
 /** As in Kubernetes: a request may carry 3 MiB. */
@@ -79,7 +73,7 @@ export async function readBody(request: IncomingMessage): Promise<Buffer> {
   for await (const chunk of request) {
     const bytes: Buffer = Buffer.isBuffer(chunk) ? chunk : Buffer.from(String(chunk))
     size += bytes.length
-    if (size > limit) throw new StatusError(413, 'RequestEntityTooLarge', `Request entity too large: limit is ${limit}`)
+    if (size > limit) throw new StatusError('RequestEntityTooLarge', `Request entity too large: limit is ${limit}`)
     chunks.push(bytes)
   }
   return Buffer.concat(chunks)
@@ -89,7 +83,7 @@ export async function readBody(request: IncomingMessage): Promise<Buffer> {
 export async function readObject(request: IncomingMessage, schema: Schema): Promise<JsonObject> {
   const type = mediaType(request)
   if (type !== protobufType && type !== '' && type !== 'application/json')
-    throw unsupportedMediaType(['application/json', protobufType])
+    throw unsupportedType('application/json', protobufType)
   const bytes = await readBody(request)
   if (bytes.length === 0) return {}
   if (type === protobufType) return decodeProtobuf(schema, bytes)
@@ -103,8 +97,13 @@ export async function readPatch(request: IncomingMessage): Promise<{ type: Patch
   if (mediaType(request) === 'application/apply-patch+yaml')
     throw absentKind('server-side apply (`kubectl apply` works without --server-side)')
   const type = patchTypes[mediaType(request)]
-  if (!type) throw unsupportedMediaType(Object.keys(patchTypes))
+  if (!type) throw unsupportedType(...Object.keys(patchTypes))
   return { type, patch: parseJson(await readBody(request)) }
+}
+
+function unsupportedType(...accepted: string[]): StatusError {
+  const message = `the body of the request was in an unknown format - accepted media types include: ${accepted.join(', ')}`
+  return new StatusError('UnsupportedMediaType', message)
 }
 
 function mediaType(request: IncomingMessage): string {

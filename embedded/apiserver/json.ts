@@ -38,11 +38,17 @@ export function valueAt(value: unknown, path: string): unknown {
   return path.split('.').reduce((current, field) => (isObject(current) ? current[field] : undefined), value)
 }
 
+/** Whether a field has no value. As in Go, an empty text is none. */
+export function isAbsent(value: unknown): boolean {
+  return value === undefined || value === null || value === ''
+}
+
 /** Sets the fields of `defaults` that `target` leaves open, at every level. */
 export function fill(target: object, defaults: object): void {
   const fields = target as Record<string, unknown>
   for (const [name, value] of Object.entries(defaults)) {
-    fields[name] ??= isObject(value) ? {} : structuredClone(value)
+    if (value === undefined) continue
+    if (isAbsent(fields[name])) fields[name] = isObject(value) ? {} : structuredClone(value)
     if (isObject(value)) fill(fields[name] as object, value)
   }
 }

@@ -22,23 +22,17 @@ export function timestamp(time: Date | number = Date.now()): string {
   return `${new Date(time).toISOString().slice(0, 19)}Z`
 }
 
-/**
- * A new object from a draft, with the metadata that the server sets. Throws 400 when names contradict the
- * request.
- */
-export function newMetadata(resource: Resource, namespace: string | undefined, draft: Draft, now: Date): Stored {
+/** A new object from a draft, with the metadata that the server sets. Throws 400 without a namespace or with a resourceVersion. */
+export function newMetadata(resource: Resource, namespace: string | undefined, draft: Draft): Stored {
   const { apiVersion: _version, kind: _kind, metadata: given = {}, ...content } = wireCopy(draft)
   const { labels, annotations, ownerReferences, finalizers, generateName, resourceVersion } = given
-  const own = given.namespace || namespace
-  if (resource.namespaced && namespace !== undefined && own !== namespace) {
-    throw badRequest('the namespace of the provided object does not match the namespace sent on the request')
-  }
+  const own = namespace ?? given.namespace
   if (resource.namespaced && !own) throw badRequest('an object of this kind needs a namespace')
   if (resourceVersion) throw badRequest('resourceVersion should not be set on objects to be created')
   const metadata: ObjectMeta = wireCopy({
     name: given.name || (generateName ? generateName.slice(0, 58) + suffix() : ''),
     ...(resource.namespaced && own && { namespace: own }),
-    ...{ uid: randomUUID(), resourceVersion: '', creationTimestamp: timestamp(now) },
+    ...{ uid: randomUUID(), resourceVersion: '', creationTimestamp: timestamp() },
     ...{ generateName, labels, annotations, ownerReferences, finalizers },
   })
   return { apiVersion: apiVersionOf(resource), kind: resource.kind, metadata, ...content }
@@ -64,30 +58,61 @@ function suffix(): string {
   return Array.from({ length: 5 }, () => alphabet[randomInt(alphabet.length)]).join('')
 }
 
+/** The stored object with the client's status; other fields of the client's object are ignored. */
+export function withStatusOf(old: Stored, object: Stored, resource: Resource): Stored {
+  const next: Stored = { ...old, status: object.status }
+  // Kubelets publish labels and annotations of their node together with its status.
+  if (resource.name === 'nodes') next.metadata = keptMetadata(old, object)
+  return next
+}
+
+/** The client's object with what belongs to the server or to the status subresource taken from the stored one. */
+export function withSpecOf(old: Stored, object: Stored, resource: Resource): Stored {
+  const next: Stored = { ...object, apiVersion: old.apiVersion, kind: old.kind, metadata: keptMetadata(old, object) }
+  if (resource.subresources.includes('status')) next.status = old.status
+  if (resource.name === 'namespaces') next.spec = old.spec
+  return next
+}
+
+function keptMetadata(old: Stored, object: Stored): Stored['metadata'] {
+  const { uid, creationTimestamp, generateName, generation, managedFields } = old.metadata
+  const { deletionTimestamp, deletionGracePeriodSeconds } = old.metadata
+  const created = { uid, creationTimestamp, generateName, generation, managedFields }
+  return { ...object.metadata, ...created, deletionTimestamp, deletionGracePeriodSeconds }
+}
+
+/** The part of an object whose changes `metadata.generation` counts. */
+export function substanceOf(object: Stored): unknown {
+  if ('spec' in object) return object.spec
+  const { metadata: _metadata, status: _status, ...substance } = object
+  return substance
+}
+
 /** The object with its deletion recorded: time and grace period. */
-export function markDeleted(resource: Resource, old: Stored, options: DeleteOptions, now: Date): Stored {
+export function markDeleted(resource: Resource, old: Stored, options: DeleteOptions): Stored {
   const object = wireCopy(old)
   const { metadata } = object
   const grace = resource.name === 'pods' ? podGrace(object as Stored & V1Pod, options) : 0
   const before = metadata.deletionGracePeriodSeconds
   if (metadata.deletionTimestamp === undefined) {
-    metadata.deletionTimestamp = timestamp(new Date(now.getTime() + grace * 1000))
+    metadata.deletionTimestamp = timestamp(Date.now() + grace * 1000)
     metadata.deletionGracePeriodSeconds = grace
     if (resource.generation) metadata.generation = (metadata.generation ?? 0) + 1
   } else if (before !== undefined && options.gracePeriodSeconds !== undefined && grace < before) {
     // A second delete may only shorten the wait.
     const end = Date.parse(metadata.deletionTimestamp) - (before - grace) * 1000
-    metadata.deletionTimestamp = timestamp(new Date(end))
+    metadata.deletionTimestamp = timestamp(end)
     metadata.deletionGracePeriodSeconds = grace
   }
   if (resource.name === 'namespaces') object.status = { ...(object.status ?? {}), phase: 'Terminating' }
   return object
 }
 
-/** Whether a deleted object is removed now: nothing waits for finalizers, a kubelet or the content of a namespace. */
+/** Whether an object is removed now: it is being deleted, and no finalizer, kubelet or content of a namespace holds it. */
 export function canGo({ name }: Resource, { metadata }: Stored): boolean {
-  const { finalizers = [], deletionGracePeriodSeconds = 0 } = metadata
-  return finalizers.length === 0 && name !== 'namespaces' && (name !== 'pods' || deletionGracePeriodSeconds === 0)
+  const { deletionTimestamp, finalizers = [], deletionGracePeriodSeconds = 0 } = metadata
+  const isHeld = finalizers.length > 0 || name === 'namespaces' || (name === 'pods' && deletionGracePeriodSeconds > 0)
+  return deletionTimestamp !== undefined && !isHeld
 }
 
 /** Pods that no kubelet runs, or that have ended, need no grace. */

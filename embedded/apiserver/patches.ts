@@ -33,7 +33,7 @@ function applyOperation(root: JsonObject, operation: Json): void {
 }
 
 function refuse(message: string): never {
-  throw new StatusError(422, 'Invalid', `the server rejected our request due to an error in our request: ${message}`)
+  throw new StatusError('Invalid', `the server rejected our request due to an error in our request: ${message}`)
 }
 
 /** The container of a path's last part, and this part as its key. */

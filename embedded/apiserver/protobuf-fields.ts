@@ -1,7 +1,8 @@
 /**
  * Field numbers of the messages that kubectl sends (the generated.proto files of k8s.io/api and k8s.io/apimachinery), by the
- * class that describes the message. Fields are listed in the order of their numbers, from 1; `9=name` skips to a number, `@X`
- * is an inlined message, `!` marks numbers and booleans that are always written, for which zero means absent.
+ * class that describes the message, without what the server sets, times and status. Fields are listed in the order of their
+ * numbers, from 1; `9=name` skips to a number, `@X` is an inlined message, `!` marks numbers and booleans that are always written,
+ * for which zero means absent.
  */
 export const protobufFields: Readonly<Record<string, string>> = {
   LocalObjectReference: 'name',
@@ -17,11 +18,11 @@ export const protobufFields: Readonly<Record<string, string>> = {
   V1Container:
     'name image command args workingDir ports env resources volumeMounts livenessProbe readinessProbe lifecycle terminationMessagePath imagePullPolicy securityContext stdin! stdinOnce! tty! envFrom terminationMessagePolicy volumeDevices startupProbe 23=resizePolicy restartPolicy',
   V1ContainerPort: 'name hostPort! containerPort! protocol hostIP',
-  V1CronJob: 'metadata spec status',
+  V1CronJob: 'metadata spec',
   V1CronJobSpec:
     'schedule startingDeadlineSeconds concurrencyPolicy suspend jobTemplate successfulJobsHistoryLimit failedJobsHistoryLimit timeZone',
   V1DeleteOptions: 'gracePeriodSeconds preconditions orphanDependents propagationPolicy dryRun',
-  V1Deployment: 'metadata spec status',
+  V1Deployment: 'metadata spec',
   V1DeploymentSpec:
     'replicas selector template strategy minReadySeconds! revisionHistoryLimit paused! 9=progressDeadlineSeconds',
   V1DeploymentStrategy: 'type rollingUpdate',
@@ -32,7 +33,6 @@ export const protobufFields: Readonly<Record<string, string>> = {
   V1EnvFromSource: 'prefix configMapRef secretRef',
   V1EnvVar: 'name value valueFrom',
   V1EnvVarSource: 'fieldRef resourceFieldRef configMapKeyRef secretKeyRef',
-  V1EventSource: 'component host',
   V1Eviction: 'metadata deleteOptions',
   V1ExecAction: 'command',
   V1GRPCAction: 'port! service',
@@ -40,7 +40,7 @@ export const protobufFields: Readonly<Record<string, string>> = {
   V1HTTPHeader: 'name value',
   V1HostAlias: 'ip hostnames',
   V1HostPathVolumeSource: 'path type',
-  V1Job: 'metadata spec status',
+  V1Job: 'metadata spec',
   V1JobSpec:
     'parallelism completions activeDeadlineSeconds selector manualSelector template backoffLimit ttlSecondsAfterFinished completionMode suspend podFailurePolicy backoffLimitPerIndex maxFailedIndexes podReplacementPolicy managedBy successPolicy',
   V1JobTemplateSpec: 'metadata spec',
@@ -49,10 +49,8 @@ export const protobufFields: Readonly<Record<string, string>> = {
   V1LabelSelectorRequirement: 'key operator values',
   V1Lifecycle: 'postStart preStop',
   V1LifecycleHandler: 'exec httpGet tcpSocket',
-  V1LoadBalancerIngress: 'ip hostname 4=ports 3=ipMode',
-  V1LoadBalancerStatus: 'ingress',
   V1LocalObjectReference: 'name',
-  V1Namespace: 'metadata spec status',
+  V1Namespace: 'metadata spec',
   V1NamespaceSpec: 'finalizers',
   V1NodeAffinity: 'requiredDuringSchedulingIgnoredDuringExecution preferredDuringSchedulingIgnoredDuringExecution',
   V1NodeSelector: 'nodeSelectorTerms',
@@ -60,10 +58,9 @@ export const protobufFields: Readonly<Record<string, string>> = {
   V1NodeSelectorTerm: 'matchExpressions matchFields',
   V1ObjectFieldSelector: 'apiVersion fieldPath',
   V1ObjectMeta:
-    'name generateName namespace selfLink uid resourceVersion generation! creationTimestamp deletionTimestamp deletionGracePeriodSeconds labels annotations ownerReferences finalizers 17=managedFields',
-  V1ObjectReference: 'kind namespace name uid apiVersion resourceVersion fieldPath',
+    'name generateName namespace selfLink uid resourceVersion generation! creationTimestamp deletionTimestamp deletionGracePeriodSeconds labels annotations ownerReferences finalizers',
   V1OwnerReference: 'kind 3=name uid apiVersion controller blockOwnerDeletion',
-  V1Pod: 'metadata spec status',
+  V1Pod: 'metadata spec',
   V1PodAffinity: 'requiredDuringSchedulingIgnoredDuringExecution preferredDuringSchedulingIgnoredDuringExecution',
   V1PodAffinityTerm: 'labelSelector namespaces topologyKey 4=namespaceSelector matchLabelKeys mismatchLabelKeys',
   V1PodAntiAffinity: 'requiredDuringSchedulingIgnoredDuringExecution preferredDuringSchedulingIgnoredDuringExecution',
@@ -83,9 +80,8 @@ export const protobufFields: Readonly<Record<string, string>> = {
   V1ResourceFieldSelector: 'containerName resource divisor',
   V1ResourceRequirements: 'limits requests',
   V1RollingUpdateDeployment: 'maxUnavailable maxSurge',
-  V1Scale: 'metadata spec status',
+  V1Scale: 'metadata spec',
   V1ScaleSpec: 'replicas!',
-  V1ScaleStatus: 'replicas! selector',
   V1SeccompProfile: 'type localhostProfile',
   V1Secret: 'metadata data type stringData immutable',
   V1SecretEnvSource: '1=@LocalObjectReference 2=optional',
@@ -94,13 +90,12 @@ export const protobufFields: Readonly<Record<string, string>> = {
   V1SecretVolumeSource: 'secretName items defaultMode optional',
   V1SecurityContext:
     'capabilities privileged seLinuxOptions runAsUser runAsNonRoot readOnlyRootFilesystem allowPrivilegeEscalation runAsGroup procMount windowsOptions seccompProfile 12=appArmorProfile',
-  V1Service: 'metadata spec status',
-  V1ServiceAccount: 'metadata secrets imagePullSecrets automountServiceAccountToken',
+  V1Service: 'metadata spec',
+  V1ServiceAccount: 'metadata',
   V1ServiceAccountTokenProjection: 'audience expirationSeconds path',
   V1ServicePort: 'name protocol port! targetPort nodePort! appProtocol',
   V1ServiceSpec:
     'ports selector clusterIP type externalIPs 7=sessionAffinity loadBalancerIP loadBalancerSourceRanges externalName externalTrafficPolicy healthCheckNodePort! publishNotReadyAddresses! sessionAffinityConfig 17=ipFamilyPolicy clusterIPs ipFamilies allocateLoadBalancerNodePorts 21=loadBalancerClass internalTrafficPolicy trafficDistribution',
-  V1ServiceStatus: 'loadBalancer conditions',
   V1SessionAffinityConfig: 'clientIP',
   V1TCPSocketAction: 'port host',
   V1Toleration: 'key operator value effect tolerationSeconds',

@@ -131,37 +131,16 @@ function readValue(schema: Schema, type: FieldType, value: Value): Json | undefi
       return typeof value === 'bigint' ? Number(value) : undefined
     case 'quantity':
       return String(asBytes(readMessage(asBytes(value)).get(1)?.[0]))
-    case 'date':
-      return readTime(asBytes(value))
     case 'intOrString': {
       const message = readMessage(asBytes(value))
       const isText = message.get(1)?.[0] === 1n
       return isText ? String(asBytes(message.get(3)?.[0])) : Number(message.get(2)?.[0] ?? 0n)
     }
-    case 'any':
-      return readRaw(asBytes(readMessage(asBytes(value)).get(1)?.[0]))
     case 'object':
       return readObject(schema, type.name, type.name, asBytes(value))
+    // The server sets times, and values of any type, which are in metadata.managedFields.
     default:
       return undefined
-  }
-}
-
-/** Seconds and nanoseconds; zero means no time. */
-function readTime(bytes: Buffer): string | undefined {
-  const message = readMessage(bytes)
-  const [seconds, nanos] = [Number(message.get(1)?.[0] ?? 0n), Number(message.get(2)?.[0] ?? 0n)]
-  if (seconds === 0 && nanos === 0) return undefined
-  const text = new Date(seconds * 1000).toISOString().replace(/\.\d+Z$/, '')
-  return nanos === 0 ? `${text}Z` : `${text}.${String(Math.floor(nanos / 1000)).padStart(6, '0')}Z`
-}
-
-/** Values of any type travel as JSON text. */
-function readRaw(bytes: Buffer): Json | undefined {
-  try {
-    return JSON.parse(String(bytes))
-  } catch {
-    return undefined
   }
 }
 

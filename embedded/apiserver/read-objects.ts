@@ -3,12 +3,12 @@ import { columnsOf } from './columns.ts'
 import { sendObject } from './http-messages.ts'
 import { apiVersionOf, type Resource } from './resource.ts'
 import { selects } from './selectors.ts'
-import { badRequest, expired, invalid, notFound, StatusError } from './status-error.ts'
+import { badRequest, invalid, StatusError } from './status-error.ts'
 import { jsonOf, type Stored, type StoreEvent } from './store.ts'
 import { tableOf } from './table.ts'
 
-/** The predicate that selects the objects of a list, a watch or a deletecollection. */
-export function selection({ query, resource, name, namespace }: ApiCall): (object: Stored) => boolean {
+/** The predicate that selects the objects of a list or a watch. */
+function selection({ query, resource, name, namespace }: ApiCall): (object: Stored) => boolean {
   const [labelSelector, fieldSelector] = [query.get('labelSelector'), query.get('fieldSelector')]
   const isSelected = selects(resource, { labelSelector, fieldSelector })
   return (object) =>
@@ -24,9 +24,7 @@ function inVersionOf({ asRead }: Resource, object: Stored): object & Partial<Rec
 
 /** The stored object that a call names; throws 404. */
 export function found({ api, resource, namespace, name = '' }: ApiCall): Stored {
-  const object = api.store.get(resource.name, namespace, name)
-  if (!object) throw notFound(resource, name)
-  return object
+  return api.read(resource.name, namespace, name)
 }
 
 /** Objects as the table that kubectl asks for; its rows contain the whole objects on request. */
@@ -59,7 +57,7 @@ export function listObjects(call: ApiCall): void {
 }
 
 /** A typed list; as in Kubernetes its items don't repeat kind and apiVersion. */
-export function listOf(resource: Resource, items: readonly Stored[], resourceVersion: string): object {
+function listOf(resource: Resource, items: readonly Stored[], resourceVersion: string): object {
   const contents = items.map((item) => {
     const { kind: _kind, apiVersion: _version, ...rest } = inVersionOf(resource, item)
     return rest
@@ -77,7 +75,8 @@ function revisionOf({ query, api }: ApiCall): number {
   const version = query.get('resourceVersion') ?? ''
   if (!/^\d*$/.test(version)) throw badRequest(`Invalid value: "${version}": resourceVersion must be a number`)
   const { revision } = api.store
-  if (Number(version) > revision) throw expired(`too large resource version: ${version} (${revision})`)
+  if (Number(version) > revision)
+    throw new StatusError('Expired', `too large resource version: ${version} (${revision})`)
   return Number(version)
 }
 

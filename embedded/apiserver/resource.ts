@@ -1,4 +1,5 @@
 import type { JsonObject } from './json.ts'
+import { absentKind, unknownPath } from './status-error.ts'
 
 /** A kind that the API serves, and its properties. */
 export interface Resource {
@@ -163,13 +164,20 @@ export const unstored: readonly Unstored[] = [
 /** Kinds of request bodies that are not stored; their fields are those of client-node's class `V1KIND`. */
 export const bodyKinds: readonly string[] = ['Scale', 'DeleteOptions', 'Eviction']
 
+/** A list, an object or a part of one. */
+export interface ResourceTarget {
+  is: 'resource'
+  resource: Resource
+  namespace?: string
+  name?: string
+  subresource?: string
+}
+
 /** The target of an API path. */
 export type Target =
-  | { is: 'resource'; resource: Resource; namespace?: string; name?: string; subresource?: string }
+  | ResourceTarget
   | { is: 'metrics'; resource: Unstored; namespace?: string; name?: string }
   | { is: 'document' }
-  | { is: 'absent'; what: string }
-  | { is: 'unknown' }
 
 /** Kinds and subresources of Kubernetes that are left out and have a substitute. */
 const substituted = new Map([
@@ -179,7 +187,7 @@ const substituted = new Map([
   ['controllerrevisions', 'history of DaemonSets (`kubectl apply` the earlier manifest)'],
 ])
 
-/** Reads `/api/v1/…` and `/apis/GROUP/VERSION/…`; everything else is a `document`, a path with no resource `unknown`. */
+/** Reads `/api/v1/…` and `/apis/GROUP/VERSION/…`; everything else is a `document`. Throws 404 for what this API does not have. */
 export function parsePath(path: string): Target {
   const parts = path.split('/').filter((part) => part !== '')
   const [root, ...rest] = parts.map(decoded)
@@ -196,16 +204,16 @@ export function parsePath(path: string): Target {
     list.find((own) => own.name === plural && own.group === group && (anyVersion || own.version === version))
   // `kubectl autoscale` may use an older version of a kind that is absent.
   const other = found(unstored, true)
-  if (other?.is === 'absent') return { is: 'absent', what: substituted.get(other.name) ?? other.kind }
+  if (other?.is === 'absent') throw absentKind(substituted.get(other.name) ?? other.kind)
   if (other && other.version === version) return { is: 'metrics', resource: other, ...place }
   const resource = found(resources) ?? found(olderVersions)
-  if (!resource) return { is: 'unknown' }
+  if (!resource) throw unknownPath()
   const [name, subresource = '', ...more] = inside
   const what = substituted.get(subresource)
-  if (what !== undefined) return { is: 'absent', what }
+  if (what !== undefined) throw absentKind(what)
   const wrongScope = resource.namespaced ? namespace === undefined && name !== undefined : namespace !== undefined
   const isKnown = subresource === '' || resource.subresources.includes(subresource)
-  if (wrongScope || more.length > 0 || !isKnown) return { is: 'unknown' }
+  if (wrongScope || more.length > 0 || !isKnown) throw unknownPath()
   return { is: 'resource', resource, ...place, ...(subresource && { subresource }) }
 }
 

@@ -1,5 +1,5 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
-import type { IncomingMessage, ServerResponse } from 'node:http'
+import { type IncomingMessage, ServerResponse } from 'node:http'
 import { createServer } from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
@@ -7,15 +7,17 @@ import type { Api } from './api.ts'
 import { type ApiCall, flag, type NodeBackend } from './api-call.ts'
 import type { ServerTls } from './certificate.ts'
 import { serveDocument } from './documents.ts'
-import { sendObject, statusOf, wantsTable } from './http-messages.ts'
+import { sendObject, wantsTable } from './http-messages.ts'
 import { metricsOf } from './metrics.ts'
 import { found, listObjects, sendOne, watchObjects } from './read-objects.ts'
 import { parsePath } from './resource.ts'
 import { loadSchema, type Schema } from './schema.ts'
-import { absentKind, badRequest, methodNotAllowed, unauthorized, unknownPath } from './status-error.ts'
+import { badRequest, methodNotAllowed, StatusError, statusOf } from './status-error.ts'
 import { serveUpgrade } from './streaming.ts'
 import { serveEviction, serveNodeScript, serveNodeSynced, servePodLog, serveScale } from './subresources.ts'
-import { createObject, deleteCollection, deleteObject, patchObject, replaceObject } from './write-objects.ts'
+import { createObject, deleteObject, patchObject, replaceObject } from './write-objects.ts'
+
+const origin = 'https://127.0.0.1'
 
 /** The time for which Go's HTTP client, and therefore kubectl, keeps an idle connection. */
 const idleMs = 90_000
@@ -54,7 +56,15 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   })
   server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
     socket.on('error', () => socket.destroy())
-    upgrade(options, request, socket, head).catch((error: unknown) => refuseUpgrade(socket, error))
+    upgrade(options, request, socket, head).catch((error: unknown) => {
+      if (!socket.writable) return
+      // Before the protocol has switched, a refusal is an ordinary answer.
+      const response = new ServerResponse(request)
+      response.assignSocket(socket as Socket)
+      response.shouldKeepAlive = false
+      response.on('finish', () => socket.end())
+      fail(options, response, error)
+    })
   })
   // Watches and logs may be idle for a long time; TCP detects clients that have gone.
   server.requestTimeout = 0
@@ -75,35 +85,21 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
 }
 
 async function serve(
-  options: ApiServerOptions,
+  { api, backend, token }: ApiServerOptions,
   loadingSchema: Promise<Schema>,
   closing: AbortSignal,
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
-  authenticate(request, options.token)
-  const url = urlOf(request)
-  const target = parsePath(url.pathname)
+  const { target, path, query } = admit(request, token)
   const schema = await loadingSchema
-  const query = url.searchParams
-  const { api, backend } = options
-  const call = { api, backend, schema, request, response, query }
-  switch (target.is) {
-    case 'unknown':
-      throw unknownPath()
-    case 'absent':
-      throw absentKind(target.what)
-    case 'document':
-      return serveDocument(request, response, url.pathname)
-    case 'metrics':
-      if (request.method !== 'GET') throw methodNotAllowed()
-      return sendObject(response, 200, await metricsOf(api, backend, target, query))
-    case 'resource': {
-      const { resource, namespace, name, subresource } = target
-      const asTable = subresource !== 'log' && wantsTable(request.headers.accept)
-      return serveResource({ ...call, asTable, resource, namespace, name, subresource, closing })
-    }
+  if (target.is === 'document') return serveDocument(request, response, path)
+  if (target.is === 'metrics') {
+    if (request.method !== 'GET') throw methodNotAllowed()
+    return sendObject(response, 200, await metricsOf(api, backend, target, query))
   }
+  const asTable = target.subresource !== 'log' && wantsTable(request.headers.accept)
+  return serveResource({ ...target, api, backend, schema, request, response, query, asTable, closing })
 }
 
 async function upgrade(
@@ -112,24 +108,18 @@ async function upgrade(
   socket: Duplex,
   head: Buffer,
 ): Promise<void> {
-  authenticate(request, token)
-  const url = urlOf(request)
-  const [target, query] = [parsePath(url.pathname), url.searchParams]
+  const { target, query } = admit(request, token)
   await serveUpgrade({ api, backend, target, query, request, socket, head })
 }
 
-function urlOf(request: IncomingMessage): URL {
-  try {
-    return new URL(request.url ?? '/', 'https://127.0.0.1')
-  } catch {
-    throw badRequest(`the path "${request.url}" can't be read`)
-  }
-}
-
-function authenticate(request: IncomingMessage, token: string): void {
-  const given = /^Bearer (.+)$/.exec(request.headers.authorization ?? '')?.[1] ?? ''
+/** The target of a request. Throws 401 without the token, 404 for an unknown path. */
+function admit({ url = '/', headers }: IncomingMessage, token: string) {
+  const given = /^Bearer (.+)$/.exec(headers.authorization ?? '')?.[1] ?? ''
   const digest = (text: string) => createHash('sha256').update(text).digest()
-  if (!timingSafeEqual(digest(given), digest(token))) throw unauthorized()
+  if (!timingSafeEqual(digest(given), digest(token))) throw new StatusError('Unauthorized', 'Unauthorized')
+  if (!URL.canParse(url, origin)) throw badRequest(`the path "${url}" can't be read`)
+  const { pathname: path, searchParams: query } = new URL(url, origin)
+  return { target: parsePath(path), path, query }
 }
 
 function fail({ log }: ApiServerOptions, response: ServerResponse, error: unknown): void {
@@ -137,16 +127,6 @@ function fail({ log }: ApiServerOptions, response: ServerResponse, error: unknow
   if (code === 500) log?.(`API server: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`)
   if (response.headersSent) response.destroy()
   else sendObject(response, code, status)
-}
-
-/** Before the protocol has switched, a refusal is an ordinary answer. */
-function refuseUpgrade(socket: Duplex, error: unknown): void {
-  const { status, code } = statusOf(error)
-  const body = `${JSON.stringify(status)}\n`
-  if (!socket.writable) return
-  socket.end(
-    `HTTP/1.1 ${code} ${status.reason}\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n${body}`,
-  )
 }
 
 type Handler = (call: ApiCall) => void | Promise<void>
@@ -162,7 +142,6 @@ const handlers: Readonly<Record<string, Readonly<Record<string, Handler>>>> = {
   list: {
     GET: (call) => (flag(call.query, 'watch') ? watchObjects(call) : listObjects(call)),
     POST: createObject,
-    DELETE: deleteCollection,
   },
   object: { ...ofObject, DELETE: deleteObject },
   status: ofObject,

@@ -110,13 +110,11 @@ function freeNumber(
   isFree: (number: number) => boolean,
 ): number | undefined {
   const lower = size < 32 ? 0 : band
-  const start = lower + randomInt(size - lower)
-  const parts = [
-    [start, size],
-    [lower, start],
-    [0, lower],
-  ] as const
-  for (const [from, to] of parts)
-    for (let number = first + from; number < first + to; number++) if (isFree(number)) return number
+  const upper = size - lower
+  const start = randomInt(upper)
+  for (let tried = 0; tried < size; tried++) {
+    const number = first + (tried < upper ? lower + ((start + tried) % upper) : tried - upper)
+    if (isFree(number)) return number
+  }
   return undefined
 }

@@ -1,39 +1,89 @@
 import { isIP } from 'node:net'
-import type { V1EndpointSlice, V1Service, V1ServicePort, V1ServiceSpec } from '@kubernetes/client-node'
+import type {
+  DiscoveryV1EndpointPort,
+  V1EndpointSlice,
+  V1Service,
+  V1ServicePort,
+  V1ServiceSpec,
+} from '@kubernetes/client-node'
 import ipaddr from 'ipaddr.js'
-import { type FieldErrors, portNameFaults } from './field-errors.ts'
+import { type FieldErrors, syntaxFaults } from './field-errors.ts'
 import { fill } from './json.ts'
 import { hasNodePorts, needsClusterIP, needsHealthCheckPort } from './service-allocator.ts'
+import { check, placesOf, type Rules, type Strategy } from './strategy.ts'
 
-const protocols = ['TCP', 'UDP', 'SCTP']
+const protocol = check.oneOf('TCP', 'UDP', 'SCTP')
 const ipFault = 'must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)'
 const cidrFault = 'must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)'
+const isIn = (range: string) => (address: string) => isIP(address) !== 0 && ipaddr.parse(address).range() === range
 
-/**
- * Fills in what a Service leaves open (core/v1 defaults and the Service registry), with the allocated values of its old
- * state; this cluster supports IPv4 only.
- */
-export function prepareService(service: V1Service, old?: V1Service): void {
-  fill(service, { spec: { type: 'ClusterIP', sessionAffinity: 'None' }, status: { loadBalancer: {} } })
-  const { spec, status } = service
-  if (!spec) return
-  if (spec.sessionAffinity === 'ClientIP')
-    fill(spec, { sessionAffinityConfig: { clientIP: { timeoutSeconds: 10_800 } } })
-  else delete spec.sessionAffinityConfig
-  for (const port of spec.ports ?? []) {
-    port.protocol ??= 'TCP'
-    port.targetPort ||= port.port
-  }
-  if (hasNodePorts(spec)) spec.externalTrafficPolicy ??= 'Cluster'
-  if (spec.type === 'LoadBalancer') spec.allocateLoadBalancerNodePorts ??= true
-  for (const ingress of status?.loadBalancer?.ingress ?? []) if (ingress.ip) ingress.ipMode ??= 'VIP'
-  if (old?.spec) carryAllocations(spec, old.spec)
-  if (needsClusterIP(spec)) {
+const serviceRules: Rules = {
+  'spec.type': check.oneOf('ClusterIP', 'ExternalName', 'LoadBalancer', 'NodePort'),
+  'spec.selector': check.labels,
+  'spec.ports[].name': [check.syntax('label'), check.unique()],
+  'spec.ports[].port': [check.required, check.port],
+  'spec.ports[].protocol': protocol,
+  'spec.ports[].targetPort': check.port,
+  'spec.ports[]': [
+    check.unique(({ port, protocol }: V1ServicePort) => `${port}/${protocol}`),
+    check.unique(({ nodePort, protocol }: V1ServicePort) => (nodePort ? `${nodePort}/${protocol}` : undefined)),
+  ],
+  'spec.sessionAffinity': check.oneOf('ClientIP', 'None'),
+  'spec.sessionAffinityConfig.clientIP.timeoutSeconds': check.not<number>(
+    (timeout) => timeout <= 0 || timeout > 86_400,
+    'must be greater than 0 and less than 86400',
+  ),
+  'spec.clusterIPs[]': [
+    check.not<string>((address) => address !== 'None' && isIP(address) === 0, ipFault),
+    check.not<string>((address) => isIP(address) === 6, 'IPv6 is not configured on this cluster'),
+  ],
+  'spec.ipFamilyPolicy': [
+    check.oneOf('PreferDualStack', 'RequireDualStack', 'SingleStack'),
+    check.not((policy) => policy === 'RequireDualStack', 'this cluster is not configured for dual-stack services'),
+  ],
+  'spec.ipFamilies[]': check.not((family) => family !== 'IPv4', 'not configured on this cluster'),
+  'spec.externalIPs[]': [
+    check.not<string>((address) => isIP(address) === 0, ipFault),
+    check.not(isIn('unspecified'), 'may not be unspecified (0.0.0.0 or ::)'),
+    check.not(isIn('loopback'), 'may not be in the loopback range (127.0.0.0/8, ::1/128)'),
+  ],
+  'spec.internalTrafficPolicy|externalTrafficPolicy': check.oneOf('Cluster', 'Local'),
+  'spec.loadBalancerSourceRanges[]': check.not<string>((cidr) => !ipaddr.isValidCIDR(cidr.trim()), cidrFault),
+  spec: check.each<V1ServiceSpec>((spec, _, errors) => validateType(spec, errors)),
+}
+
+/** core/v1 and the registry of Services: an update keeps what the old state was allocated. This cluster supports IPv4 only. */
+export const serviceStrategy: Strategy<V1Service> = {
+  defaults: {
+    '': { spec: { type: 'ClusterIP', sessionAffinity: 'None' }, status: { loadBalancer: {} } },
+    'spec.ports[]': { protocol: 'TCP' },
+    'status.loadBalancer.ingress[]': ({ ip }: { ip?: string }) => (ip ? { ipMode: 'VIP' } : {}),
+  },
+  prepare({ spec }, old) {
+    if (!spec) return
+    if (spec.sessionAffinity !== 'ClientIP') delete spec.sessionAffinityConfig
+    else fill(spec, { sessionAffinityConfig: { clientIP: { timeoutSeconds: 10_800 } } })
+    for (const port of spec.ports ?? []) port.targetPort ||= port.port
+    if (hasNodePorts(spec)) fill(spec, { externalTrafficPolicy: 'Cluster' })
+    if (spec.type === 'LoadBalancer') fill(spec, { allocateLoadBalancerNodePorts: true })
+    if (old?.spec) carryAllocations(spec, old.spec)
+    if (!needsClusterIP(spec)) return
     spec.clusterIP ||= spec.clusterIPs?.[0]
     if (spec.clusterIP) spec.clusterIPs = [spec.clusterIP]
     fill(spec, { internalTrafficPolicy: 'Cluster', ipFamilies: ['IPv4'], ipFamilyPolicy: 'SingleStack' })
-  }
+  },
+  rules: serviceRules,
+  validateUpdate({ spec = {} }, { spec: old = {} }, errors) {
+    if (needsClusterIP(old) && needsClusterIP(spec) && old.clusterIP && spec.clusterIP !== old.clusterIP)
+      errors.invalid('spec.clusterIPs[0]', spec.clusterIPs ?? [spec.clusterIP], 'may not change once set')
+    const before = old.healthCheckNodePort
+    if (needsHealthCheckPort(spec) && before && spec.healthCheckNodePort !== before)
+      errors.forbidden('spec.healthCheckNodePort', 'field is immutable')
+  },
 }
+
+const isExternal = (spec: V1ServiceSpec) =>
+  hasNodePorts(spec) || (spec.type === 'ClusterIP' && Boolean(spec.externalIPs?.length))
 
 /** Keeps allocated values that an update omits, and removes unchanged values that its type does not use. */
 function carryAllocations(spec: V1ServiceSpec, old: V1ServiceSpec): void {
@@ -48,94 +98,29 @@ function carryAllocations(spec: V1ServiceSpec, old: V1ServiceSpec): void {
     if (hasNodePorts(spec)) port.nodePort ||= portOf(port)?.nodePort
     else if (old.ports?.some(({ nodePort }) => nodePort === port.nodePort)) delete port.nodePort
   }
-  const isExternal = hasNodePorts(spec) || (spec.type === 'ClusterIP' && spec.externalIPs?.length)
-  if (!isExternal) drop(['externalTrafficPolicy'])
+  if (!isExternal(spec)) drop(['externalTrafficPolicy'])
   if (!needsHealthCheckPort(spec)) drop(['healthCheckNodePort'])
   else spec.healthCheckNodePort ||= old.healthCheckNodePort
   if (spec.type !== 'LoadBalancer') drop(['allocateLoadBalancerNodePorts', 'loadBalancerClass'])
 }
 
-/** Faults of a Service (core/v1 validation) and of changes of its immutable fields. */
-export function validateService({ spec = {} }: V1Service, errors: FieldErrors, old?: V1Service): void {
-  errors.checkChoice('spec.type', spec.type, ['ClusterIP', 'ExternalName', 'LoadBalancer', 'NodePort'])
-  const isHeadless = spec.clusterIP === 'None'
-  if (spec.type === 'ExternalName') {
-    if (!spec.externalName) errors.required('spec.externalName')
-    else errors.checkSyntax('spec.externalName', spec.externalName.replace(/\.$/, ''), 'subdomain')
-    if (spec.clusterIP) errors.forbidden('spec.clusterIPs[0]', 'may not be set for ExternalName services')
-  } else if (!spec.ports?.length && !isHeadless) errors.required('spec.ports')
-  if (isHeadless && hasNodePorts(spec)) {
-    errors.invalid('spec.clusterIPs[0]', 'None', `may not be set to 'None' for ${spec.type} services`)
+/** Which fields a Service of its type needs, and which it can't have. */
+function validateType(spec: V1ServiceSpec, errors: FieldErrors): void {
+  const { type, clusterIP, externalName, ports = [], externalTrafficPolicy, healthCheckNodePort } = spec
+  if (type === 'ExternalName') {
+    if (!externalName) errors.required('spec.externalName')
+    else
+      errors.invalid('spec.externalName', externalName, ...syntaxFaults(externalName.replace(/\.$/, ''), 'subdomain'))
+    if (clusterIP) errors.forbidden('spec.clusterIPs[0]', 'may not be set for ExternalName services')
+  } else if (ports.length === 0 && clusterIP !== 'None') errors.required('spec.ports')
+  if (clusterIP === 'None' && hasNodePorts(spec))
+    errors.invalid('spec.clusterIPs[0]', clusterIP, `may not be set to 'None' for ${type} services`)
+  for (const [index, { name, nodePort }] of ports.entries()) {
+    if (!name && ports.length > 1) errors.required(`spec.ports[${index}].name`)
+    if (nodePort && !hasNodePorts(spec))
+      errors.forbidden(`spec.ports[${index}].nodePort`, `may not be used when \`type\` is '${type}'`)
   }
-  errors.checkLabels('spec.selector', spec.selector)
-  validatePorts(spec, errors)
-  errors.checkChoice('spec.sessionAffinity', spec.sessionAffinity, ['ClientIP', 'None'])
-  const timeout = spec.sessionAffinityConfig?.clientIP?.timeoutSeconds ?? 1
-  if (timeout <= 0 || timeout > 86_400) {
-    const field = 'spec.sessionAffinityConfig.clientIP.timeoutSeconds'
-    errors.invalid(field, timeout, 'must be greater than 0 and less than 86400')
-  }
-  validateAddresses(spec, errors)
-  validatePolicies(spec, errors)
-  const before = old?.spec
-  if (!before) return
-  if (needsClusterIP(before) && needsClusterIP(spec) && before.clusterIP && spec.clusterIP !== before.clusterIP) {
-    errors.invalid('spec.clusterIPs[0]', spec.clusterIPs ?? [spec.clusterIP], 'may not change once set')
-  }
-  const [port, portBefore] = [spec.healthCheckNodePort, before.healthCheckNodePort]
-  if (needsHealthCheckPort(spec) && portBefore && port !== portBefore) {
-    errors.forbidden('spec.healthCheckNodePort', 'field is immutable')
-  }
-}
-
-function validatePorts(spec: V1ServiceSpec, errors: FieldErrors): void {
-  const [names, numbers, nodePorts] = [new Set<string>(), new Set<string>(), new Set<string>()]
-  for (const [index, port] of (spec.ports ?? []).entries()) {
-    const path = `spec.ports[${index}]`
-    const { targetPort } = port
-    if (port.name) {
-      errors.checkSyntax(`${path}.name`, port.name, 'label')
-      errors.checkUnique(`${path}.name`, port.name, names)
-    } else if (index > 0 || spec.ports?.[1]) errors.required(`${path}.name`)
-    errors.checkPort(`${path}.port`, port.port ?? 0)
-    errors.checkChoice(`${path}.protocol`, port.protocol, protocols)
-    if (typeof targetPort === 'number') errors.checkPort(`${path}.targetPort`, targetPort)
-    else if (targetPort)
-      for (const fault of portNameFaults(targetPort)) errors.invalid(`${path}.targetPort`, targetPort, fault)
-    errors.checkUnique(path, `${port.port}/${port.protocol}`, numbers)
-    if (!port.nodePort) continue
-    if (!hasNodePorts(spec)) errors.forbidden(`${path}.nodePort`, `may not be used when \`type\` is '${spec.type}'`)
-    errors.checkUnique(`${path}.nodePort`, `${port.nodePort}/${port.protocol}`, nodePorts)
-  }
-}
-
-function validateAddresses(spec: V1ServiceSpec, errors: FieldErrors): void {
-  for (const [index, address] of (spec.clusterIPs ?? []).entries()) {
-    const field = `spec.clusterIPs[${index}]`
-    if (address !== 'None' && isIP(address) === 0) errors.invalid(field, address, ipFault)
-    else if (isIP(address) === 6) errors.invalid(field, address, 'IPv6 is not configured on this cluster')
-  }
-  if (spec.ipFamilyPolicy === 'RequireDualStack') {
-    errors.invalid('spec.ipFamilyPolicy', spec.ipFamilyPolicy, 'this cluster is not configured for dual-stack services')
-  } else errors.checkChoice('spec.ipFamilyPolicy', spec.ipFamilyPolicy, ['PreferDualStack', 'SingleStack'])
-  for (const [index, family] of (spec.ipFamilies ?? []).entries())
-    if (family !== 'IPv4') errors.invalid(`spec.ipFamilies[${index}]`, family, 'not configured on this cluster')
-  for (const [index, address] of (spec.externalIPs ?? []).entries()) {
-    const range = isIP(address) === 0 ? undefined : ipaddr.parse(address).range()
-    const field = `spec.externalIPs[${index}]`
-    if (range === undefined) errors.invalid(field, address, ipFault)
-    else if (range === 'unspecified') errors.invalid(field, address, 'may not be unspecified (0.0.0.0 or ::)')
-    else if (range === 'loopback')
-      errors.invalid(field, address, 'may not be in the loopback range (127.0.0.0/8, ::1/128)')
-  }
-}
-
-function validatePolicies(spec: V1ServiceSpec, errors: FieldErrors): void {
-  const { type, internalTrafficPolicy, externalTrafficPolicy, externalIPs, healthCheckNodePort } = spec
-  errors.checkChoice('spec.internalTrafficPolicy', internalTrafficPolicy, ['Cluster', 'Local'])
-  errors.checkChoice('spec.externalTrafficPolicy', externalTrafficPolicy, ['Cluster', 'Local'])
-  const isExternal = hasNodePorts(spec) || (type === 'ClusterIP' && externalIPs?.length)
-  if (externalTrafficPolicy && !isExternal) {
+  if (externalTrafficPolicy && !isExternal(spec)) {
     const detail = 'may only be set for externally-accessible services'
     errors.invalid('spec.externalTrafficPolicy', externalTrafficPolicy, detail)
   }
@@ -143,38 +128,25 @@ function validatePolicies(spec: V1ServiceSpec, errors: FieldErrors): void {
     const detail = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
     errors.invalid('spec.healthCheckNodePort', healthCheckNodePort, detail)
   }
-  const sources = spec.loadBalancerSourceRanges ?? []
-  if (sources.length > 0 && type !== 'LoadBalancer') {
+  if (spec.loadBalancerSourceRanges?.length && type !== 'LoadBalancer')
     errors.forbidden('spec.LoadBalancerSourceRanges', "may only be used when `type` is 'LoadBalancer'")
-  }
-  for (const [index, cidr] of sources.entries())
-    if (!ipaddr.isValidCIDR(cidr.trim())) errors.invalid(`spec.loadBalancerSourceRanges[${index}]`, cidr, cidrFault)
 }
 
-/** discovery.k8s.io/v1 defaults of an EndpointSlice. */
-export function defaultEndpointSlice(slice: V1EndpointSlice): void {
-  slice.endpoints ??= []
-  for (const port of slice.ports ?? []) fill(port, { name: '', protocol: 'TCP' })
-}
-
-/** Faults of an EndpointSlice (discovery.k8s.io/v1 validation); its address family is fixed. */
-export function validateEndpointSlice(slice: V1EndpointSlice, errors: FieldErrors, old?: V1EndpointSlice): void {
-  const { addressType, endpoints, ports = [] } = slice
-  if (!addressType) errors.required('addressType')
-  errors.checkChoice('addressType', addressType, ['IPv4', 'IPv6', 'FQDN'])
-  if (old && addressType !== old.addressType) errors.invalid('addressType', addressType, 'field is immutable')
-  const version = { IPv4: 4, IPv6: 6 }[addressType]
-  for (const [index, { addresses = [] }] of endpoints.entries()) {
-    const path = `endpoints[${index}].addresses`
-    if (addresses.length === 0) errors.required(path, 'must contain at least 1 address')
-    for (const [item, address] of addresses.entries())
-      if (version && isIP(address) !== version)
-        errors.invalid(`${path}[${item}]`, address, `must be an ${addressType} address`)
-  }
-  const names = new Set<string>()
-  for (const [index, { name = '', protocol, port }] of ports.entries()) {
-    errors.checkUnique(`ports[${index}].name`, name, names)
-    errors.checkChoice(`ports[${index}].protocol`, protocol, protocols)
-    if (port !== undefined) errors.checkPort(`ports[${index}].port`, port)
-  }
+/** discovery.k8s.io/v1 */
+export const endpointSliceStrategy: Strategy<V1EndpointSlice> = {
+  defaults: { '': { endpoints: [] }, 'ports[]': { name: '', protocol: 'TCP' } },
+  rules: {
+    addressType: [check.required, check.oneOf('IPv4', 'IPv6', 'FQDN')],
+    'endpoints[].addresses': check.required,
+    'ports[]': check.unique(({ name }: DiscoveryV1EndpointPort) => name),
+    'ports[].protocol': protocol,
+    'ports[].port': check.port,
+    '': check.each<V1EndpointSlice>((slice, _, errors) => {
+      const version = { IPv4: 4, IPv6: 6 }[slice.addressType]
+      for (const { field, value } of placesOf(slice, 'endpoints[].addresses[]'))
+        if (version && isIP(String(value)) !== version)
+          errors.invalid(field, value, `must be an ${slice.addressType} address`)
+    }),
+  },
+  fixed: ['addressType'],
 }

@@ -3,38 +3,30 @@ import { constants, createDeflate, createInflate, type Deflate, type Inflate } f
 
 // SPDY/3.1 as far as Kubernetes uses it for exec, attach and port-forward.
 
-const controlType = {
-  synStream: 1,
-  synReply: 2,
-  rstStream: 3,
-  ping: 6,
-  goAway: 7,
-  headers: 8,
+/** The first word of control frames: the control bit, version 3 and a type. Below are the numbers of streams. */
+const control = {
+  any: 0x8003_0000,
+  synStream: 0x8003_0001,
+  synReply: 0x8003_0002,
+  rstStream: 0x8003_0003,
+  ping: 0x8003_0006,
+  goAway: 0x8003_0007,
+  headers: 0x8003_0008,
 }
 
 const fin = 0x01
 
-type SpdyFrame =
-  | { is: 'data'; stream: number; flags: number; payload: Buffer }
-  | { is: 'control'; type: number; flags: number; payload: Buffer }
+interface SpdyFrame {
+  first: number
+  flags: number
+  payload: Buffer
+}
 
 /** kubectl's frames are at most 32 KiB long. */
 const longestFrame = 4 * 1024 * 1024
 
-function frameOf(head: Buffer, payload: Buffer): SpdyFrame {
-  const flags = head.readUInt8(4)
-  const first = head.readUInt32BE(0)
-  if (first < 0x8000_0000) return { is: 'data', stream: first, flags, payload }
-  return { is: 'control', type: first & 0xffff, flags, payload }
-}
-
-/** A frame; `first` is the number of a stream, or the control bit, version 3 and a type. */
 function frame(first: number, payload: Uint8Array, flags = 0): Buffer {
   return Buffer.concat([uint32(first, (flags << 24) + payload.length), payload])
-}
-
-function controlFrame(type: number, payload: Uint8Array): Buffer {
-  return frame(0x8003_0000 + type, payload)
 }
 
 function uint32(...numbers: number[]): Buffer {
@@ -60,13 +52,16 @@ function readHeaders(block: Buffer): Map<string, string> {
   return headers
 }
 
-/** A stream that the client opened; its headers define its purpose. */
-export interface SpdyStream {
-  headers: ReadonlyMap<string, string>
+export interface ClientStream {
   /** Data from the client. */
   input: PassThrough
   /** Data to the client; ending it closes this half of the stream. */
   output: Writable
+}
+
+/** A stream that the client opened; its headers define its purpose. */
+export interface SpdyStream extends ClientStream {
+  headers: ReadonlyMap<string, string>
 }
 
 /**
@@ -113,29 +108,25 @@ export class SpdyConnection {
       if (length > longestFrame)
         throw new Error(`a SPDY frame of ${length} bytes is longer than the maximum of ${longestFrame}`)
       if (this.rest.length < 8 + length) return
-      const [head, payload] = [this.rest.subarray(0, 8), this.rest.subarray(8, 8 + length)]
+      const [first, flags] = [this.rest.readUInt32BE(0), this.rest.readUInt8(4)]
+      const payload = this.rest.subarray(8, 8 + length)
       this.rest = this.rest.subarray(8 + length)
-      yield frameOf(head, payload)
+      yield { first, flags, payload }
     }
   }
 
-  private async handle(frame: SpdyFrame): Promise<void> {
-    if (frame.is === 'data') {
-      const input = this.inputs.get(frame.stream)
+  private async handle({ first, flags, payload }: SpdyFrame): Promise<void> {
+    if (first === control.synStream) await this.open(payload, flags)
+    // Later header blocks need the compression state that this one leaves.
+    else if (first === control.headers) await transformed(this.inflate, payload.subarray(4))
+    else if (first === control.ping) this.socket.write(frame(control.ping, payload))
+    else if (first === control.rstStream) this.endInput(payload.readUInt32BE(0))
+    else if (first === control.goAway) this.socket.end()
+    else if (first < control.any) {
+      const input = this.inputs.get(first)
       // TCP slows down a client that sends faster than the other end reads.
-      if (frame.payload.length > 0 && input && !input.write(frame.payload)) this.socket.pause()
-      if (frame.flags & fin) this.endInput(frame.stream)
-    } else if (frame.type === controlType.synStream) {
-      await this.open(frame.payload, frame.flags)
-    } else if (frame.type === controlType.headers) {
-      // Later header blocks need the compression state that this one leaves.
-      await transformed(this.inflate, frame.payload.subarray(4))
-    } else if (frame.type === controlType.ping) {
-      this.socket.write(controlFrame(controlType.ping, frame.payload))
-    } else if (frame.type === controlType.rstStream) {
-      this.endInput(frame.payload.readUInt32BE(0))
-    } else if (frame.type === controlType.goAway) {
-      this.socket.end()
+      if (payload.length > 0 && input && !input.write(payload)) this.socket.pause()
+      if (flags & fin) this.endInput(first)
     }
   }
 
@@ -152,7 +143,7 @@ export class SpdyConnection {
     this.inputs.set(stream, input)
     if (flags & fin) this.endInput(stream)
     const reply = await transformed(this.deflate, uint32(0))
-    this.socket.write(controlFrame(controlType.synReply, Buffer.concat([uint32(stream), reply])))
+    this.socket.write(frame(control.synReply, Buffer.concat([uint32(stream), reply])))
     this.opened({ headers, input, output: this.output(stream) })
   }
 

@@ -1,4 +1,21 @@
-import type { Resource } from './resource.ts'
+/** The HTTP status codes of the reasons of meta/v1. */
+const codes = {
+  BadRequest: 400,
+  Unauthorized: 401,
+  Forbidden: 403,
+  NotFound: 404,
+  MethodNotAllowed: 405,
+  NotAcceptable: 406,
+  AlreadyExists: 409,
+  Conflict: 409,
+  Expired: 410,
+  RequestEntityTooLarge: 413,
+  UnsupportedMediaType: 415,
+  Invalid: 422,
+  InternalError: 500,
+}
+
+type Reason = keyof typeof codes
 
 export interface StatusCause {
   reason: string
@@ -6,120 +23,93 @@ export interface StatusCause {
   field: string
 }
 
-export interface Status {
-  kind: 'Status'
-  apiVersion: 'v1'
-  metadata: Record<string, never>
-  status: 'Success' | 'Failure'
-  message?: string
-  reason?: string
-  details?: {
-    name?: string
-    group?: string
-    kind?: string
-    causes?: Partial<StatusCause>[]
-  }
-  code?: number
+interface Details {
+  name?: string
+  group?: string
+  kind?: string
+  causes?: Partial<StatusCause>[]
 }
 
 /** An API error as a meta/v1 Status. */
 export class StatusError extends Error {
-  readonly status: Status
-  readonly code: number
-  readonly reason: string
+  readonly reason: Reason
+  readonly details: Details
 
-  constructor(code: number, reason: string, message: string, details?: Status['details']) {
+  constructor(reason: Reason, message: string, details: Details = {}) {
     super(message)
     this.name = 'StatusError'
-    this.code = code
     this.reason = reason
-    this.status = { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Failure', message, reason, code }
-    if (details) this.status.details = details
+    this.details = details
+  }
+
+  get code(): number {
+    return codes[this.reason]
+  }
+
+  /** The body of an answer. */
+  get status(): object {
+    const { message, reason, details, code } = this
+    return { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Failure', message, reason, details, code }
   }
 }
 
-/** True for a StatusError with that reason, such as `NotFound`, `AlreadyExists` or `Conflict`. */
-export function hasReason(error: unknown, reason: string): error is StatusError {
-  return error instanceof StatusError && error.reason === reason
+/** What errors say of a resource. */
+interface Named {
+  name: string
+  group: string
+  kind: string
 }
 
-type Named = Pick<Resource, 'name' | 'group' | 'kind'>
+const detailsOf = ({ name: kind, group }: Named, name: string): Details => ({ name, ...(group && { group }), kind })
 
-function qualified(resource: Named): string {
-  return resource.group ? `${resource.name}.${resource.group}` : resource.name
+/** An error that concerns one object. */
+function about(reason: Reason, write: (object: string, why?: string) => string) {
+  return (resource: Named, name: string, why?: string): StatusError => {
+    const qualified = resource.group ? `${resource.name}.${resource.group}` : resource.name
+    return new StatusError(reason, write(`${qualified} "${name}"`, why), detailsOf(resource, name))
+  }
 }
 
-function details(resource: Named, name: string): Status['details'] {
-  return { name, ...(resource.group ? { group: resource.group } : {}), kind: resource.name }
-}
+const modified = 'the object has been modified; please apply your changes to the latest version and try again'
 
-export function notFound(resource: Named, name: string): StatusError {
-  return new StatusError(404, 'NotFound', `${qualified(resource)} "${name}" not found`, details(resource, name))
-}
+export const notFound = about('NotFound', (object) => `${object} not found`)
+export const alreadyExists = about('AlreadyExists', (object) => `${object} already exists`)
+export const forbidden = about('Forbidden', (object, why) => `${object} is forbidden: ${why}`)
+export const conflict = about(
+  'Conflict',
+  (object, why = modified) => `Operation cannot be fulfilled on ${object}: ${why}`,
+)
 
-export function alreadyExists(resource: Named, name: string): StatusError {
-  const message = `${qualified(resource)} "${name}" already exists`
-  return new StatusError(409, 'AlreadyExists', message, details(resource, name))
-}
-
-export function conflict(resource: Named, name: string, why?: string): StatusError {
-  const reason = why ?? 'the object has been modified; please apply your changes to the latest version and try again'
-  const message = `Operation cannot be fulfilled on ${qualified(resource)} "${name}": ${reason}`
-  return new StatusError(409, 'Conflict', message, details(resource, name))
-}
-
-export function forbidden(resource: Named, name: string, why: string): StatusError {
-  const message = `${qualified(resource)} "${name}" is forbidden: ${why}`
-  return new StatusError(403, 'Forbidden', message, details(resource, name))
-}
-
-/** 422: every fault of an object at once, as `Kind.group "name" is invalid: [field: fault, …]`. */
-export function invalid(resource: Named, name: string, causes: readonly StatusCause[]): StatusError {
+/** Every fault of an object at once, as `Kind.group "name" is invalid: [field: fault, …]`. */
+export function invalid(resource: Named, name: string, causes: StatusCause[]): StatusError {
   const faults = [...new Set(causes.map((cause) => `${cause.field}: ${cause.message}`))]
   const kind = resource.group ? `${resource.kind}.${resource.group}` : resource.kind
   const message = `${kind} "${name}" is invalid: ${faults.length === 1 ? faults[0] : `[${faults.join(', ')}]`}`
-  return new StatusError(422, 'Invalid', message, {
-    ...details(resource, name),
-    kind: resource.kind,
-    causes: [...causes],
-  })
+  return new StatusError('Invalid', message, { ...detailsOf(resource, name), kind: resource.kind, causes })
 }
 
 export function badRequest(message: string): StatusError {
-  return new StatusError(400, 'BadRequest', message)
-}
-
-/** 410: the requested version is no longer in the history of the store. */
-export function expired(message: string): StatusError {
-  return new StatusError(410, 'Expired', message)
+  return new StatusError('BadRequest', message)
 }
 
 export function methodNotAllowed(): StatusError {
-  return new StatusError(405, 'MethodNotAllowed', 'the server does not allow this method on the requested resource', {})
+  return new StatusError('MethodNotAllowed', 'the server does not allow this method on the requested resource')
 }
 
-/** 404 for an unknown path. */
 export function unknownPath(): StatusError {
-  return new StatusError(404, 'NotFound', 'the server could not find the requested resource', {})
+  return new StatusError('NotFound', 'the server could not find the requested resource')
 }
 
-/** 404 for a kind or another part of Kubernetes that this cluster does not support. */
+/** For a kind or another part of Kubernetes that this cluster does not support. */
 export function absentKind(kind: string): StatusError {
-  const message = `the embedded cluster has no ${kind}; embedded/README.md lists what it has`
-  return new StatusError(404, 'NotFound', message, {})
+  return new StatusError('NotFound', `the embedded cluster has no ${kind}; embedded/README.md lists what it has`)
 }
 
-export function unauthorized(): StatusError {
-  return new StatusError(401, 'Unauthorized', 'Unauthorized')
-}
-
-export function unsupportedMediaType(accepted: readonly string[]): StatusError {
-  const message = `the body of the request was in an unknown format - accepted media types include: ${accepted.join(', ')}`
-  return new StatusError(415, 'UnsupportedMediaType', message)
-}
-
-export function internalError(message: string): StatusError {
-  return new StatusError(500, 'InternalError', `Internal error occurred: ${message}`, { causes: [{ message }] })
+/** Any error as a StatusError: one of another class is internal. */
+export function statusOf(error: unknown): StatusError {
+  if (error instanceof StatusError) return error
+  const message = messageOf(error)
+  return new StatusError('InternalError', `Internal error occurred: ${message}`, { causes: [{ message }] })
 }
 
 /** The message of any thrown value. */

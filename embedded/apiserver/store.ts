@@ -1,5 +1,6 @@
 import { deepFreeze, type JsonObject } from './json.ts'
-import { expired } from './status-error.ts'
+import { resources } from './resource.ts'
+import { StatusError } from './status-error.ts'
 
 export interface OwnerReference {
   apiVersion: string
@@ -71,7 +72,7 @@ function keyOf({ namespace, name }: Pick<ObjectMeta, 'namespace' | 'name'>): str
 
 /** Objects by resource and key, every change numbered by one revision counter, with a bounded history. */
 export class Store {
-  private readonly tables = new Map<string, Map<string, Stored>>()
+  private readonly tables = new Map(resources.map(({ name }) => [name, new Map<string, Stored>()]))
   private readonly listeners = new Set<(event: StoreEvent) => void>()
   private history: StoreEvent[] = []
   /** Changes up to and including this revision are no longer in the history. */
@@ -83,19 +84,20 @@ export class Store {
     return this.current
   }
 
-  get(resource: string, namespace: string | undefined, name: string): Stored | undefined {
-    return this.tables.get(resource)?.get(keyOf({ namespace, name }))
+  // The caller names the type of what it stored under a resource; the store itself knows only metadata.
+  get<T extends KubeObject = Stored>(resource: string, namespace: string | undefined, name: string): T | undefined {
+    return this.table(resource).get(keyOf({ namespace, name })) as T | undefined
   }
 
   /** All objects of a resource, in no particular order. */
   all(resource: string): Stored[] {
-    return [...(this.tables.get(resource)?.values() ?? [])]
+    return [...this.table(resource).values()]
   }
 
   /** Objects of a resource (of one namespace), in the order of namespace and name. */
-  list(resource: string, namespace?: string): Stored[] {
+  list<T extends KubeObject = Stored>(resource: string, namespace?: string): T[] {
     const found = this.all(resource).filter(({ metadata }) => (namespace ?? metadata.namespace) === metadata.namespace)
-    return found.sort((left, right) => (keyOf(left.metadata) < keyOf(right.metadata) ? -1 : 1))
+    return found.sort((left, right) => (keyOf(left.metadata) < keyOf(right.metadata) ? -1 : 1)) as KubeObject[] as T[]
   }
 
   /** Adds or replaces an object; the store owns it afterwards. Returns it with its new resourceVersion. */
@@ -103,10 +105,10 @@ export class Store {
     const revision = ++this.current
     object.metadata.resourceVersion = String(revision)
     const stored = deepFreeze(object)
-    const table = this.tables.get(resource) ?? new Map<string, Stored>()
+    const table = this.table(resource)
     const key = keyOf(object.metadata)
     const previous = table.get(key)
-    this.tables.set(resource, table.set(key, stored))
+    table.set(key, stored)
     const type = previous ? 'MODIFIED' : 'ADDED'
     this.publish({ revision, resource, type, object: stored, ...(previous && { previous }) })
     return stored
@@ -115,10 +117,11 @@ export class Store {
   /** Removes an object. Its last state has the revision of the removal, as watchers expect. */
   remove(resource: string, object: Stored): Stored {
     const key = keyOf(object.metadata)
-    const previous = this.tables.get(resource)?.get(key)
+    const table = this.table(resource)
+    const previous = table.get(key)
     const revision = ++this.current
     const last = deepFreeze({ ...object, metadata: { ...object.metadata, resourceVersion: String(revision) } })
-    this.tables.get(resource)?.delete(key)
+    table.delete(key)
     this.publish({ revision, resource, type: 'DELETED', object: last, ...(previous && { previous }) })
     return last
   }
@@ -131,8 +134,15 @@ export class Store {
 
   /** Changes of a resource after a revision. Throws 410 Expired when the history doesn't reach back that far. */
   since(resource: string, revision: number): StoreEvent[] {
-    if (revision < this.compacted) throw expired(`too old resource version: ${revision} (${this.compacted})`)
+    if (revision < this.compacted)
+      throw new StatusError('Expired', `too old resource version: ${revision} (${this.compacted})`)
     return this.history.filter((event) => event.revision > revision && event.resource === resource)
+  }
+
+  private table(resource: string): Map<string, Stored> {
+    const table = this.tables.get(resource)
+    if (!table) throw new Error(`this API has no resource "${resource}"; it has ${[...this.tables.keys()].join(', ')}`)
+    return table
   }
 
   private publish(event: StoreEvent): void {

@@ -3,8 +3,8 @@ import { innermost, type Schema } from './schema.ts'
 import { badRequest } from './status-error.ts'
 
 /**
- * The keys by which strategic merge patches match items of a list, by `Type.field` (the `patchMergeKey` tags of the API types);
- * other lists are replaced completely.
+ * The keys by which strategic merge patches match items of a list, by `Type.field` (the `patchMergeKey` tags of the API types, of
+ * specifications); other lists are replaced completely.
  */
 const patchKeys: Readonly<Record<string, string>> = {
   'V1ObjectMeta.ownerReferences': 'uid',
@@ -15,31 +15,14 @@ const patchKeys: Readonly<Record<string, string>> = {
   'V1PodSpec.imagePullSecrets': 'name',
   'V1PodSpec.hostAliases': 'ip',
   'V1PodSpec.topologySpreadConstraints': 'topologyKey',
-  'V1PodSpec.schedulingGates': 'name',
-  'V1PodSpec.resourceClaims': 'name',
   'V1Container.ports': 'containerPort',
   'V1Container.env': 'name',
   'V1Container.volumeMounts': 'mountPath',
-  'V1Container.volumeDevices': 'devicePath',
   'V1EphemeralContainer.env': 'name',
   'V1EphemeralContainer.volumeMounts': 'mountPath',
-  'V1PodStatus.conditions': 'type',
-  'V1PodStatus.podIPs': 'ip',
-  'V1PodStatus.hostIPs': 'ip',
-  'V1NodeStatus.conditions': 'type',
-  'V1NodeStatus.addresses': 'type',
-  'V1NamespaceStatus.conditions': 'type',
   'V1ServiceSpec.ports': 'port',
-  'V1ServiceStatus.conditions': 'type',
   'V1ServiceAccount.secrets': 'name',
-  'V1DeploymentStatus.conditions': 'type',
-  'V1ReplicaSetStatus.conditions': 'type',
-  'V1DaemonSetStatus.conditions': 'type',
-  'V1JobStatus.conditions': 'type',
 }
-
-/** Lists of plain values that merge as sets. */
-const sets: ReadonlySet<string> = new Set(['V1ObjectMeta.finalizers', 'V1NodeSpec.podCIDRs'])
 
 /**
  * Applies a strategic merge patch: lists with a merge key merge item by item, and the directives `$patch` (replace,
@@ -61,12 +44,9 @@ export function strategicMerge(schema: Schema, typeName: string, target: JsonObj
       const fieldType = schema.get(type ?? '')?.get(key)
       const inner = fieldType && innermost(fieldType)
       const innerName = inner?.is === 'object' ? inner.name : undefined
-      const current = result[key]
-      const merged = isObject(value)
-        ? mergeObject(innerName, isObject(current) ? current : {}, value)
-        : Array.isArray(value)
-          ? mergeList(`${type}.${key}`, innerName, Array.isArray(current) ? current : [], value)
-          : value
+      let merged: Json | undefined = value
+      if (isObject(value)) merged = mergeObject(innerName, objectOf(result[key]), value)
+      else if (Array.isArray(value)) merged = mergeList(`${type}.${key}`, innerName, listOf(result[key]), value)
       if (merged === undefined || merged === null) delete result[key]
       else result[key] = merged
     }
@@ -75,7 +55,9 @@ export function strategicMerge(schema: Schema, typeName: string, target: JsonObj
   }
 
   function mergeList(field: string, itemType: string | undefined, items: Json[], changes: Json[]): Json[] {
-    if (sets.has(field)) return [...items, ...changes.filter((item) => !items.some((own) => sameJson(own, item)))]
+    // Finalizers merge as a set.
+    if (field === 'V1ObjectMeta.finalizers')
+      return [...items, ...changes.filter((item) => !items.some((own) => sameJson(own, item)))]
     const key = patchKeys[field]
     if (key === undefined) return changes
     const replaces = changes.some((item) => isObject(item) && item.$patch === 'replace' && item[key] === undefined)
@@ -88,8 +70,7 @@ export function strategicMerge(schema: Schema, typeName: string, target: JsonObj
       }
       const isSame = (own: Json) => isObject(own) && sameJson(own[key], value)
       const index = result.findIndex(isSame)
-      const current = result[index]
-      const merged = mergeObject(itemType, isObject(current) ? current : {}, item)
+      const merged = mergeObject(itemType, objectOf(result[index]), item)
       if (merged === undefined) result = result.filter((own) => !isSame(own))
       else if (index >= 0) result[index] = merged
       else result.push(merged)
@@ -100,24 +81,23 @@ export function strategicMerge(schema: Schema, typeName: string, target: JsonObj
   return mergeObject(typeName, target, patch) ?? {}
 }
 
+const objectOf = (value: Json | undefined) => (isObject(value) ? value : {})
+const listOf = (value: Json | undefined) => (Array.isArray(value) ? value : [])
+
 function applyListDirectives(
-  typeName: string | undefined,
-  target: JsonObject,
+  type: string | undefined,
+  before: JsonObject,
   result: JsonObject,
   patch: JsonObject,
 ): void {
   for (const [directive, values] of Object.entries(patch)) {
-    const [kind, field] = directive.split('/', 2)
-    if (!field || !Array.isArray(values)) continue
+    const [kind, field = ''] = directive.split('/', 2)
     const list = result[field]
-    if (!Array.isArray(list)) continue
-    if (kind === '$deleteFromPrimitiveList') {
+    if (!Array.isArray(list) || !Array.isArray(values)) continue
+    if (kind === '$deleteFromPrimitiveList')
       result[field] = list.filter((item) => !values.some((gone) => sameJson(gone, item)))
-    } else if (kind === '$setElementOrder') {
-      const key = patchKeys[`${typeName}.${field}`]
-      const before = target[field]
-      result[field] = reorder(list, values, Array.isArray(before) ? before : [], key)
-    }
+    else if (kind === '$setElementOrder')
+      result[field] = reorder(list, values, listOf(before[field]), patchKeys[`${type}.${field}`])
   }
 }
 

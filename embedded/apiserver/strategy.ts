@@ -1,82 +1,140 @@
-import type { V1ConfigMap, V1Endpoints, V1Namespace, V1Node, V1Pod, V1Secret } from '@kubernetes/client-node'
-import type { FieldErrors } from './field-errors.ts'
-import { fill } from './json.ts'
-import { defaultPod, defaultPodSpec, validatePodSpec, validatePodUpdate } from './pod-strategy.ts'
-import { defaultEndpointSlice, prepareService, validateEndpointSlice, validateService } from './service-strategy.ts'
-import type { Stored } from './store.ts'
-import {
-  defaultCronJob,
-  defaultDaemonSet,
-  defaultDeployment,
-  defaultJob,
-  defaultReplicaSet,
-  validateCronJob,
-  validateJob,
-  validateWorkload,
-} from './workload-strategy.ts'
+import { type FieldErrors, keyFaults, portFaults, type Syntax, syntaxFaults } from './field-errors.ts'
+import { fill, isAbsent, isObject } from './json.ts'
 
-/** Defaults and validation of one kind before it is stored. Both steps may change `object`, never `old`. */
-interface Strategy<T> {
-  /** Fills in defaults; `old` is present at an update. */
+/**
+ * What the API fills in and checks before it stores an object of one kind: mostly data, values and checks by the pattern of the
+ * fields that they are for. Functions may change `object`, never `old`, its state before an update.
+ */
+export interface Strategy<T> {
+  defaults?: Defaults
+  /** Fills in what depends on several fields or on the old state. */
   prepare?(object: T, old?: T): void
-  validate?(object: T, errors: FieldErrors, old?: T): void
+  rules?: Rules
+  /** The paths of fields that an update can't change. */
+  fixed?: readonly string[]
+  /** Finds other faults of an update. */
+  validateUpdate?(object: T, old: T, errors: FieldErrors): void
 }
 
-// The wire form of a kind and client-node's class differ only in how dates are held, which no strategy reads.
-function strategy<T>(own: Strategy<T>): Strategy<Stored> {
-  return own as Strategy<Stored>
+/** A field of an object with its path, as messages name it. */
+interface Place {
+  field: string
+  value: unknown
 }
 
-function validateData({ data }: V1ConfigMap | V1Secret, errors: FieldErrors): void {
-  for (const key of Object.keys(data ?? {})) errors.checkSyntax(`data[${key}]`, key, 'dataKey')
+/** Finds the faults of the fields that one pattern names. Absent fields have none, unless they are `required`. */
+export type Check = (errors: FieldErrors, places: readonly Place[]) => void
+
+/** Checks by pattern. */
+export type Rules = Readonly<Record<string, Check | readonly Check[]>>
+
+/** The values of an object's fields that are left open, by the pattern of the object; a function gets the object first. */
+export type Defaults = Readonly<Record<string, Record<string, unknown> | ((object: never) => object)>>
+
+/**
+ * The fields that a pattern such as `containers|initContainers[].ports[].name` names: `[]` means every item, `|` separates names. A
+ * field may be absent, the objects around it may not.
+ */
+export function placesOf(object: unknown, pattern: string, path = ''): Place[] {
+  if (pattern === '') return [{ field: path, value: object }]
+  if (!isObject(object)) return []
+  const end = pattern.indexOf('.')
+  const [step, rest] = end < 0 ? [pattern, ''] : [pattern.slice(0, end), pattern.slice(end + 1)]
+  const isList = step.endsWith('[]')
+  return (isList ? step.slice(0, -2) : step).split('|').flatMap((name) => {
+    const [field, value] = [path ? `${path}.${name}` : name, object[name]]
+    if (!isList) return placesOf(value, rest, field)
+    return Array.isArray(value) ? value.flatMap((item, index) => placesOf(item, rest, `${field}[${index}]`)) : []
+  })
 }
 
-const strategies: Record<string, Strategy<Stored>> = {
-  pods: strategy<V1Pod>({
-    prepare(pod, old) {
-      if (old) defaultPodSpec(pod.spec)
-      else defaultPod(pod)
-    },
-    validate(pod, errors, old) {
-      validatePodSpec(pod.spec, 'spec', errors)
-      if (old) validatePodUpdate(pod, old, errors)
-    },
-  }),
-  services: strategy({ prepare: prepareService, validate: validateService }),
-  endpoints: strategy<V1Endpoints>({
-    prepare({ subsets = [] }) {
-      for (const { ports = [] } of subsets) for (const port of ports) port.protocol ??= 'TCP'
-    },
-  }),
-  endpointslices: strategy({ prepare: defaultEndpointSlice, validate: validateEndpointSlice }),
-  configmaps: strategy({ validate: validateData }),
-  secrets: strategy<V1Secret>({
-    prepare(secret) {
-      for (const [key, text] of Object.entries(secret.stringData ?? {})) {
-        secret.data = { ...secret.data, [key]: Buffer.from(text).toString('base64') }
-      }
-      delete secret.stringData
-      secret.type ??= 'Opaque'
-    },
-    validate: validateData,
-  }),
-  namespaces: strategy<V1Namespace>({
-    prepare(namespace, old) {
-      fill(namespace, { spec: {}, metadata: { labels: {} } })
-      if (!old) fill(namespace, { spec: { finalizers: ['kubernetes'] }, status: { phase: 'Active' } })
-      const { labels, name = '' } = namespace.metadata ?? {}
-      if (labels) labels['kubernetes.io/metadata.name'] = name
-    },
-  }),
-  nodes: strategy<V1Node>({ prepare: (node) => fill(node, { spec: {}, status: {} }) }),
-  deployments: strategy({ prepare: defaultDeployment, validate: validateWorkload }),
-  replicasets: strategy({ prepare: defaultReplicaSet, validate: validateWorkload }),
-  daemonsets: strategy({ prepare: defaultDaemonSet, validate: validateWorkload }),
-  jobs: strategy({ prepare: defaultJob, validate: validateJob }),
-  cronjobs: strategy({ prepare: defaultCronJob, validate: validateCronJob }),
+/** The same defaults or rules for an object at a path of another one. */
+export function under<T extends Defaults | Rules>(path: string, table: T): T {
+  const entries = Object.entries(table).map(([pattern, entry]) => [pattern ? `${path}.${pattern}` : path, entry])
+  return Object.fromEntries(entries)
 }
 
-/** The defaults and rules of a resource. */
-export function strategyOf(resource: string): Strategy<Stored> {
-  return strategies[resource] ?? {}
+/** Fills in the fields of an object that are left open. */
+export function applyDefaults(object: object, defaults: Defaults): void {
+  for (const [pattern, values] of Object.entries(defaults))
+    for (const { value } of placesOf(object, pattern))
+      if (isObject(value)) fill(value, typeof values === 'function' ? values(value as never) : values)
 }
+
+/** Finds all faults of an object. */
+export function applyRules(object: object, rules: Rules, errors: FieldErrors): void {
+  for (const [pattern, checks] of Object.entries(rules)) {
+    const places = placesOf(object, pattern)
+    if (places.length > 0) for (const check of [checks].flat()) check(errors, places)
+  }
+}
+
+/** Looks at each field that is present. */
+const each =
+  <T>(look: (value: T, field: string, errors: FieldErrors) => void): Check =>
+  (errors, places) => {
+    for (const { field, value } of places) if (!isAbsent(value)) look(value as T, field, errors)
+  }
+
+/** Fields whose values have faults, in Kubernetes' words. */
+const faults = <T>(faultsOf: (value: T) => readonly string[]): Check =>
+  each<T>((value, field, errors) => errors.invalid(field, value, ...faultsOf(value)))
+
+/** No field may have such a value. */
+const not = <T>(isWrong: (value: T) => boolean, fault: string): Check =>
+  faults<T>((value) => (isWrong(value) ? [fault] : []))
+
+/** The field must be present, and a list must not be empty. */
+const required: Check = (errors, places) => {
+  for (const { field, value } of places)
+    if (isAbsent(value) || (Array.isArray(value) && value.length === 0)) errors.required(field)
+}
+
+const oneOf = (...supported: string[]): Check =>
+  each<string>((value, field, errors) => {
+    const choices = supported.toSorted().map((choice) => JSON.stringify(choice))
+    const message = `Unsupported value: ${JSON.stringify(value)}: supported values: ${choices.join(', ')}`
+    if (!supported.includes(value)) errors.add('FieldValueNotSupported', field, message)
+  })
+
+const syntax = (name: Syntax): Check => faults<string>((text) => syntaxFaults(text, name))
+
+/** No two fields have the same value, or the same part of it: all fields, or those of one scope. */
+const unique =
+  <T>(partOf: (value: T) => unknown = (value) => value, scopeOf = (_field: string) => ''): Check =>
+  (errors, places) => {
+    const seen = new Set<string>()
+    for (const { field, value } of places) {
+      const part = isAbsent(value) ? undefined : partOf(value as T)
+      if (part === undefined) continue
+      const key = `${scopeOf(field)} ${part}`
+      if (seen.has(key)) errors.add('FieldValueDuplicate', field, `Duplicate value: ${JSON.stringify(part)}`)
+      seen.add(key)
+    }
+  }
+
+/** The number or the name of a port. */
+const port = faults(portFaults)
+
+const notNegative = not((value) => typeof value === 'number' && value < 0, 'must be greater than or equal to 0')
+
+/** Keys and values of labels. */
+const labels = each<Record<string, string>>((own, field, errors) => {
+  for (const [key, value] of Object.entries(own)) {
+    errors.invalid(field, key, ...keyFaults(key))
+    errors.invalid(field, value, ...syntaxFaults(value, 'labelValue'))
+  }
+})
+
+/** What rules consist of. */
+export const check = { each, labels, not, notNegative, oneOf, port, required, syntax, unique }
+
+/** The rules for the metadata of every kind. */
+export const metadataRules = (nameSyntax: Syntax): Rules => ({
+  'metadata.name': [required, syntax(nameSyntax)],
+  'metadata.labels': labels,
+  'metadata.annotations': each<object>((own, field, errors) => {
+    // The API compares these keys without regard to case.
+    for (const key of Object.keys(own)) errors.invalid(field, key, ...keyFaults(key.toLowerCase()))
+  }),
+})

@@ -9,10 +9,11 @@ import { OUTSIDE } from '../../host/outside.ts'
 import type { GuestProcess } from '../machine/machine.ts'
 import type { Api, KubeObject } from './api.ts'
 import type { ExecRequest, NodeBackend, StartCommand, TerminalSize } from './api-call.ts'
-import type { Target } from './resource.ts'
+import type { ResourceTarget, Target } from './resource.ts'
 import type { SpdyStream } from './spdy.ts'
-import { badRequest, messageOf, notFound } from './status-error.ts'
-import { acceptCommand, acceptStreams, type CommandTransport, type StreamOptions } from './streaming-protocols.ts'
+import { badRequest, messageOf } from './status-error.ts'
+import { placesOf } from './strategy.ts'
+import { acceptCommand, acceptStreams, type CommandTransport } from './streaming-protocols.ts'
 import { containerOf } from './subresources.ts'
 
 /** A request for an upgraded connection. */
@@ -26,8 +27,6 @@ export interface UpgradeCall {
   head: Buffer
 }
 
-type ResourceTarget = Extract<Target, { is: 'resource' }>
-
 const upgraded = ['exec', 'attach', 'portforward']
 
 /** Serves `exec`, `attach` and `portforward` of Pods and `exec` of nodes. Rejects with 400, 404 or 500 before the upgrade. */
@@ -36,32 +35,29 @@ export async function serveUpgrade(call: UpgradeCall): Promise<void> {
   if (target.is !== 'resource' || target.name === undefined || !upgraded.includes(target.subresource ?? ''))
     throw badRequest('this path does not support upgraded connections')
   const { name, namespace, subresource } = target
-  const outside = namespace === undefined && name === OUTSIDE
-  if (!outside && !api.store.get(target.resource.name, namespace, name)) throw notFound(target.resource, name)
+  if (namespace !== undefined || name !== OUTSIDE) api.read(target.resource.name, namespace, name)
   if (subresource === 'portforward' && namespace !== undefined) {
     const dial = backend.dial({ namespace, name })
-    await acceptStreams(request, socket, head, portForwarder(name, dial))
-    return
+    return acceptStreams(request, socket, head, portForwarder(name, dial))
   }
-  const options = streamOptions(query)
-  const start = startOf(call, target, options.tty)
-  const transport = await acceptCommand(request, socket, head, options)
+  const streams = requestedStreams(query)
+  const start = startOf(call, target, streams.includes('resize'))
+  const transport = await acceptCommand(request, socket, head, streams)
   try {
-    await runSession(start, transport, options.tty)
+    await runSession(start, transport)
   } catch (error) {
-    transport.finish(failure('InternalError', messageOf(error)))
+    finish(transport, failure('InternalError', messageOf(error)))
   }
 }
 
-function streamOptions(query: URLSearchParams): StreamOptions {
-  const on = (stream: string): boolean => ['true', '1'].includes(query.get(stream) ?? '')
-  const tty = on('tty')
+/** The types of the streams that a client requests. */
+function requestedStreams(query: URLSearchParams): string[] {
+  const isOn = (stream: string): boolean => ['true', '1'].includes(query.get(stream) ?? '')
+  const tty = isOn('tty')
   // A terminal carries both outputs as one.
-  const options = { stdin: on('stdin'), stdout: on('stdout'), stderr: on('stderr') && !tty, tty }
-  if (!options.stdin && !options.stdout && !options.stderr) {
-    throw badRequest('you must specify at least one of stdin, stdout, stderr')
-  }
-  return options
+  const streams = ['stdin', 'stdout', ...(tty ? [] : ['stderr'])].filter(isOn)
+  if (streams.length === 0) throw badRequest('you must specify at least one of stdin, stdout, stderr')
+  return [...streams, 'error', ...(tty ? ['resize'] : [])]
 }
 
 /** The command that a client starts or attaches to. Throws 400 without a command, or for a wrong container. */
@@ -84,35 +80,36 @@ const sizeDeadlineMs = 500
  * Starts a command and connects its streams with the client's until it ends or the client disconnects. With a terminal it
  * waits half a second for its size, which clients send first.
  */
-async function runSession(start: StartCommand, transport: CommandTransport, tty: boolean): Promise<void> {
+async function runSession(start: StartCommand, transport: CommandTransport): Promise<void> {
+  const [stdin, stdout, stderr, sizes] = ['stdin', 'stdout', 'stderr', 'resize'].map((type) =>
+    transport.streams.get(type),
+  )
   let size: TerminalSize | undefined
-  let started: GuestProcess | undefined
-  const resize = () => size && started?.resize(size.columns, size.rows)
+  let process: GuestProcess | undefined
   const sized = new Promise<void>((resolve) => {
-    if (!transport.sizes) return
-    createInterface(transport.sizes).on('line', (line) => {
+    if (!sizes) return resolve()
+    createInterface(sizes.input).on('line', (line) => {
       size = readSize(line) ?? size
-      resize()
+      if (size) process?.resize(size.columns, size.rows)
       resolve()
     })
   })
-  if (tty) await Promise.race([sized, setTimeout(sizeDeadlineMs, undefined, { ref: false })])
-  const process = await start(tty ? size : undefined)
-  started = process
-  resize()
+  await Promise.race([sized, setTimeout(sizeDeadlineMs, undefined, { ref: false })])
+  process = await start(size)
+  if (size) process.resize(size.columns, size.rows)
   let ended = false
   transport.onGone(() => {
     if (!ended) process.kill('SIGKILL')
   })
   // A command may close its input early.
   process.stdin.on('error', () => {})
-  if (transport.stdin) transport.stdin.pipe(process.stdin)
+  if (stdin) stdin.input.pipe(process.stdin)
   else process.stdin.end()
-  const outputs = [carry(process.stdout, transport.stdout), carry(process.stderr, transport.stderr)]
+  const outputs = [carry(process.stdout, stdout?.output), carry(process.stderr, stderr?.output)]
   try {
     const { code, signal } = await process.exited
     await Promise.all(outputs)
-    transport.finish(exitStatus(code, signal))
+    finish(transport, exitStatus(code, signal))
   } finally {
     ended = true
   }
@@ -137,6 +134,12 @@ async function carry(from: Readable, to: Writable | undefined): Promise<void> {
   to.on('close', () => from.resume())
   from.pipe(to)
   await finished(to).catch(() => {})
+}
+
+/** Reports a command's result and closes the connection. */
+function finish({ streams, close }: CommandTransport, status: object): void {
+  streams.get('error')?.output.end(JSON.stringify(status))
+  close()
 }
 
 /** The last message on the status channel: a code other than zero is sent as the cause `ExitCode`. */
@@ -171,20 +174,17 @@ function portForwarder(pod: string, dial: (port: number) => Promise<GuestProcess
     const port = Number(stream.headers.get('port'))
     const report = errors.get(id)?.output
     errors.delete(id)
-    forwardConnection(stream, () => dial(port))
-      .catch((error: unknown) => {
-        return `error forwarding port ${port} to pod ${pod}: connect to 127.0.0.1:${port}: ${messageOf(error)}`
-      })
-      .then((message) => {
-        stream.output.end()
-        report?.end(message)
-      })
+    const end = (fault = '') => {
+      stream.output.end()
+      report?.end(fault && `error forwarding port ${port} to pod ${pod}: connect to 127.0.0.1:${port}: ${fault}`)
+    }
+    forwardConnection(stream, dial(port)).then(end, (error: unknown) => end(messageOf(error)))
   }
 }
 
-/** Forwards one connection until it ends. Rejects with the reason if it could not be opened. */
-async function forwardConnection(stream: SpdyStream, dial: () => Promise<GuestProcess>): Promise<string> {
-  const connection = await dial()
+/** Forwards one connection until it ends. Returns the reason if it could not be opened. */
+async function forwardConnection(stream: SpdyStream, dialled: Promise<GuestProcess>): Promise<string | undefined> {
+  const connection = await dialled
   let said = ''
   connection.stderr.on('data', (bytes: Buffer) => {
     said += bytes
@@ -193,8 +193,7 @@ async function forwardConnection(stream: SpdyStream, dial: () => Promise<GuestPr
   stream.input.pipe(connection.stdin)
   await Promise.all([carry(connection.stdout, stream.output), connection.exited])
   // socat names the system call that failed, then the reason.
-  if (said.includes(' E connect')) throw new Error(said.trim().split(': ').at(-1))
-  return ''
+  return said.includes(' E connect') ? said.trim().split(': ').at(-1) : undefined
 }
 
 /** Annotation of a Node: the time of the last command on it, or in one of its Pods that can change the node. */
@@ -206,20 +205,14 @@ const LAST_COMMAND = 'kube-service-labs/last-command'
  */
 function noteCommand(api: Api, { target }: ExecRequest): void {
   const node = target.kind === 'node' ? target.name : nodeInReach(api, target)
-  if (node === undefined || !api.get('nodes', undefined, node)) return
   const annotations = { [LAST_COMMAND]: new Date().toISOString() }
-  api.patch('nodes', undefined, node, { metadata: { annotations } })
+  if (node && api.get('nodes', undefined, node)) api.patch('nodes', undefined, node, { metadata: { annotations } })
 }
 
 /** The node that a Pod's command can change: the Pod shares its namespaces or is privileged. */
 function nodeInReach(api: Api, { namespace, name }: { namespace: string; name: string }): string | undefined {
   const spec = api.get<KubeObject & Pick<V1Pod, 'spec'>>('pods', namespace, name)?.spec
-  const containers = [
-    ...(spec?.containers ?? []),
-    ...(spec?.initContainers ?? []),
-    ...(spec?.ephemeralContainers ?? []),
-  ]
-  const reaches =
-    spec?.hostNetwork || spec?.hostPID || containers.some(({ securityContext }) => securityContext?.privileged)
+  const privileges = placesOf(spec, 'containers|initContainers|ephemeralContainers[].securityContext.privileged')
+  const reaches = spec?.hostNetwork || spec?.hostPID || privileges.some(({ value }) => value)
   return reaches ? spec?.nodeName : undefined
 }

@@ -6,7 +6,8 @@ import { isObject, type JsonObject, valueAt, wireCopy } from './json.ts'
 import { found } from './read-objects.ts'
 import { decode } from './schema.ts'
 import { badRequest } from './status-error.ts'
-import type { Store, Stored } from './store.ts'
+import type { KubeObject, Store, Stored } from './store.ts'
+import { placesOf } from './strategy.ts'
 import { deleteOptions, patchValue, writeOptions } from './write-objects.ts'
 
 interface Scalable {
@@ -28,7 +29,7 @@ export async function serveScale(call: ApiCall): Promise<void> {
   const resourceVersion = valueAt(value, 'metadata.resourceVersion')
   if (typeof resourceVersion === 'string') next.metadata.resourceVersion = resourceVersion
   next.spec = { ...(next.spec as object), replicas: valueAt(value, 'spec.replicas') ?? 0 }
-  const updated = api.writer.update(call.resource, next, undefined, writeOptions(call))
+  const updated = api.update(call.resource.name, next, undefined, writeOptions(call))
   sendObject(response, 200, scaleOf(updated))
 }
 
@@ -57,7 +58,7 @@ export async function serveEviction(call: ApiCall): Promise<void> {
   const { api, response, namespace, name = '' } = call
   const body = await readObject(call.request, call.schema)
   const options = deleteOptions(call, isObject(body.deleteOptions) ? body.deleteOptions : {})
-  api.writer.delete(call.resource, namespace, name, options)
+  api.delete(call.resource.name, namespace, name, options)
   sendObject(response, 201, { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Success', code: 201 })
 }
 
@@ -107,12 +108,11 @@ export async function servePodLog(call: ApiCall): Promise<void> {
  * or missing.
  */
 export function containerOf(store: Store, namespace: string, name: string, asked: string | null): string {
-  const pod = store.get('pods', namespace, name) as Pick<V1Pod, 'spec'> | undefined
-  const names = (pod?.spec?.containers ?? []).map((container) => container.name)
-  const init = (pod?.spec?.initContainers ?? []).map((container) => container.name)
+  const spec = store.get<KubeObject & Pick<V1Pod, 'spec'>>('pods', namespace, name)?.spec
+  const namesOf = (list: string) => placesOf(spec, `${list}[].name`).map(({ value }) => String(value))
+  const [names, init] = [namesOf('containers'), namesOf('initContainers')]
   if (asked) {
-    const ephemeral = (pod?.spec?.ephemeralContainers ?? []).map((container) => container.name)
-    if ([...names, ...init, ...ephemeral].includes(asked)) return asked
+    if ([...names, ...init, ...namesOf('ephemeralContainers')].includes(asked)) return asked
     throw badRequest(`container ${asked} is not valid for pod ${name}`)
   }
   if (names.length === 1 && names[0] !== undefined) return names[0]

@@ -1,35 +1,34 @@
 import { valueAt } from './json.ts'
 import type { Stored } from './store.ts'
 
+/** What a column shows of an object in its JSON form, in which dates are text: the value at a path, or a function's result. */
+type Cell<T> = string | ((object: T, now: Date) => string | number)
+
 /** A column of the table that kubectl prints for a kind. */
-export interface Column<T = Stored> {
+export interface Column {
   name: string
-  /** Default: `string`. */
-  type?: 'string' | 'integer'
   /** Shown only by `-o wide`. */
-  wide?: boolean
-  cell(object: T, now: Date): string | number
+  wide: boolean
+  cell(object: Stored, now: Date): string | number
 }
 
-/** Columns of the JSON form of a kind, in which dates are text. */
-export function columns<T>(...own: readonly Column<T>[]): readonly Column[] {
-  return own as readonly Column<unknown>[] as readonly Column[]
+/** Columns by their names. */
+export function columns<T>(cells: Readonly<Record<string, Cell<T> | { wide: Cell<T> }>>): Column[] {
+  return Object.entries(cells).map(([name, given]) => {
+    const isWide = typeof given === 'object'
+    const cell = isWide ? given.wide : given
+    return { name, wide: isWide, cell: (typeof cell === 'string' ? or('<none>', cell) : cell) as Column['cell'] }
+  })
 }
 
-/** A column with the value at a path of the object, or a substitute for an absent or empty one. */
-export function field(name: string, path: string, absent: string | number = '<none>'): Column<unknown> {
-  const cell = (object: unknown) => (valueAt(object, path) as string | number | undefined) || absent
-  return { name, cell, ...(typeof absent === 'number' && { type: 'integer' }) }
+/** Columns that only `-o wide` shows. */
+export function wide<T>(cells: Readonly<Record<string, Cell<T>>>): Record<string, { wide: Cell<T> }> {
+  return Object.fromEntries(Object.entries(cells).map(([name, cell]) => [name, { wide: cell }]))
 }
 
-export function wide<T>(...own: readonly Column<T>[]): Column<T>[] {
-  return own.map((column) => ({ ...column, wide: true }))
-}
-
-export const nameColumn = field('Name', 'metadata.name')
-export const ageColumn: Column<unknown> = {
-  name: 'Age',
-  cell: (object, now) => ageOf(valueAt(object, 'metadata.creationTimestamp'), now),
+/** The value at a path of an object, or a substitute for an absent or empty one. */
+export function or(absent: string | number, path: string): (object: unknown) => string | number {
+  return (object) => (valueAt(object, path) as string | number | undefined) || absent
 }
 
 /** How long ago a time was, as kubectl's AGE column prints it. */
@@ -66,8 +65,8 @@ export function tableOf(
   objects: readonly Stored[],
   { resourceVersion, headers, whole }: { resourceVersion: string; headers: boolean; whole: boolean },
 ): object {
-  const columnDefinitions = columns.map(({ name, type = 'string', wide }) => ({
-    ...{ name, type, format: name === 'Name' ? 'name' : '', description: '', priority: wide ? 1 : 0 },
+  const columnDefinitions = columns.map(({ name, wide }) => ({
+    ...{ name, type: 'string', format: name === 'Name' ? 'name' : '', description: '', priority: wide ? 1 : 0 },
   }))
   const apiVersion = 'meta.k8s.io/v1'
   const now = new Date()

@@ -1,160 +1,147 @@
-import type { V1CronJob, V1DaemonSet, V1Deployment, V1Job, V1JobSpec, V1ReplicaSet } from '@kubernetes/client-node'
+import type {
+  V1CronJob,
+  V1CronJobSpec,
+  V1DaemonSetSpec,
+  V1Deployment,
+  V1DeploymentSpec,
+  V1DeploymentStrategy,
+  V1Job,
+  V1JobSpec,
+} from '@kubernetes/client-node'
 import { Cron } from 'croner'
 import { matchesSelector } from '../../dataplane/label-selector.ts'
-import type { FieldErrors } from './field-errors.ts'
-import { fill, sameJson } from './json.ts'
-import { defaultPodSpec, validatePodTemplate } from './pod-strategy.ts'
+import { fill } from './json.ts'
+import { podSpecDefaults, podTemplateRules } from './pod-strategy.ts'
 import { messageOf } from './status-error.ts'
+import { check, type Defaults, type Rules, type Strategy, under } from './strategy.ts'
 
-type Workload = V1Deployment | V1ReplicaSet | V1DaemonSet
+type Rolling = { maxSurge?: number | string; maxUnavailable?: number | string }
 
-const rollingUpdate = { type: 'RollingUpdate' }
+const template = { spec: {} }
+const templateDefaults: Defaults = under('spec.template.spec', podSpecDefaults)
 
-/** apps/v1 defaults of a Deployment. */
-export function defaultDeployment(deployment: V1Deployment): void {
-  fill(deployment, {
-    spec: { replicas: 1, revisionHistoryLimit: 10, progressDeadlineSeconds: 600, strategy: rollingUpdate },
-    status: {},
-  })
-  const { strategy, template } = deployment.spec ?? {}
-  if (strategy?.type === 'RollingUpdate') fill(strategy, { rollingUpdate: { maxUnavailable: '25%', maxSurge: '25%' } })
-  defaultPodSpec(template?.spec)
+const rollingUpdate = 'strategy|updateStrategy.rollingUpdate'
+const percentFault =
+  "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
+
+/** The rules for the specification of a Deployment, ReplicaSet or DaemonSet. */
+const workloadRules: Rules = {
+  selector: check.required,
+  'selector.matchLabels': check.labels,
+  ...under('template', podTemplateRules),
+  'template.spec.restartPolicy': check.oneOf('Always'),
+  'replicas|minReadySeconds|revisionHistoryLimit': check.notNegative,
+  'strategy.type': check.oneOf('Recreate', 'RollingUpdate'),
+  'updateStrategy.type': check.oneOf('OnDelete', 'RollingUpdate'),
+  [`${rollingUpdate}.maxUnavailable|maxSurge`]: [
+    check.notNegative,
+    check.not((value) => typeof value === 'string' && !/^\d+%$/.test(value), percentFault),
+  ],
+  [rollingUpdate]: check.each<Rolling>(({ maxUnavailable, maxSurge }, field, errors) => {
+    const isZero = (value: number | string | undefined) => value === 0 || value === '0%'
+    if (isZero(maxUnavailable) && isZero(maxSurge))
+      errors.invalid(`${field}.maxUnavailable`, maxUnavailable, 'may not be 0 when `maxSurge` is 0')
+  }),
+  strategy: check.each<V1DeploymentStrategy>(({ type, rollingUpdate }, field, errors) => {
+    if (type === 'Recreate' && rollingUpdate)
+      errors.forbidden(`${field}.rollingUpdate`, "may not be specified when strategy `type` is 'Recreate'")
+  }),
+  '': check.each<V1DeploymentSpec>(({ selector, template }, field, errors) => {
+    if (!selector) return
+    const { matchLabels = {}, matchExpressions = [] } = selector
+    const labels = template.metadata?.labels ?? {}
+    if (Object.keys(matchLabels).length + matchExpressions.length === 0)
+      errors.invalid(`${field}.selector`, selector, 'empty selector is invalid for deployment')
+    if (!matchesSelector(selector, labels))
+      errors.invalid(`${field}.template.metadata.labels`, labels, '`selector` does not match template `labels`')
+  }),
 }
 
-/** apps/v1 defaults of a ReplicaSet. */
-export function defaultReplicaSet(replicaSet: V1ReplicaSet): void {
-  fill(replicaSet, { spec: { replicas: 1 }, status: { replicas: 0 } })
-  defaultPodSpec(replicaSet.spec?.template?.spec)
+/** The strategy of a kind with these defaults of its specification and of its status. */
+const workload = <Spec>(spec: (given: Spec) => object, status: object = {}): Strategy<V1Deployment> => ({
+  defaults: { '': { spec: { template }, status }, spec, ...templateDefaults },
+  rules: under('spec', workloadRules),
+  fixed: ['spec.selector'],
+})
+
+const rolling = (type: string | undefined, rollingUpdate: object) =>
+  !type || type === 'RollingUpdate' ? { type: 'RollingUpdate', rollingUpdate } : {}
+
+export const deploymentStrategy = workload(({ strategy }: V1DeploymentSpec) => ({
+  ...{ replicas: 1, revisionHistoryLimit: 10, progressDeadlineSeconds: 600 },
+  strategy: rolling(strategy?.type, { maxUnavailable: '25%', maxSurge: '25%' }),
+}))
+
+export const replicaSetStrategy = workload(() => ({ replicas: 1 }), { replicas: 0 })
+
+export const daemonSetStrategy = workload(
+  ({ updateStrategy }: V1DaemonSetSpec) => ({
+    revisionHistoryLimit: 10,
+    updateStrategy: rolling(updateStrategy?.type, { maxUnavailable: 1, maxSurge: 0 }),
+  }),
+  { currentNumberScheduled: 0, desiredNumberScheduled: 0, numberMisscheduled: 0, numberReady: 0 },
+)
+
+const jobSpecRules: Rules = {
+  ...under('template', podTemplateRules),
+  'template.spec.restartPolicy': check.oneOf('OnFailure', 'Never'),
+  completionMode: check.oneOf('NonIndexed'),
+  'parallelism|completions|backoffLimit|ttlSecondsAfterFinished': check.notNegative,
 }
 
-/** apps/v1 defaults of a DaemonSet. */
-export function defaultDaemonSet(daemonSet: V1DaemonSet): void {
-  fill(daemonSet, {
-    spec: { revisionHistoryLimit: 10, updateStrategy: rollingUpdate },
-    status: { currentNumberScheduled: 0, desiredNumberScheduled: 0, numberMisscheduled: 0, numberReady: 0 },
-  })
-  const { updateStrategy, template } = daemonSet.spec ?? {}
-  if (updateStrategy?.type === 'RollingUpdate')
-    fill(updateStrategy, { rollingUpdate: { maxUnavailable: 1, maxSurge: 0 } })
-  defaultPodSpec(template?.spec)
-}
-
-/** batch/v1 defaults of a Job; a new one gets the labels by which its Pods are found. */
-export function defaultJob(job: V1Job, old?: V1Job): void {
-  const { metadata, spec } = job
-  if (spec?.parallelism === undefined) fill(job, { spec: { completions: 1 } })
-  fill(job, {
-    spec: {
+/** batch/v1: a new Job gets the labels by which its Pods are found. */
+export const jobStrategy: Strategy<V1Job> = {
+  defaults: {
+    '': { spec: { template }, status: {} },
+    spec: ({ parallelism }: V1JobSpec) => ({
+      ...(parallelism === undefined && { completions: 1 }),
       ...{ parallelism: 1, backoffLimit: 6, completionMode: 'NonIndexed', suspend: false },
       podReplacementPolicy: 'TerminatingOrFailed',
+    }),
+    ...templateDefaults,
+  },
+  prepare({ metadata = {}, spec }, old) {
+    if (old || !spec) return
+    const { uid = '', name = '' } = metadata
+    const labels = { 'batch.kubernetes.io/controller-uid': uid, 'batch.kubernetes.io/job-name': name }
+    spec.selector = { matchLabels: { 'batch.kubernetes.io/controller-uid': uid } }
+    fill(spec.template, { metadata: { labels: { ...labels, 'controller-uid': uid, 'job-name': name } } })
+    metadata.labels ??= { ...spec.template.metadata?.labels }
+  },
+  rules: under('spec', jobSpecRules),
+  fixed: ['spec.template'],
+}
+
+export const cronJobStrategy: Strategy<V1CronJob> = {
+  defaults: {
+    '': {
+      spec: {
+        ...{ concurrencyPolicy: 'Allow', suspend: false, successfulJobsHistoryLimit: 3, failedJobsHistoryLimit: 1 },
+        jobTemplate: { spec: { template } },
+      },
+      status: {},
     },
-    status: {},
-  })
-  defaultPodSpec(spec?.template?.spec)
-  if (old || !metadata?.uid || !spec?.template) return
-  const [uid, name] = [metadata.uid, metadata.name ?? '']
-  const labels = { 'batch.kubernetes.io/controller-uid': uid, 'batch.kubernetes.io/job-name': name }
-  const legacy = { 'controller-uid': uid, 'job-name': name }
-  spec.selector = { matchLabels: { 'batch.kubernetes.io/controller-uid': uid } }
-  const { template } = spec
-  template.metadata = { ...template.metadata, labels: { ...template.metadata?.labels, ...labels, ...legacy } }
-  metadata.labels ??= { ...template.metadata.labels }
+    ...under('spec.jobTemplate', templateDefaults),
+  },
+  rules: {
+    'spec.schedule': check.required,
+    spec: check.each<V1CronJobSpec>(({ schedule, timeZone }, field, errors) =>
+      errors.invalid(`${field}.schedule`, schedule, ...scheduleFaults(schedule, timeZone)),
+    ),
+    'spec.concurrencyPolicy': check.oneOf('Allow', 'Forbid', 'Replace'),
+    ...under('spec.jobTemplate.spec', jobSpecRules),
+  },
 }
 
-/** batch/v1 defaults of a CronJob. */
-export function defaultCronJob(cronJob: V1CronJob): void {
-  const history = { successfulJobsHistoryLimit: 3, failedJobsHistoryLimit: 1 }
-  fill(cronJob, { spec: { concurrencyPolicy: 'Allow', suspend: false, ...history }, status: {} })
-  defaultPodSpec(cronJob.spec?.jobTemplate?.spec?.template?.spec)
-}
-
-/** Faults of a Deployment, ReplicaSet or DaemonSet; its selector can't change. */
-export function validateWorkload({ spec }: Workload, errors: FieldErrors, old?: Workload): void {
-  if (spec) validateSelector(spec, errors)
-  else errors.required('spec')
-  validatePodTemplate(spec?.template, 'spec.template', errors)
-  errors.checkChoice('spec.template.spec.restartPolicy', spec?.template?.spec?.restartPolicy, ['Always'])
-  errors.checkNotNegative('spec', spec, ['replicas', 'minReadySeconds', 'revisionHistoryLimit'])
-  if (spec && 'strategy' in spec && spec.strategy) {
-    const { type, rollingUpdate } = spec.strategy
-    errors.checkChoice('spec.strategy.type', type, ['Recreate', 'RollingUpdate'])
-    if (type === 'Recreate' && rollingUpdate)
-      errors.forbidden('spec.strategy.rollingUpdate', "may not be specified when strategy `type` is 'Recreate'")
-    validateRolling(rollingUpdate, 'spec.strategy.rollingUpdate', errors)
-  }
-  if (spec && 'updateStrategy' in spec && spec.updateStrategy) {
-    errors.checkChoice('spec.updateStrategy.type', spec.updateStrategy.type, ['OnDelete', 'RollingUpdate'])
-    validateRolling(spec.updateStrategy.rollingUpdate, 'spec.updateStrategy.rollingUpdate', errors)
-  }
-  if (old && !sameJson(spec?.selector, old.spec?.selector))
-    errors.invalid('spec.selector', spec?.selector, 'field is immutable')
-}
-
-function validateSelector({ selector, template }: NonNullable<Workload['spec']>, errors: FieldErrors): void {
-  if (!selector) {
-    errors.required('spec.selector')
-    return
-  }
-  const labels = template?.metadata?.labels ?? {}
-  const { matchLabels = {}, matchExpressions = [] } = selector
-  if (Object.keys(matchLabels).length + matchExpressions.length === 0) {
-    errors.invalid('spec.selector', selector, 'empty selector is invalid for deployment')
-  }
-  errors.checkLabels('spec.selector.matchLabels', matchLabels)
-  if (!matchesSelector(selector, labels)) {
-    errors.invalid('spec.template.metadata.labels', labels, '`selector` does not match template `labels`')
-  }
-}
-
-function validateRolling(
-  rolling: { maxSurge?: number | string; maxUnavailable?: number | string } | undefined,
-  path: string,
-  errors: FieldErrors,
-): void {
-  errors.checkNotNegative(path, rolling, ['maxUnavailable', 'maxSurge'])
-  for (const [field, value] of Object.entries(rolling ?? {})) {
-    if (typeof value !== 'string' || /^\d+%$/.test(value)) continue
-    const detail =
-      "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
-    errors.invalid(`${path}.${field}`, value, detail)
-  }
-  const isZero = (value: number | string | undefined) => value === 0 || value === '0%'
-  if (isZero(rolling?.maxUnavailable) && isZero(rolling?.maxSurge)) {
-    errors.invalid(`${path}.maxUnavailable`, rolling?.maxUnavailable, 'may not be 0 when `maxSurge` is 0')
-  }
-}
-
-/** Faults of a Job; its template can't change. */
-export function validateJob({ spec }: V1Job, errors: FieldErrors, old?: V1Job): void {
-  validateJobSpec(spec, 'spec', errors)
-  if (old && !sameJson(spec?.template, old.spec?.template)) {
-    errors.invalid('spec.template', spec?.template, 'field is immutable')
-  }
-}
-
-function validateJobSpec(spec: V1JobSpec | undefined, path: string, errors: FieldErrors): void {
-  validatePodTemplate(spec?.template, `${path}.template`, errors)
-  const restart = spec?.template?.spec?.restartPolicy
-  errors.checkChoice(`${path}.template.spec.restartPolicy`, restart, ['OnFailure', 'Never'])
-  errors.checkChoice(`${path}.completionMode`, spec?.completionMode, ['NonIndexed'])
-  errors.checkNotNegative(path, spec, ['parallelism', 'completions', 'backoffLimit', 'ttlSecondsAfterFinished'])
-}
-
-/** Faults of a CronJob. */
-export function validateCronJob({ spec }: V1CronJob, errors: FieldErrors): void {
-  errors.checkChoice('spec.concurrencyPolicy', spec?.concurrencyPolicy, ['Allow', 'Forbid', 'Replace'])
-  validateJobSpec(spec?.jobTemplate?.spec, 'spec.jobTemplate.spec', errors)
-  const schedule = spec?.schedule ?? ''
-  // Kubernetes has five fields or a name such as @hourly; croner would also read seconds and years.
+/** Kubernetes has five fields or a name such as @hourly; croner would also read seconds and years. */
+function scheduleFaults(schedule = '', timezone = 'Etc/UTC'): string[] {
   const fields = schedule.trim().split(/\s+/).length
-  if (schedule === '') errors.required('spec.schedule')
-  else if (!schedule.startsWith('@') && fields !== 5) {
-    errors.invalid('spec.schedule', schedule, `expected exactly 5 fields, found ${fields}: [${schedule}]`)
-  } else {
-    try {
-      new Cron(schedule, { timezone: spec?.timeZone ?? 'Etc/UTC' }).nextRun()
-    } catch (error) {
-      errors.invalid('spec.schedule', schedule, messageOf(error))
-    }
+  if (!schedule) return []
+  if (!schedule.startsWith('@') && fields !== 5) return [`expected exactly 5 fields, found ${fields}: [${schedule}]`]
+  try {
+    new Cron(schedule, { timezone }).nextRun()
+    return []
+  } catch (error) {
+    return [messageOf(error)]
   }
 }

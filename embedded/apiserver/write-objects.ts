@@ -1,10 +1,9 @@
+import type { DeleteOptions, WriteOptions } from './api.ts'
 import { type ApiCall, number } from './api-call.ts'
-import { type PatchType, readObject, readPatch, sendObject, warningHeader } from './http-messages.ts'
+import { type PatchType, readObject, readPatch, warningHeader } from './http-messages.ts'
 import { isObject, type Json, type JsonObject } from './json.ts'
-import type { DeleteOptions } from './object-lifecycle.ts'
-import type { WriteOptions } from './object-writer.ts'
 import { jsonPatch, mergePatch } from './patches.ts'
-import { found, listOf, selection, sendOne } from './read-objects.ts'
+import { found, sendOne } from './read-objects.ts'
 import { apiVersionOf } from './resource.ts'
 import { decode, type Schema } from './schema.ts'
 import { badRequest } from './status-error.ts'
@@ -15,7 +14,7 @@ import { strategicMerge } from './strategic-merge.ts'
 export async function createObject(call: ApiCall): Promise<void> {
   const { api, namespace } = call
   const { object, headers } = decoded(call, await readObject(call.request, call.schema))
-  const created = api.writer.create(call.resource, namespace, object, writeOptions(call))
+  const created = api.create<Stored>(call.resource.name, namespace, object, writeOptions(call))
   sendOne(call, 201, created, headers)
 }
 
@@ -46,30 +45,16 @@ function updateObject(call: ApiCall, body: JsonObject): void {
   if (metadata.name !== name) {
     throw badRequest(`the name of the object (${metadata.name ?? ''}) does not match the name on the URL (${name})`)
   }
-  if (resource.namespaced && metadata.namespace && metadata.namespace !== namespace) {
-    throw badRequest('the namespace of the provided object does not match the namespace sent on the request')
-  }
   if (namespace !== undefined) metadata.namespace = namespace
   const subresource = call.subresource === 'status' ? 'status' : undefined
-  sendOne(call, 200, api.writer.update(resource, object, subresource, writeOptions(call)), headers)
+  sendOne(call, 200, api.update(resource.name, object, subresource, writeOptions(call)), headers)
 }
 
 /** DELETE of one object; the answer is its last state. */
 export async function deleteObject(call: ApiCall): Promise<void> {
   const { api, resource, namespace, name = '' } = call
   const options = deleteOptions(call, await readObject(call.request, call.schema))
-  sendOne(call, 200, api.writer.delete(resource, namespace, name, options))
-}
-
-/** DELETE of all selected objects. */
-export async function deleteCollection(call: ApiCall): Promise<void> {
-  const { api, resource, namespace, response } = call
-  const options = deleteOptions(call, await readObject(call.request, call.schema))
-  const deleted = api.store
-    .list(resource.name, namespace)
-    .filter(selection(call))
-    .map(({ metadata }) => api.writer.delete(resource, metadata.namespace, metadata.name, options))
-  sendObject(response, 200, listOf(resource, deleted, String(api.store.revision)))
+  sendOne(call, 200, api.delete(resource.name, namespace, name, options))
 }
 
 /** An object of a request as the store keeps it, and the warnings about fields that its kind doesn't have. */
@@ -88,9 +73,12 @@ function decoded(call: ApiCall, body: JsonObject): { object: Stored; headers: Re
     const message = `strict decoding error: ${warnings.join(', ')}`
     throw badRequest(`${kind} in version "${resource.version}" cannot be handled as a ${kind}: ${message}`)
   }
-  if (!isObject(value.metadata)) value.metadata = {}
+  const object = storedOf({ ...value, kind, metadata: value.metadata ?? {} })
+  const { namespace } = object.metadata
+  if (resource.namespaced && namespace && namespace !== call.namespace)
+    throw badRequest('the namespace of the provided object does not match the namespace sent on the request')
   return {
-    object: storedOf({ ...value, kind }),
+    object,
     headers: validation === 'Ignore' ? {} : warningHeader(warnings),
   }
 }
@@ -107,7 +95,7 @@ function isDryRun({ query }: ApiCall): boolean {
 export function writeOptions(call: ApiCall): WriteOptions {
   const { query, request, subresource } = call
   const manager = query.get('fieldManager') || (request.headers['user-agent'] ?? '').split('/', 1)[0] || 'unknown'
-  return { dryRun: isDryRun(call), author: { manager: manager.slice(0, 128), subresource } }
+  return { dryRun: isDryRun(call), author: { manager: manager.slice(0, 128), ...(subresource && { subresource }) } }
 }
 
 /** The options of a deletion in a request's body and query. Throws 400 for a policy other than Background. */

@@ -1,12 +1,9 @@
 import type { Api, KubeObject } from '../apiserver/api.ts'
-import { sameJson } from '../apiserver/json.ts'
-import { hasReason } from '../apiserver/status-error.ts'
-import { EventRecorder } from './events.ts'
 
 // client-go's default rate limiter starts at 5 ms and doubles; its maximum of 1000 s is longer than a lab.
 const firstRetryMs = 5
 const lastRetryMs = 30_000
-// The maximum duration of a batch before the API server and the kubelets can run.
+// The maximum duration of a turn before the API server and the kubelets can run.
 const turnMs = 10
 // The limit of setTimeout; a reconcile that runs too early requests another one.
 const longestTimerMs = 2 ** 31 - 1
@@ -20,7 +17,7 @@ export class Workqueue {
   private readonly failed: (error: unknown) => void
   private readonly dirty = new Set<string>()
   private readonly failures = new Map<string, number>()
-  private readonly timers = new Map<string, { due: number; timer: NodeJS.Timeout }>()
+  private readonly timers = new Map<string, NodeJS.Timeout>()
   private turn: NodeJS.Immediate | undefined
   private stopped = false
 
@@ -36,19 +33,12 @@ export class Workqueue {
     this.turn ??= setImmediate(() => this.takeTurn())
   }
 
-  /** Requests a reconcile of `key` later; of several times the earliest is used. */
+  /** Requests a reconcile of `key` later; the last request counts, because every reconcile requests its next one. */
   addAfter(key: string, milliseconds: number): void {
     if (this.stopped) return
-    const delay = Math.min(Math.max(milliseconds, 0), longestTimerMs)
-    const due = Date.now() + delay
-    const waiting = this.timers.get(key)
-    if (waiting && waiting.due <= due) return
-    clearTimeout(waiting?.timer)
-    const timer = setTimeout(() => {
-      this.timers.delete(key)
-      this.add(key)
-    }, delay)
-    this.timers.set(key, { due, timer })
+    clearTimeout(this.timers.get(key))
+    const timer = setTimeout(() => this.add(key), Math.min(milliseconds, longestTimerMs))
+    this.timers.set(key, timer)
   }
 
   /** True if no key is queued or will be retried; later requests of `addAfter` do not count. */
@@ -60,7 +50,7 @@ export class Workqueue {
   stop(): void {
     this.stopped = true
     clearImmediate(this.turn)
-    for (const { timer } of this.timers.values()) clearTimeout(timer)
+    for (const timer of this.timers.values()) clearTimeout(timer)
   }
 
   private takeTurn(): void {
@@ -68,7 +58,6 @@ export class Workqueue {
     const end = performance.now() + turnMs
     // Only keys queued before this turn, so that a reconcile sees the effects of its earlier writes.
     for (const key of [...this.dirty]) {
-      if (this.stopped) return
       if (performance.now() > end) break
       this.dirty.delete(key)
       this.run(key)
@@ -87,13 +76,6 @@ export class Workqueue {
       this.addAfter(key, Math.min(firstRetryMs * 2 ** count, lastRetryMs))
     }
   }
-}
-
-/** One change of an object; `previous` is its old state (absent for a new object). */
-export interface Change<T> {
-  type: 'ADDED' | 'MODIFIED' | 'DELETED'
-  object: T
-  previous?: T
 }
 
 /** The key of an object in a work queue: `namespace/name`, or the name alone. */
@@ -135,22 +117,15 @@ export class ControllerContext {
       const object = this.api.get<T>(resource, namespace, name)
       if (object) reconcile(object, key)
     })
-    this.watch(resource, ({ type, object }) => {
+    this.watch(resource, (type, object) => {
       if (type !== 'DELETED') queue.add(keyOf(object))
     })
     return queue
   }
 
-  /** Calls `handle` for every present object of a resource, then for every change. */
-  watch<T extends KubeObject>(resource: string, handle: (change: Change<T>) => void): void {
-    const end = this.api.watch<T>(resource, (type, object, previous) =>
-      handle({ type, object, ...(previous && { previous }) }),
-    )
-    this.ends.push(end)
-  }
-
-  recorder(component: string): EventRecorder {
-    return new EventRecorder(this.api, component)
+  /** Calls `handle` for every present object of a resource, then for every change, as Api.watch does. */
+  watch<T extends KubeObject>(resource: string, handle: Parameters<typeof this.api.watch<T>>[1]): void {
+    this.ends.push(this.api.watch(resource, handle))
   }
 
   /** True if all changes have been handled. */
@@ -164,35 +139,15 @@ export class ControllerContext {
   }
 }
 
-/**
- * Writes `status` through the status subresource, onto the newest stored object; an equal one is not written again, so
- * that a controller's own updates do not trigger it endlessly. Returns the object as stored; undefined if it was
- * deleted.
- */
+/** Writes `status` onto the newest stored object, if there is one; an equal status causes no change. */
 export function writeStatus<T extends KubeObject & { status?: unknown }>(
   api: Api,
   resource: string,
-  object: T,
+  { metadata: { namespace, name } }: T,
   status: T['status'],
-): T | undefined {
-  const { namespace, name, uid } = object.metadata
-  const current = api.get<T>(resource, namespace, name)
-  if (current?.metadata.uid !== uid) return undefined
-  if (sameJson(current.status ?? {}, status ?? {})) return current
-  return api.update<T>(resource, { ...structuredClone(current), status }, 'status')
-}
-
-/** Deletes an object; no error if it does not exist. */
-export function remove(
-  api: Api,
-  resource: string,
-  { namespace, name }: { namespace?: string | undefined; name: string },
 ): void {
-  try {
-    api.delete(resource, namespace, name)
-  } catch (error) {
-    if (!hasReason(error, 'NotFound')) throw error
-  }
+  const current = api.get<T>(resource, namespace, name)
+  if (current) api.update<T>(resource, { ...current, status }, 'status')
 }
 
 /**
@@ -204,21 +159,18 @@ export function createIndex<T extends KubeObject>(
   resource: string,
   keysOf: (object: T) => readonly string[],
 ): (key: string) => T[] {
-  const byKey = new Map<string, Map<string, T>>()
+  const byKey = new Map<string, Set<T>>()
   const forget = (object: T) => {
     for (const key of keysOf(object)) {
       const objects = byKey.get(key)
-      objects?.delete(object.metadata.uid)
+      objects?.delete(object)
       if (objects?.size === 0) byKey.delete(key)
     }
   }
-  context.watch<T>(resource, ({ type, object, previous }) => {
-    forget(previous ?? object)
+  context.watch<T>(resource, (type, object, previous) => {
+    if (previous) forget(previous)
     if (type === 'DELETED') return
-    for (const key of keysOf(object)) {
-      const objects = byKey.get(key) ?? new Map<string, T>()
-      byKey.set(key, objects.set(object.metadata.uid, object))
-    }
+    for (const key of keysOf(object)) byKey.set(key, (byKey.get(key) ?? new Set<T>()).add(object))
   })
-  return (key) => [...(byKey.get(key)?.values() ?? [])]
+  return (key) => [...(byKey.get(key) ?? [])]
 }

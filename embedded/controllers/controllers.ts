@@ -1,21 +1,20 @@
-import type { AddressPool } from '../../host/address-pool.ts'
+import { type AddressPool, poolOf } from '../../host/address-pool.ts'
 import type { Api } from '../apiserver/api.ts'
 import { StatusError } from '../apiserver/status-error.ts'
+import { startAddressController } from '../load-balancer/assignments.ts'
+import { bridge } from '../network/node-setup.ts'
 import { ControllerContext } from './context.ts'
 import { startDaemonSetController } from './daemonset.ts'
 import { startDeploymentController } from './deployment.ts'
-import { type ApiServerEndpoint, createKubernetesEndpoints, startEndpointsController } from './endpoints.ts'
-import { startGarbageCollector } from './garbage-collector.ts'
+import { startEndpointsController } from './endpoints.ts'
 import { startCronJobController, startJobController } from './job.ts'
-import { defaultLoadBalancerPool, startLoadBalancerController } from './load-balancer.ts'
+import { startGarbageCollector } from './ownership.ts'
 import { startReplicaSetController } from './replicaset.ts'
 import { startScheduler } from './scheduler.ts'
 
 export interface ControllerOptions {
-  /** The address pool of Services of type LoadBalancer; default 172.18.255.200–172.18.255.250. */
+  /** The addresses for Services of type LoadBalancer; default 172.18.255.200 to 172.18.255.250. */
   loadBalancerPool?: AddressPool
-  /** The address of the API server in the cluster's network; if absent, the Service `kubernetes` has no endpoints. */
-  apiServerEndpoint?: ApiServerEndpoint
   /** The clock of CronJobs. */
   now?: () => number
   /** Called for errors of this program; errors of the API are only retried. */
@@ -42,7 +41,6 @@ export function startControllers(
   startCronJobController(context, options.now)
   startScheduler(context)
   startEndpointsController(context)
-  startLoadBalancerController(context, options.loadBalancerPool ?? defaultLoadBalancerPool)
-  if (options.apiServerEndpoint) createKubernetesEndpoints(api, options.apiServerEndpoint)
+  startAddressController(context, options.loadBalancerPool ?? poolOf(bridge.network))
   return context
 }

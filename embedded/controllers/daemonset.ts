@@ -1,6 +1,6 @@
 import { type ControllerContext, keyOf, writeStatus } from './context.ts'
 import { claim, watchOwned } from './ownership.ts'
-import { matchesNode, type Toleration, untolerated } from './placement.ts'
+import { matchesNode, untolerated } from './placement.ts'
 import { PodControl, templateHash } from './pod-control.ts'
 import {
   byCreation,
@@ -11,7 +11,6 @@ import {
   isTerminating,
   type Node,
   type Pod,
-  type PodTemplate,
 } from './resources.ts'
 import { countOf } from './rollout.ts'
 
@@ -21,60 +20,52 @@ const hashLabel = 'controller-revision-hash'
 /** Runs one Pod of each DaemonSet on every selected node, and rolls out template changes. */
 export function startDaemonSetController(context: ControllerContext): void {
   const { api } = context
-  const control = new PodControl(api, context.recorder('daemonset-controller'))
+  const control = new PodControl(api, 'daemonset-controller')
 
   const queue = context.reconcile<DaemonSet>('daemonsets', (daemonSet) => {
     if (daemonSet.metadata.deletionTimestamp) return
     const nodes = api.list<Node>('nodes')
     const hash = templateHash(daemonSet.spec.template)
-    const read = () => ({ daemonSet, nodes, hash, pods: groupByNode(claim<Pod>(api, daemonSet, 'pods')) })
-    // A failed write does not prevent the status update; the queue retries.
-    try {
-      manage(control, read())
-      update(control, read())
-    } finally {
-      writeStatus(api, 'daemonsets', daemonSet, statusOf(read()))
-    }
+    const read = () => ({ daemonSet, nodes, hash, pods: claim<Pod>(api, daemonSet, 'pods').sort(byCreation) })
+    manage(control, read())
+    update(control, read())
+    writeStatus(api, 'daemonsets', daemonSet, statusOf(read()))
   })
 
   watchOwned(context, queue, 'pods', 'daemonsets')
-  context.watch<Node>('nodes', ({ type, object, previous }) => {
+  context.watch<Node>('nodes', (type, node, previous) => {
     for (const daemonSet of api.list<DaemonSet>('daemonsets')) {
-      const changed = !previous || type === 'DELETED' || placement(daemonSet, previous) !== placement(daemonSet, object)
+      const changed = !previous || type === 'DELETED' || placement(daemonSet, previous) !== placement(daemonSet, node)
       if (changed) queue.add(keyOf(daemonSet))
     }
   })
 }
 
-/** The state of one DaemonSet; `hash` is that of its current template. */
+/** The state of one DaemonSet: its Pods, the oldest first, and the hash of its current template. */
 interface State {
   daemonSet: DaemonSet
   nodes: readonly Node[]
-  pods: ReadonlyMap<string, readonly Pod[]>
+  pods: readonly Pod[]
   hash: string
 }
 
-/** The Pods of each node that they run on or are created for, the oldest first. */
-function groupByNode(pods: readonly Pod[]): State['pods'] {
-  const groups = new Map<string, Pod[]>()
-  for (const pod of pods.toSorted(byCreation)) {
-    const required = pod.spec.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution
-    const node = pod.spec.nodeName ?? required?.nodeSelectorTerms[0]?.matchFields?.[0]?.values?.[0]
-    if (node !== undefined) groups.set(node, [...(groups.get(node) ?? []), pod])
-  }
-  return groups
-}
-
+const podsOn = (pods: readonly Pod[], node: Node) => pods.filter(({ spec }) => spec.nodeName === node.metadata.name)
 const isOld = ({ metadata }: Pod, hash: string): boolean => metadata.labels?.[hashLabel] !== hash
+const isLive = (pod: Pod): boolean => !isTerminating(pod)
 
-/** Creates missing Pods, and deletes Pods that have ended, are duplicates, or run on a wrong node. */
+/** The nodes that need a Pod. */
+const wantedNodes = ({ daemonSet, nodes }: State) => nodes.filter((node) => placement(daemonSet, node) === 'run')
+
+/** Creates missing Pods, bound to their node, and deletes Pods that have ended, are duplicates, or run on a wrong node. */
 function manage(control: PodControl, { daemonSet, nodes, pods, hash }: State): void {
+  const { metadata, spec } = daemonSet.spec.template
+  const labels = { ...metadata?.labels, [hashLabel]: hash }
   for (const node of nodes) {
     const where = placement(daemonSet, node)
-    const present = pods.get(node.metadata.name) ?? []
-    if (present.length === 0 && where === 'run')
-      control.create(daemonSet, templateForNode(daemonSet.spec.template, node.metadata.name, hash))
-    const live = present.filter((pod) => !isTerminating(pod))
+    const present = podsOn(pods, node)
+    if (present.length === 0 && where === 'run' && spec)
+      control.create(daemonSet, { metadata: { ...metadata, labels }, spec: { ...spec, nodeName: node.metadata.name } })
+    const live = present.filter(isLive)
     const running = live.filter((pod) => !isTerminal(pod))
     const surplus = where === 'leave' ? running : running.slice(1)
     for (const pod of [...live.filter(isTerminal), ...surplus]) control.delete(daemonSet, pod)
@@ -85,13 +76,14 @@ function manage(control: PodControl, { daemonSet, nodes, pods, hash }: State): v
  * Deletes Pods of an earlier template, as pkg/controller/daemon/update.go chooses: first those that are not ready, then
  * ready ones while no more than maxUnavailable (default 1; percentages round up) of the wanted nodes lack a ready Pod.
  */
-function update(control: PodControl, { daemonSet, nodes, pods, hash }: State): void {
+function update(control: PodControl, state: State): void {
+  const { daemonSet, pods, hash } = state
   const { updateStrategy } = daemonSet.spec
   if (updateStrategy?.type === 'OnDelete') return
-  const wanted = nodes.filter((node) => placement(daemonSet, node) === 'run')
+  const wanted = wantedNodes(state)
   const limit = countOf(updateStrategy?.rollingUpdate?.maxUnavailable ?? 1, wanted.length, Math.ceil)
   const only = wanted.flatMap((node) => {
-    const live = (pods.get(node.metadata.name) ?? []).filter((pod) => !isTerminating(pod))
+    const live = podsOn(pods, node).filter(isLive)
     return live.length === 1 ? live : []
   })
   const broken = only.filter((pod) => !isReady(pod) && isOld(pod, hash))
@@ -100,16 +92,16 @@ function update(control: PodControl, { daemonSet, nodes, pods, hash }: State): v
   for (const pod of [...broken, ...ready.slice(0, Math.max(0, limit - unavailable))]) control.delete(daemonSet, pod)
 }
 
-function statusOf({ daemonSet, nodes, pods, hash }: State): NonNullable<DaemonSet['status']> {
-  const podsOn = ({ metadata }: Node) => pods.get(metadata.name) ?? []
-  const wanted = nodes.filter((node) => placement(daemonSet, node) === 'run')
-  const scheduled = wanted.flatMap((node) => podsOn(node).slice(0, 1))
+function statusOf(state: State): NonNullable<DaemonSet['status']> {
+  const { daemonSet, nodes, pods, hash } = state
+  const wanted = wantedNodes(state)
+  const scheduled = wanted.flatMap((node) => podsOn(pods, node).slice(0, 1))
   // A Pod that is being deleted counts as scheduled, but not as ready.
-  const live = scheduled.filter((pod) => !isTerminating(pod))
+  const live = scheduled.filter(isLive)
   const ready = live.filter(isReady).length
   return {
     currentNumberScheduled: scheduled.length,
-    numberMisscheduled: nodes.filter((node) => !wanted.includes(node) && podsOn(node).length > 0).length,
+    numberMisscheduled: nodes.filter((node) => !wanted.includes(node) && podsOn(pods, node).length > 0).length,
     desiredNumberScheduled: wanted.length,
     numberReady: ready,
     observedGeneration: daemonSet.metadata.generation ?? 0,
@@ -121,48 +113,11 @@ function statusOf({ daemonSet, nodes, pods, hash }: State): NonNullable<DaemonSe
   }
 }
 
-// The nodes on which a DaemonSet needs a Pod, and the node affinity of its Pods (pkg/controller/daemon and its util
-// package).
-
-/** The template's tolerations, and those that every Pod of a DaemonSet gets, so that it runs on nodes with these taints. */
-function tolerationsOf({ spec }: PodTemplate): Toleration[] {
-  const tolerate = (name: string, effect: string) => ({ key: `node.kubernetes.io/${name}`, operator: 'Exists', effect })
-  return [
-    ...(spec?.tolerations ?? []),
-    tolerate('not-ready', 'NoExecute'),
-    tolerate('unreachable', 'NoExecute'),
-    tolerate('disk-pressure', 'NoSchedule'),
-    tolerate('memory-pressure', 'NoSchedule'),
-    tolerate('pid-pressure', 'NoSchedule'),
-    tolerate('unschedulable', 'NoSchedule'),
-    ...(spec?.hostNetwork ? [tolerate('network-unavailable', 'NoSchedule')] : []),
-  ]
-}
-
-/** `run`: the node needs a Pod; `stay`: an existing Pod may stay, but none would be started; `leave`: neither. */
+/** `run`: the node needs a Pod, also if it is cordoned; `stay`: a Pod may stay, but none would be started; `leave`: neither. */
 function placement({ spec: { template } }: DaemonSet, node: Node): 'run' | 'stay' | 'leave' {
   const { spec } = template
   if (!spec || (spec.nodeName && spec.nodeName !== node.metadata.name) || !matchesNode(node, spec)) return 'leave'
-  const tolerations = tolerationsOf(template)
-  if (untolerated(node, tolerations, ['NoExecute']).length > 0) return 'leave'
-  return untolerated(node, tolerations, ['NoSchedule']).length > 0 ? 'stay' : 'run'
-}
-
-/**
- * The DaemonSet's template for one node: required node affinity with the node's name (instead of the template's, which the
- * node satisfies) binds the Pod to this node only.
- */
-function templateForNode(template: PodTemplate, node: string, hash: string): PodTemplate {
-  const { spec } = template
-  if (!spec) return template
-  const byName = { matchFields: [{ key: 'metadata.name', operator: 'In', values: [node] }] }
-  const nodeAffinity = {
-    ...spec.affinity?.nodeAffinity,
-    requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: [byName] },
-  }
-  return {
-    ...template,
-    metadata: { ...template.metadata, labels: { ...template.metadata?.labels, [hashLabel]: hash } },
-    spec: { ...spec, affinity: { ...spec.affinity, nodeAffinity }, tolerations: tolerationsOf(template) },
-  }
+  const effects = untolerated(node, spec.tolerations ?? []).map(({ effect }) => effect)
+  if (effects.includes('NoExecute')) return 'leave'
+  return effects.includes('NoSchedule') ? 'stay' : 'run'
 }

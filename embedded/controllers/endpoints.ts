@@ -1,17 +1,9 @@
 import { hasLabels } from '../../dataplane/label-selector.ts'
 import type { Api } from '../apiserver/api.ts'
 import { sameJson } from '../apiserver/json.ts'
-import { type ControllerContext, createIndex, keyOf, remove, splitKey } from './context.ts'
+import { type ControllerContext, createIndex, keyOf, splitKey } from './context.ts'
 import { controllerReference } from './ownership.ts'
-import {
-  type EndpointSlice,
-  type EndpointSubset,
-  type Endpoints,
-  isReady,
-  isTerminal,
-  type Pod,
-  type Service,
-} from './resources.ts'
+import { type EndpointSlice, type Endpoints, isReady, isTerminal, type Pod, type Service } from './resources.ts'
 import { endpointsOf, planSlices, podSelector, type SliceContent } from './slice-plan.ts'
 
 const headlessLabel = 'service.kubernetes.io/headless'
@@ -32,27 +24,27 @@ export function startEndpointsController(context: ControllerContext): void {
   const queue = context.queue((key) => {
     const { namespace, name } = splitKey(key)
     const service = api.get<Service>('services', namespace, name)
-    if (!service) remove(api, 'endpoints', splitKey(key))
-    else if (!service.metadata.deletionTimestamp && podSelector(service)) {
-      const contents = endpointsOf(api, service)
-      writeSlices(api, service, slicesOf(key), contents)
-      writeEndpoints(api, service, contents)
-    }
+    const selector = service && podSelector(service)
+    if (!service && api.get('endpoints', namespace, name)) api.delete('endpoints', namespace, name)
+    if (!selector || service.metadata.deletionTimestamp) return
+    const contents = endpointsOf(api, service, selector)
+    writeSlices(api, service, slicesOf(key), contents)
+    writeEndpoints(api, service, contents)
   })
 
   const services = createIndex<Service>(context, 'services', ({ metadata }) => [metadata.namespace ?? ''])
-  context.watch<Service>('services', ({ object }) => queue.add(keyOf(object)))
-  context.watch<Pod>('pods', ({ type, object, previous }) => {
-    if (type === 'MODIFIED' && previous && sameJson(view(previous), view(object))) return
-    for (const service of services(object.metadata.namespace ?? '')) {
+  context.watch<Service>('services', (_type, service) => queue.add(keyOf(service)))
+  context.watch<Pod>('pods', (type, pod, previous) => {
+    if (type === 'MODIFIED' && previous && sameJson(view(previous), view(pod))) return
+    for (const service of services(pod.metadata.namespace ?? '')) {
       const selector = podSelector(service)
-      const isSelected = (pod: Pod | undefined) => selector && pod && hasLabels(pod.metadata.labels, selector)
-      if (isSelected(object) || isSelected(previous)) queue.add(keyOf(service))
+      const isSelected = (state: Pod | undefined) => selector && state && hasLabels(state.metadata.labels, selector)
+      if (isSelected(pod) || isSelected(previous)) queue.add(keyOf(service))
     }
   })
   // Restores slices that other clients changed or deleted.
-  context.watch<EndpointSlice>('endpointslices', ({ type, object, previous }) => {
-    if (type === 'ADDED' && !previous) return
+  context.watch<EndpointSlice>('endpointslices', (type, object, previous) => {
+    if (type === 'ADDED') return
     for (const slice of previous ? [previous, object] : [object])
       for (const service of ownServices(slice)) queue.add(service)
   })
@@ -75,6 +67,12 @@ function ownServices({ metadata: { namespace, labels } }: EndpointSlice): string
 
 const isHeadless = ({ spec }: Service): boolean => spec.clusterIP === 'None'
 
+/** The labels of both kinds of objects: the Service's own, and whether it is headless, by which kube-proxy selects. */
+const labelsOf = (service: Service) => ({
+  ...service.metadata.labels,
+  ...(isHeadless(service) && { [headlessLabel]: '' }),
+})
+
 function writeSlices(
   api: Api,
   service: Service,
@@ -82,18 +80,12 @@ function writeSlices(
   contents: readonly SliceContent[],
 ): void {
   const { namespace, name } = service.metadata
-  const { [headlessLabel]: _headless, ...own } = service.metadata.labels ?? {}
-  const labels = {
-    ...own,
-    [managerLabel]: manager,
-    [serviceLabel]: name,
-    ...(isHeadless(service) && { [headlessLabel]: '' }),
-  }
+  const labels = { ...labelsOf(service), [managerLabel]: manager, [serviceLabel]: name }
   const annotations = { [triggerTime]: new Date().toISOString() }
   const byName = existing.toSorted((left, right) => (left.metadata.name < right.metadata.name ? -1 : 1))
   for (const { slice, content } of planSlices(byName, contents)) {
     if (!content) {
-      if (slice) remove(api, 'endpointslices', slice.metadata)
+      if (slice) api.delete('endpointslices', namespace, slice.metadata.name)
     } else if (!slice) {
       const ownerReferences = [controllerReference(service)]
       const metadata = { generateName: `${name}-`, labels, annotations, ownerReferences }
@@ -110,15 +102,14 @@ function writeSlices(
 function writeEndpoints(api: Api, service: Service, contents: readonly SliceContent[]): void {
   const { namespace, name } = service.metadata
   const subsets = contents.flatMap((content) => subsetOf(content, service))
-  const labels = { ...service.metadata.labels, ...(isHeadless(service) && { [headlessLabel]: '' }) }
+  const labels = labelsOf(service)
   const current = api.get<Endpoints>('endpoints', namespace, name)
   if (!current) api.create('endpoints', namespace, { metadata: { name, labels }, subsets })
-  else if (!sameJson([current.metadata.labels ?? {}, current.subsets ?? []], [labels, subsets]))
-    api.update<Endpoints>('endpoints', { ...current, subsets, metadata: { ...current.metadata, labels } })
+  else api.update<Endpoints>('endpoints', { ...current, subsets, metadata: { ...current.metadata, labels } })
 }
 
 /** The addresses of one group of ports, ready and not ready apart; Pods being deleted are left out unless they are ready. */
-function subsetOf({ ports, endpoints }: SliceContent, service: Service): EndpointSubset[] {
+function subsetOf({ ports, endpoints }: SliceContent, service: Service): NonNullable<Endpoints['subsets']> {
   const shown = endpoints.filter(({ conditions }) => conditions?.ready || !conditions?.terminating)
   if (shown.length === 0 || (ports.length === 0 && !isHeadless(service))) return []
   const addresses = (isReady: boolean) =>
@@ -126,27 +117,17 @@ function subsetOf({ ports, endpoints }: SliceContent, service: Service): Endpoin
       .filter(({ conditions }) => conditions?.ready === isReady)
       .map(({ addresses: [ip = ''], conditions: _conditions, ...own }) => ({ ip, ...own }))
   const [ready, notReady] = [addresses(true), addresses(false)]
-  return [
-    {
-      ...(ready.length > 0 && { addresses: ready }),
-      ...(notReady.length > 0 && { notReadyAddresses: notReady }),
-      // Here, unlike in slices, an unnamed port has no name at all.
-      ...(ports.length > 0 && { ports: ports.map(({ name, ...port }) => (name ? { name, ...port } : port)) }),
-    },
-  ]
-}
-
-/** The address of the API server for Pods and nodes. */
-export interface ApiServerEndpoint {
-  ip: string
-  port: number
+  // Here, unlike in slices, an unnamed port has no name at all.
+  const named = ports.map(({ name, ...port }) => ({ name: name || undefined, ...port }))
+  const filled = <T>(list: T[]) => (list.length > 0 ? list : undefined)
+  return [{ addresses: filled(ready), notReadyAddresses: filled(notReady), ports: filled(named) }]
 }
 
 /**
  * Creates the endpoints of the Service `kubernetes`, which selects no Pods, as kube-apiserver does: one Endpoints and one
- * EndpointSlice of the Service's name that no controller manages.
+ * EndpointSlice of the Service's name that no controller manages. `ip` is the API server's in the cluster's network.
  */
-export function createKubernetesEndpoints(api: Api, { ip, port }: ApiServerEndpoint): void {
+export function createKubernetesEndpoints(api: Api, { ip, port }: { ip: string; port: number }): void {
   const name = 'kubernetes'
   const ports = [{ name: 'https', port, protocol: 'TCP' }]
   api.create('endpoints', 'default', {

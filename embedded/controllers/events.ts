@@ -2,22 +2,16 @@ import type { Api, KubeObject } from '../apiserver/api.ts'
 import { timestamp } from '../apiserver/object-lifecycle.ts'
 import type { Event } from './resources.ts'
 
-interface Source {
-  component: string
-  host?: string
-}
-
 /** Records Events of one component (`deployment-controller`, `kubelet` with the node as `host`), as client-go's recorder. */
 export class EventRecorder {
   private readonly api: Api
-  private readonly source: Source
+  private readonly source: { component: string; host: string | undefined }
   /** The last Event by what it reports. */
   private readonly known = new Map<string, Event>()
-  private count = 0
 
   constructor(api: Api, component: string, host?: string) {
     this.api = api
-    this.source = { component, ...(host !== undefined && { host }) }
+    this.source = { component, host }
   }
 
   /**
@@ -31,11 +25,10 @@ export class EventRecorder {
     const signature = JSON.stringify([uid, kind, name, fieldPath, type, reason, message])
     try {
       if (this.repeat(signature)) return
-      const part = { ...(namespace && { namespace }), ...(fieldPath && { fieldPath }) }
       const now = timestamp()
       const created = this.api.create<Event>('events', namespace ?? 'default', {
-        metadata: { name: `${name}.${this.nameSuffix()}`, namespace: namespace ?? 'default' },
-        involvedObject: { apiVersion, kind, name, uid, resourceVersion, ...part },
+        metadata: { name: `${name}.${nanoseconds()}`, namespace: namespace ?? 'default' },
+        involvedObject: { apiVersion, kind, namespace, name, uid, resourceVersion, fieldPath },
         type,
         reason,
         message,
@@ -61,9 +54,7 @@ export class EventRecorder {
     this.api.patch('events', metadata.namespace, metadata.name, patch)
     return true
   }
-
-  /** The time in nanoseconds, hexadecimal, as in the names of Events; the last digits count. */
-  private nameSuffix(): string {
-    return (BigInt(Date.now()) * 1_000_000n + BigInt(this.count++)).toString(16)
-  }
 }
+
+/** The time in nanoseconds, hexadecimal, as in the names of Kubernetes' Events. */
+const nanoseconds = (): string => Math.round((performance.timeOrigin + performance.now()) * 1e6).toString(16)

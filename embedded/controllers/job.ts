@@ -1,7 +1,8 @@
 import { Cron } from 'croner'
 import { timestamp } from '../apiserver/object-lifecycle.ts'
-import { type ControllerContext, remove, writeStatus } from './context.ts'
-import { controllerReference, inNamespaceOf, isControlledBy, watchOwned } from './ownership.ts'
+import { type ControllerContext, writeStatus } from './context.ts'
+import { EventRecorder } from './events.ts'
+import { claim, controllerReference, isControlledBy, watchOwned } from './ownership.ts'
 import { PodControl } from './pod-control.ts'
 import { byCreation, type CronJob, countsAbove0, isActive, isReady, type Job, type Pod } from './resources.ts'
 
@@ -21,12 +22,12 @@ const endOf = (job: Job): Condition | undefined =>
  */
 export function startJobController(context: ControllerContext): void {
   const { api } = context
-  const recorder = context.recorder('job-controller')
-  const control = new PodControl(api, recorder)
+  const recorder = new EventRecorder(api, 'job-controller')
+  const control = new PodControl(api, 'job-controller')
 
   const queue = context.reconcile<Job>('jobs', (job, key) => {
     if (job.metadata.deletionTimestamp || endOf(job)) return
-    const podsOf = () => api.list<Pod>('pods', inNamespaceOf(job)).filter((pod) => isControlledBy(pod, job))
+    const podsOf = () => claim<Pod>(api, job, 'pods')
     const pods = podsOf()
     const active = pods.filter(isActive)
     const succeeded = pods.filter(({ status }) => status?.phase === 'Succeeded').length
@@ -84,13 +85,13 @@ function delayAfter(failures: readonly Pod[], now: number): number {
  */
 export function startCronJobController(context: ControllerContext, now: () => number = Date.now): void {
   const { api } = context
-  const recorder = context.recorder('cronjob-controller')
+  const recorder = new EventRecorder(api, 'cronjob-controller')
 
   const queue = context.reconcile<CronJob>('cronjobs', (cronJob, key) => {
     const { namespace, name, deletionTimestamp } = cronJob.metadata
     if (deletionTimestamp) return
     const { schedule, suspend, timeZone = 'Etc/UTC' } = cronJob.spec
-    const owned = () => api.list<Job>('jobs', inNamespaceOf(cronJob)).filter((job) => isControlledBy(job, cronJob))
+    const owned = () => api.list<Job>('jobs', { namespace }).filter((job) => isControlledBy(job, cronJob))
     let lastScheduleTime = cronJob.status?.lastScheduleTime
     if (!suspend) {
       const times = new Cron(schedule, { timezone: timeZone })
@@ -101,9 +102,8 @@ export function startCronJobController(context: ControllerContext, now: () => nu
         const job = `${name}-${Math.floor(due.getTime() / 60_000)}`
         if (!api.get('jobs', namespace, job)) {
           const { labels, annotations } = metadata ?? {}
-          const copied = { ...(labels && { labels }), ...(annotations && { annotations }) }
-          const ownerReferences = [controllerReference(cronJob)]
-          api.create<Job>('jobs', namespace, { metadata: { name: job, ...copied, ownerReferences }, spec })
+          const own = { name: job, labels, annotations, ownerReferences: [controllerReference(cronJob)] }
+          api.create<Job>('jobs', namespace, { metadata: own, spec })
           recorder.event(cronJob, 'Normal', 'SuccessfulCreate', `Created job ${job}`)
         }
         lastScheduleTime = timestamp(due.getTime())
@@ -112,21 +112,16 @@ export function startCronJobController(context: ControllerContext, now: () => nu
       if (next) queue.addAfter(key, next.getTime() - now())
     }
     const { successfulJobsHistoryLimit = 3, failedJobsHistoryLimit = 1 } = cronJob.spec
-    for (const [type, limit] of [
-      ['Complete', successfulJobsHistoryLimit] as const,
-      ['Failed', failedJobsHistoryLimit] as const,
-    ]) {
+    const limits = { Complete: successfulJobsHistoryLimit, Failed: failedJobsHistoryLimit }
+    for (const [type, limit] of Object.entries(limits)) {
       const ended = owned().filter((job) => endOf(job)?.type === type)
       for (const job of ended.sort(byCreation).slice(0, Math.max(0, ended.length - limit)))
-        remove(api, 'jobs', job.metadata)
+        api.delete('jobs', namespace, job.metadata.name)
     }
     const running = owned()
       .filter((job) => !endOf(job))
       .map(({ apiVersion, kind, metadata: { name, uid } }) => ({ apiVersion, kind, name, uid }))
-    writeStatus(api, 'cronjobs', cronJob, {
-      ...(running.length > 0 && { active: running }),
-      ...(lastScheduleTime && { lastScheduleTime }),
-    })
+    writeStatus(api, 'cronjobs', cronJob, { active: running.length > 0 ? running : undefined, lastScheduleTime })
   })
 
   watchOwned(context, queue, 'jobs', 'cronjobs')

@@ -1,10 +1,11 @@
 import type { V1LabelSelector } from '@kubernetes/client-node'
 import { matchesSelector } from '../../dataplane/label-selector.ts'
 import type { Api, KubeObject, OwnerReference } from '../apiserver/api.ts'
-import { resourceNamed } from '../apiserver/resource.ts'
-import { type ControllerContext, keyOf, type Workqueue } from './context.ts'
+import { apiVersionOf, resourceNamed, resources } from '../apiserver/resource.ts'
+import { type ControllerContext, createIndex, keyOf, splitKey, type Workqueue } from './context.ts'
 
-// Ownership of objects: controller references, adoption and release (pkg/controller/controller_ref_manager.go).
+// Ownership of objects: controller references, adoption and release (pkg/controller/controller_ref_manager.go), and deletion without
+// owners.
 
 /** The owner that manages the object, if any. */
 export function controllerOf(object: KubeObject): OwnerReference | undefined {
@@ -28,11 +29,6 @@ export function controllerReference(owner: KubeObject): OwnerReference {
   }
 }
 
-/** List options for the namespace of an object. */
-export function inNamespaceOf({ metadata: { namespace } }: KubeObject): { namespace?: string } {
-  return namespace === undefined ? {} : { namespace }
-}
-
 type Owner = KubeObject & { spec: { selector?: V1LabelSelector } }
 
 /**
@@ -41,7 +37,7 @@ type Owner = KubeObject & { spec: { selector?: V1LabelSelector } }
  */
 export function claim<T extends KubeObject>(api: Api, owner: Owner, resource: string): T[] {
   const claimed: T[] = []
-  for (const object of api.list<T>(resource, inNamespaceOf(owner))) {
+  for (const object of api.list<T>(resource, { namespace: owner.metadata.namespace })) {
     const { ownerReferences: references = [] } = object.metadata
     const controller = controllerOf(object)
     const matches = matchesSelector(owner.spec.selector, object.metadata.labels)
@@ -60,7 +56,7 @@ export function claim<T extends KubeObject>(api: Api, owner: Owner, resource: st
 }
 
 /** Replaces the owner references; the uid in the patch makes it fail for another object of the same name. */
-export function patchOwners<T extends KubeObject>(
+function patchOwners<T extends KubeObject>(
   api: Api,
   resource: string,
   { metadata: { namespace, name, uid } }: T,
@@ -76,13 +72,52 @@ export function patchOwners<T extends KubeObject>(
  */
 export function watchOwned(context: ControllerContext, queue: Workqueue, resource: string, owners: string): void {
   const { kind } = resourceNamed(owners)
-  context.watch<KubeObject>(resource, ({ object, previous }) => {
+  context.watch<KubeObject>(resource, (_type, object, previous) => {
+    const { namespace } = object.metadata
     for (const state of previous ? [previous, object] : [object]) {
       const owner = controllerOf(state)
-      if (owner?.kind === kind) queue.add(`${state.metadata.namespace}/${owner.name}`)
+      if (owner?.kind === kind) queue.add(`${namespace}/${owner.name}`)
     }
     if (controllerOf(object)) return
-    for (const owner of context.api.list<Owner>(owners, inNamespaceOf(object)))
+    for (const owner of context.api.list<Owner>(owners, { namespace }))
       if (matchesSelector(owner.spec.selector, object.metadata.labels)) queue.add(keyOf(owner))
   })
+}
+
+// Events own nothing and have no owner; there are too many of them to index.
+const collected = resources.filter(({ name }) => name !== 'events')
+
+/** Deletes objects of which no owner exists any longer, as pkg/controller/garbagecollector does (policy Background). */
+export function startGarbageCollector(context: ControllerContext): void {
+  const { api } = context
+  const ownerUids = ({ metadata }: KubeObject) => (metadata.ownerReferences ?? []).map(({ uid }) => uid)
+  const indexes = collected.map(({ name }) => ({ resource: name, find: createIndex(context, name, ownerUids) }))
+
+  const queue = context.queue((key) => {
+    const [resource = '', place = ''] = key.split(' ')
+    const { namespace, name } = splitKey(place)
+    const object = api.get(resource, namespace, name)
+    if (!object || object.metadata.deletionTimestamp) return
+    const { ownerReferences: references = [] } = object.metadata
+    const left = references.filter((reference) => ownerExists(reference, namespace))
+    if (left.length === references.length) return
+    if (left.length > 0) patchOwners(api, resource, object, left)
+    else api.delete(resource, namespace, name)
+  })
+
+  for (const { resource } of indexes)
+    context.watch<KubeObject>(resource, (type, object) => {
+      if (type !== 'DELETED') {
+        if (object.metadata.ownerReferences) queue.add(`${resource} ${keyOf(object)}`)
+        return
+      }
+      for (const other of indexes)
+        for (const dependent of other.find(object.metadata.uid)) queue.add(`${other.resource} ${keyOf(dependent)}`)
+    })
+
+  /** False only for an owner of a kind that this API serves. */
+  function ownerExists({ apiVersion, kind, name, uid }: OwnerReference, namespace: string | undefined): boolean {
+    const resource = collected.find((own) => own.kind === kind && apiVersionOf(own) === apiVersion)
+    return !resource || api.get(resource.name, resource.namespaced ? namespace : undefined, name)?.metadata.uid === uid
+  }
 }

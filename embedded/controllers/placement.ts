@@ -4,16 +4,9 @@ import type { Api } from '../apiserver/api.ts'
 import { controllerOf } from './ownership.ts'
 import { compareRanks, isTerminal, isTerminating, type Node, type Pod, type Stored } from './resources.ts'
 
-/** Whether a node meets all requirements of a term; a term without any matches no node. */
-function matchesTerm(
-  { metadata }: Node,
-  { matchExpressions = [], matchFields = [] }: Stored<V1NodeSelectorTerm>,
-): boolean {
-  return (
-    matchExpressions.length + matchFields.length > 0 &&
-    matchesSelector({ matchExpressions }, metadata.labels) &&
-    matchesSelector({ matchExpressions: matchFields }, { 'metadata.name': metadata.name })
-  )
+/** Whether a node meets all requirements of a term on its labels; a term without any matches no node. */
+function matchesTerm({ metadata }: Node, { matchExpressions = [] }: Stored<V1NodeSelectorTerm>): boolean {
+  return matchExpressions.length > 0 && matchesSelector({ matchExpressions }, metadata.labels)
 }
 
 /** Whether a node satisfies a Pod's nodeSelector and its required node affinity (any one of the terms). */
@@ -24,7 +17,7 @@ export function matchesNode(node: Node, spec: Stored<V1PodSpec>): boolean {
 }
 
 type Taint = Stored<V1Taint>
-export type Toleration = Stored<V1Toleration>
+type Toleration = Stored<V1Toleration>
 
 /** Whether a toleration covers a taint: an empty key with `Exists` covers all, an empty effect covers every effect. */
 function tolerates(toleration: Toleration, taint: Taint): boolean {
@@ -34,41 +27,23 @@ function tolerates(toleration: Toleration, taint: Taint): boolean {
   return Boolean(toleration.key) && (toleration.value ?? '') === (taint.value ?? '')
 }
 
-/**
- * The taints a node has, and the one that Kubernetes' node lifecycle controller would give it while its kubelet does
- * not report it ready (TaintNodesByCondition). A node whose kubelet has never reported gets no additional taint.
- */
-export function taintsOf(node: Node): Taint[] {
-  const taints = node.spec.taints ?? []
-  const ready = node.status?.conditions?.find(({ type }) => type === 'Ready')
-  if (!ready || ready.status === 'True') return taints
-  return [...taints, { key: 'node.kubernetes.io/not-ready', effect: 'NoSchedule' }]
-}
-
-/** The node's taints of the given effects that no toleration covers. */
-export function untolerated(
-  node: Node,
-  tolerations: readonly Toleration[],
-  effects: readonly Taint['effect'][],
-): Taint[] {
-  return taintsOf(node).filter(
-    (taint) => effects.includes(taint.effect) && !tolerations.some((toleration) => tolerates(toleration, taint)),
+/** The node's taints that no toleration covers, without those of effect PreferNoSchedule. */
+export function untolerated({ spec }: Node, tolerations: readonly Toleration[]): Taint[] {
+  return (spec.taints ?? []).filter(
+    (taint) => taint.effect !== 'PreferNoSchedule' && !tolerations.some((toleration) => tolerates(toleration, taint)),
   )
 }
 
 /** The input of one scheduling decision. */
 export interface SchedulingView {
   nodes: readonly Node[]
-  /** The Pods that use a node, by its name: bound and not ended. */
-  byNode: ReadonlyMap<string, readonly Pod[]>
+  /** Those that have not ended. */
+  pods: readonly Pod[]
 }
 
-/** Reads the current state of the cluster, without Pods of nodes that no longer exist. */
+/** Reads the current state of the cluster. */
 export function readSchedulingView(api: Api): SchedulingView {
-  const nodes = api.list<Node>('nodes')
-  const byNode = new Map<string, Pod[]>(nodes.map((node) => [node.metadata.name, []]))
-  for (const pod of api.list<Pod>('pods')) if (!isTerminal(pod)) byNode.get(pod.spec.nodeName ?? '')?.push(pod)
-  return { nodes, byNode }
+  return { nodes: api.list('nodes'), pods: api.list<Pod>('pods').filter((pod) => !isTerminal(pod)) }
 }
 
 type Predicate = (pod: Pod, node: Node, view: SchedulingView) => boolean
@@ -84,10 +59,7 @@ const obstacles: readonly [string, Predicate][] = [
       node.spec.unschedulable === true &&
       !spec.tolerations?.some((toleration) => tolerates(toleration, unschedulableTaint)),
   ],
-  [
-    'node(s) had untolerated taint(s)',
-    ({ spec }, node) => untolerated(node, spec.tolerations ?? [], ['NoSchedule', 'NoExecute']).length > 0,
-  ],
+  ['node(s) had untolerated taint(s)', ({ spec }, node) => untolerated(node, spec.tolerations ?? []).length > 0],
   ["node(s) didn't match Pod's node affinity/selector", ({ spec }, node) => !matchesNode(node, spec)],
   [
     'Too many pods',
@@ -115,8 +87,9 @@ export function unschedulableMessage(reasons: readonly string[]): string {
   return `0/${reasons.length} nodes are available: ${counts.sort().join(', ')}.`
 }
 
-function podsOn({ metadata }: Node, { byNode }: SchedulingView): readonly Pod[] {
-  return byNode.get(metadata.name) ?? []
+/** The Pods of a node that have not ended. */
+function podsOn({ metadata }: Node, { pods }: SchedulingView): Pod[] {
+  return pods.filter(({ spec }) => spec.nodeName === metadata.name)
 }
 
 // topologySpreadConstraints, as in the scheduler's PodTopologySpread plugin.

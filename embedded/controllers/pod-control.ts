@@ -1,39 +1,31 @@
+import { createHash } from 'node:crypto'
 import type { Api, KubeObject } from '../apiserver/api.ts'
-import { messageOf } from '../apiserver/status-error.ts'
-import { remove } from './context.ts'
-import type { EventRecorder } from './events.ts'
+import { sameJson } from '../apiserver/json.ts'
+import { EventRecorder } from './events.ts'
 import { controllerReference } from './ownership.ts'
 import type { Pod, PodTemplate } from './resources.ts'
 
-/** Creates and deletes Pods for a controller and records Events (pkg/controller's RealPodControl). */
+/** Creates and deletes Pods for the controller named `component`, and records Events (pkg/controller's RealPodControl). */
 export class PodControl {
   private readonly api: Api
   private readonly recorder: EventRecorder
 
-  constructor(api: Api, recorder: EventRecorder) {
+  constructor(api: Api, component: string) {
     this.api = api
-    this.recorder = recorder
+    this.recorder = new EventRecorder(api, component)
   }
 
-  /** Creates a Pod from the template, controlled by `owner`. On an error records FailedCreate and throws it. */
+  /** Creates a Pod from the template, controlled by `owner`. */
   create(owner: KubeObject, { metadata: { labels, annotations } = {}, spec }: PodTemplate): void {
     const { namespace, name } = owner.metadata
-    const ownerReferences = [controllerReference(owner)]
-    const copied = { ...(labels && { labels }), ...(annotations && { annotations }) }
-    const metadata = { generateName: `${name}-`, ...copied, ownerReferences }
-    try {
-      const pod = this.api.create<Pod>('pods', namespace, { metadata, spec })
-      this.recorder.event(owner, 'Normal', 'SuccessfulCreate', `Created pod: ${pod.metadata.name}`)
-    } catch (error) {
-      this.recorder.event(owner, 'Warning', 'FailedCreate', `Error creating: ${messageOf(error)}`)
-      throw error
-    }
+    const metadata = { generateName: `${name}-`, labels, annotations, ownerReferences: [controllerReference(owner)] }
+    const pod = this.api.create<Pod>('pods', namespace, { metadata, spec })
+    this.recorder.event(owner, 'Normal', 'SuccessfulCreate', `Created pod: ${pod.metadata.name}`)
   }
 
-  /** Deletes a Pod; no error if it does not exist. */
-  delete(owner: KubeObject, { metadata }: Pod): void {
-    remove(this.api, 'pods', metadata)
-    this.recorder.event(owner, 'Normal', 'SuccessfulDelete', `Deleted pod: ${metadata.name}`)
+  delete(owner: KubeObject, { metadata: { namespace, name } }: Pod): void {
+    this.api.delete('pods', namespace, name)
+    this.recorder.event(owner, 'Normal', 'SuccessfulDelete', `Deleted pod: ${name}`)
   }
 }
 
@@ -42,32 +34,22 @@ export const podTemplateHashLabel = 'pod-template-hash'
 // apimachinery's alphabet for generated names: no vowels and no 0, 1, 3, to avoid words and misreading.
 const safeAlphabet = 'bcdfghjklmnpqrstvwxz2456789'
 
-/** 32-bit FNV-1a. */
-function fnv32a(text: string): number {
-  let hash = 0x811c9dc5
-  for (const byte of Buffer.from(text)) hash = Math.imul(hash ^ byte, 0x01000193)
-  return hash >>> 0
-}
-
 /**
  * The hash that names a template's ReplicaSet or DaemonSet revision: the same template gives the same hash in every
- * run. Spelled like Kubernetes' (rand.SafeEncodeString of a decimal), but the value differs, since Kubernetes hashes its
- * own memory layout of the template.
+ * run. Spelled like Kubernetes', but the value differs, since Kubernetes hashes its own memory layout of the template.
  */
 export function templateHash(template: PodTemplate): string {
-  const decimal = String(fnv32a(canonicalJson(template)))
-  return [...decimal].map((digit) => safeAlphabet[digit.charCodeAt(0) % safeAlphabet.length]).join('')
+  const bytes = createHash('sha256').update(canonicalJson(template)).digest().subarray(0, 10)
+  return [...bytes].map((byte) => safeAlphabet[byte % safeAlphabet.length]).join('')
 }
 
 /** True if both templates create the same Pods; the hash label that a ReplicaSet's template also has is ignored. */
 export function sameTemplate(left: PodTemplate, right: PodTemplate): boolean {
-  return canonicalJson(withoutHash(left)) === canonicalJson(withoutHash(right))
-}
-
-function withoutHash(template: PodTemplate): PodTemplate {
-  const labels = { ...template.metadata?.labels }
-  delete labels[podTemplateHashLabel]
-  return { ...template, metadata: { ...template.metadata, labels } }
+  const withoutHash = ({ metadata, ...template }: PodTemplate) => {
+    const labels = { ...metadata?.labels, [podTemplateHashLabel]: undefined }
+    return { ...template, metadata: { ...metadata, labels } }
+  }
+  return sameJson(withoutHash(left), withoutHash(right))
 }
 
 /** JSON with sorted keys: equal values have the same text. */

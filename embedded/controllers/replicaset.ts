@@ -1,6 +1,3 @@
-import type { V1ReplicaSetCondition } from '@kubernetes/client-node'
-import { timestamp } from '../apiserver/object-lifecycle.ts'
-import { messageOf } from '../apiserver/status-error.ts'
 import { type ControllerContext, writeStatus } from './context.ts'
 import { claim, watchOwned } from './ownership.ts'
 import { PodControl } from './pod-control.ts'
@@ -10,36 +7,30 @@ import {
   countsAbove0,
   isActive,
   isReady,
+  isTerminal,
   type Pod,
   type ReplicaSet,
-  type Stored,
 } from './resources.ts'
 
 /** Maintains the requested number of active Pods of each ReplicaSet. */
 export function startReplicaSetController(context: ControllerContext): void {
   const { api } = context
-  const control = new PodControl(api, context.recorder('replicaset-controller'))
+  const control = new PodControl(api, 'replicaset-controller')
 
   const queue = context.reconcile<ReplicaSet>('replicasets', (replicaSet) => {
-    const active = () => claim<Pod>(api, replicaSet, 'pods').filter(isActive)
-    const failure = replicaSet.metadata.deletionTimestamp ? undefined : manage(control, replicaSet, active())
-    writeStatus(api, 'replicasets', replicaSet, statusOf(replicaSet, active(), failure))
-    if (failure) throw failure
+    const owned = () => claim<Pod>(api, replicaSet, 'pods')
+    if (!replicaSet.metadata.deletionTimestamp) manage(control, replicaSet, owned().filter(isActive))
+    writeStatus(api, 'replicasets', replicaSet, statusOf(replicaSet, owned()))
   })
   watchOwned(context, queue, 'pods', 'replicasets')
 }
 
-/** Creates or deletes Pods towards `spec.replicas`; returns the error that stopped it. */
-function manage(control: PodControl, replicaSet: ReplicaSet, pods: readonly Pod[]): unknown {
+/** Creates or deletes Pods towards `spec.replicas`. */
+function manage(control: PodControl, replicaSet: ReplicaSet, pods: readonly Pod[]): void {
   const wanted = replicaSet.spec.replicas ?? 1
-  try {
-    for (let count = pods.length; count < wanted; count++) control.create(replicaSet, replicaSet.spec.template ?? {})
-    const surplus = Math.max(0, pods.length - wanted)
-    for (const pod of deletionOrder(pods).slice(0, surplus)) control.delete(replicaSet, pod)
-    return undefined
-  } catch (error) {
-    return error
-  }
+  for (let count = pods.length; count < wanted; count++) control.create(replicaSet, replicaSet.spec.template ?? {})
+  const surplus = Math.max(0, pods.length - wanted)
+  for (const pod of deletionOrder(pods).slice(0, surplus)) control.delete(replicaSet, pod)
 }
 
 /**
@@ -56,28 +47,16 @@ export function deletionOrder(pods: readonly Pod[]): Pod[] {
   return pods.toSorted((left, right) => compareRanks(ranks(left), ranks(right)) || byCreation(right, left))
 }
 
-function statusOf(replicaSet: ReplicaSet, pods: readonly Pod[], failure: unknown): ReplicaSet['status'] {
-  const { replicas = 1 } = replicaSet.spec
-  const before = replicaSet.status?.conditions ?? []
-  const conditions = before.filter(({ type }) => type !== 'ReplicaFailure')
-  if (failure) {
-    const earlier = before.find(({ type }) => type === 'ReplicaFailure')
-    const condition: Stored<V1ReplicaSetCondition> = {
-      type: 'ReplicaFailure',
-      status: 'True',
-      reason: pods.length < replicas ? 'FailedCreate' : 'FailedDelete',
-      message: messageOf(failure),
-      lastTransitionTime: earlier?.lastTransitionTime ?? timestamp(),
-    }
-    conditions.push(condition)
-  }
+function statusOf({ metadata }: ReplicaSet, pods: readonly Pod[]): ReplicaSet['status'] {
+  const active = pods.filter(isActive)
+  const ready = active.filter(isReady).length
   return {
-    replicas: pods.length,
+    replicas: active.length,
+    observedGeneration: metadata.generation ?? 0,
     ...countsAbove0({
-      readyReplicas: pods.filter(isReady).length,
-      availableReplicas: pods.filter(isReady).length,
+      readyReplicas: ready,
+      availableReplicas: ready,
+      terminatingReplicas: pods.filter((pod) => !isActive(pod) && !isTerminal(pod)).length,
     }),
-    observedGeneration: replicaSet.metadata.generation ?? 0,
-    ...(conditions.length > 0 && { conditions }),
   }
 }

@@ -1,26 +1,20 @@
 import type {
   CoreV1Event,
-  V1CronJobSpec,
-  V1CronJobStatus,
-  V1DaemonSetSpec,
-  V1DaemonSetStatus,
-  V1DeploymentSpec,
-  V1DeploymentStatus,
+  V1CronJob,
+  V1DaemonSet,
+  V1Deployment,
   V1Endpoint,
   V1EndpointSubset,
-  V1JobSpec,
-  V1JobStatus,
-  V1NodeSpec,
-  V1NodeStatus,
-  V1PodSpec,
-  V1PodStatus,
+  V1Job,
+  V1Node,
+  V1Pod,
   V1PodTemplateSpec,
-  V1ReplicaSetSpec,
-  V1ReplicaSetStatus,
-  V1ServiceSpec,
-  V1ServiceStatus,
+  V1ReplicaSet,
+  V1Service,
 } from '@kubernetes/client-node'
 import type { KubeObject } from '../apiserver/api.ts'
+import { sameJson } from '../apiserver/json.ts'
+import { timestamp } from '../apiserver/object-lifecycle.ts'
 
 // The stored form of the kinds the controllers work on: client-node's types, with the times as the API stores them.
 
@@ -33,17 +27,20 @@ export type Stored<T> = T extends Date
       ? { [Field in keyof T]: Stored<T[Field]> }
       : T
 
-type Resource<Spec, Status> = KubeObject & { spec: Stored<Spec>; status?: Stored<Status> }
+type Resource<T extends { spec?: unknown; status?: unknown }> = KubeObject & {
+  spec: Stored<NonNullable<T['spec']>>
+  status?: Stored<NonNullable<T['status']>>
+}
 
 export type PodTemplate = Stored<V1PodTemplateSpec>
-export type Pod = Resource<V1PodSpec, V1PodStatus>
-export type ReplicaSet = Resource<V1ReplicaSetSpec, V1ReplicaSetStatus>
-export type Deployment = Resource<V1DeploymentSpec, V1DeploymentStatus>
-export type DaemonSet = Resource<V1DaemonSetSpec, V1DaemonSetStatus>
-export type Job = Resource<V1JobSpec, V1JobStatus>
-export type CronJob = Resource<V1CronJobSpec, V1CronJobStatus>
-export type Service = Resource<V1ServiceSpec, V1ServiceStatus>
-export type Node = Resource<V1NodeSpec, V1NodeStatus>
+export type Pod = Resource<V1Pod>
+export type ReplicaSet = Resource<V1ReplicaSet>
+export type Deployment = Resource<V1Deployment>
+export type DaemonSet = Resource<V1DaemonSet>
+export type Job = Resource<V1Job>
+export type CronJob = Resource<V1CronJob>
+export type Service = Resource<V1Service>
+export type Node = Resource<V1Node>
 export type Event = KubeObject & Omit<Stored<CoreV1Event>, 'apiVersion' | 'kind' | 'metadata'>
 export type Endpoint = Stored<V1Endpoint>
 /** A port as slices carry it: `name` is always set, empty for an unnamed port. */
@@ -53,10 +50,8 @@ export interface SlicePort {
   protocol: string
   appProtocol?: string
 }
-export type AddressType = 'IPv4' | 'IPv6'
-export type EndpointSlice = KubeObject & { addressType: AddressType; endpoints?: Endpoint[]; ports?: SlicePort[] }
-export type EndpointSubset = Stored<V1EndpointSubset>
-export type Endpoints = KubeObject & { subsets?: EndpointSubset[] }
+export type EndpointSlice = KubeObject & { addressType: string; endpoints?: Endpoint[]; ports?: SlicePort[] }
+export type Endpoints = KubeObject & { subsets?: Stored<V1EndpointSubset>[] }
 export type ConfigMap = KubeObject & { data?: Record<string, string> }
 
 // The conditions of Pods and nodes as controllers interpret them, by the rules of k8s.io/kubernetes/pkg/api/v1/pod and
@@ -99,4 +94,27 @@ export function compareRanks(left: readonly (number | string)[], right: readonly
 /** Oldest first; the name decides between objects of the same second. */
 export function byCreation({ metadata: left }: KubeObject, { metadata: right }: KubeObject): number {
   return compareRanks([left.creationTimestamp, left.name], [right.creationTimestamp, right.name])
+}
+
+interface Condition {
+  type: string
+  status: string
+  reason?: string
+  message?: string
+  lastTransitionTime?: string
+}
+
+/**
+ * The conditions of an object after one of their owners reports `own`. An equal condition keeps its times, so that it is not
+ * written again, one of equal status the time of its transition; conditions of other owners are kept.
+ */
+export function withConditions<T extends Condition>(before: readonly T[] = [], own: readonly T[]): T[] {
+  const stated = ({ status, reason, message }: Condition) => ({ status, reason, message })
+  const next = own.map((condition) => {
+    const old = before.find(({ type }) => type === condition.type)
+    if (old && sameJson(stated(old), stated(condition))) return old
+    const isSteady = old?.status === condition.status
+    return { ...condition, lastTransitionTime: (isSteady && old.lastTransitionTime) || timestamp() }
+  })
+  return [...next, ...before.filter(({ type }) => !own.some((condition) => condition.type === type))]
 }

@@ -1,9 +1,9 @@
 // The arithmetic of a Deployment's rollout, as in pkg/controller/deployment and its util package.
 import type { V1DeploymentCondition } from '@kubernetes/client-node'
 import { timestamp } from '../apiserver/object-lifecycle.ts'
-import { byCreation, countsAbove0, type Deployment, type ReplicaSet, type Stored } from './resources.ts'
+import { byCreation, countsAbove0, type Deployment, type ReplicaSet, type Stored, withConditions } from './resources.ts'
 
-/** The objects of a rollout: the ReplicaSet of the current template (absent before it is created) and all others. */
+/** The objects of a rollout: the ReplicaSet of the current template (absent while a new one is paused) and all others. */
 export interface Rollout {
   deployment: Deployment
   current: ReplicaSet | undefined
@@ -16,7 +16,7 @@ const available = ({ status }: ReplicaSet) => status?.availableReplicas
 const total = (sets: readonly ReplicaSet[], count: (set: ReplicaSet) => number | undefined): number =>
   sets.reduce((sum, set) => sum + (count(set) ?? 0), 0)
 
-export function allSets({ current, old }: Rollout): ReplicaSet[] {
+function allSets({ current, old }: Rollout): ReplicaSet[] {
   return current ? [...old, current] : [...old]
 }
 
@@ -39,21 +39,38 @@ export function rolloutBounds({ spec }: Deployment): { surge: number; unavailabl
   return { surge, unavailable: Math.min(surge === 0 && unavailable === 0 ? 1 : unavailable, replicas) }
 }
 
-/** The next size of the current ReplicaSet: as large as the surge allows. Never scales down. */
-export function nextCurrentReplicas(rollout: Rollout): number {
-  const { deployment, current } = rollout
+/** The next sizes of ReplicaSets, by name: one step of the rollout. A paused one only follows its number of replicas. */
+export function nextSizes(rollout: Rollout): ReadonlyMap<string, number> {
+  const { deployment, current, old } = rollout
+  const { paused, strategy } = deployment.spec
   const replicas = desired(deployment)
-  if (deployment.spec.strategy?.type === 'Recreate') return replicas
-  const now = current ? desired(current) : 0
-  const room = replicas + rolloutBounds(deployment).surge - total(allSets(rollout), desired)
-  return room <= 0 ? now : now + Math.max(0, Math.min(room, replicas - now))
+  const all = (sets: readonly ReplicaSet[], size: number) => sets.map(({ metadata }) => [metadata.name, size] as const)
+  if (paused || !current) {
+    const active = allSets(rollout).filter((set) => desired(set) > 0)
+    const only = active.length > 1 ? undefined : (active[0] ?? current)
+    return new Map(only ? all([only], replicas) : [])
+  }
+  if (strategy?.type === 'Recreate') {
+    const oldPods = total(old, ({ status }) => (status?.replicas ?? 0) + (status?.terminatingReplicas ?? 0))
+    return new Map([...all(old, 0), ...all([current], oldPods > 0 ? desired(current) : replicas)])
+  }
+  const size = nextCurrentReplicas(rollout, current)
+  const scaled = { ...current, spec: { ...current.spec, replicas: size } }
+  return nextOldReplicas({ deployment, current: scaled, old }).set(current.metadata.name, size)
+}
+
+/** The next size of the current ReplicaSet: as large as the surge allows, and not larger than wanted. */
+function nextCurrentReplicas(rollout: Rollout, current: ReplicaSet): number {
+  const replicas = desired(rollout.deployment)
+  const room = replicas + rolloutBounds(rollout.deployment).surge - total(allSets(rollout), desired)
+  return Math.min(replicas, desired(current) + Math.max(0, room))
 }
 
 /**
  * The next sizes of the old ReplicaSets, by name, so that at least the desired number minus maxUnavailable Pods stay
  * available. Unavailable Pods are removed first, then those of the oldest ReplicaSet.
  */
-export function nextOldReplicas(rollout: Rollout): Map<string, number> {
+function nextOldReplicas(rollout: Rollout): Map<string, number> {
   const { deployment, current, old } = rollout
   const next = new Map<string, number>()
   const minAvailable = desired(deployment) - rolloutBounds(deployment).unavailable
@@ -81,11 +98,7 @@ export function nextOldReplicas(rollout: Rollout): Map<string, number> {
 type Condition = Stored<V1DeploymentCondition>
 type DeploymentStatus = NonNullable<Deployment['status']>
 
-export function conditionOf(status: DeploymentStatus | undefined, type: string): Condition | undefined {
-  return status?.conditions?.find((condition) => condition.type === type)
-}
-
-/** The status of a Deployment: counts, Available, Progressing with Kubernetes' reasons, ReplicaFailure. */
+/** The status of a Deployment: counts, and the conditions Available and Progressing with Kubernetes' reasons. */
 export function statusOf(rollout: Rollout): DeploymentStatus {
   const { deployment, current } = rollout
   const sets = allSets(rollout)
@@ -101,28 +114,17 @@ export function statusOf(rollout: Rollout): DeploymentStatus {
     }),
   }
   const isAvailable = availableReplicas >= desired(deployment) - rolloutBounds(deployment).unavailable
-  const failure = sets.flatMap(({ status }) => status?.conditions ?? []).find(({ type }) => type === 'ReplicaFailure')
-  const next = [
+  const own = [
     isAvailable
       ? condition('Available', 'True', 'MinimumReplicasAvailable', 'Deployment has minimum availability.')
       : condition('Available', 'False', 'MinimumReplicasUnavailable', 'Deployment does not have minimum availability.'),
     progressOf(rollout, status),
-    ...(failure ? [condition('ReplicaFailure', 'True', failure.reason ?? '', failure.message ?? '')] : []),
   ]
-  status.conditions = next.map((own) => withEarlierTimes(own, conditionOf(deployment.status, own.type)))
-  return status
+  return { ...status, conditions: withConditions(deployment.status?.conditions, own) }
 }
 
 function condition(type: string, status: 'True' | 'False' | 'Unknown', reason: string, message: string): Condition {
-  const now = timestamp()
-  return { type, status, reason, message, lastUpdateTime: now, lastTransitionTime: now }
-}
-
-/** An equal condition keeps its times, so that it is not written again; an equal status keeps its transition time. */
-function withEarlierTimes(next: Condition, before: Condition | undefined): Condition {
-  if (before?.status !== next.status) return next
-  if (before.reason === next.reason && before.message === next.message) return before
-  return { ...next, ...(before.lastTransitionTime && { lastTransitionTime: before.lastTransitionTime }) }
+  return { type, status, reason, message, lastUpdateTime: timestamp() }
 }
 
 /** The Progressing condition, which `kubectl rollout status` reads; progressDeadlineSeconds is not enforced. */

@@ -1,6 +1,5 @@
 import { hasLabels, type Labels } from '../../dataplane/label-selector.ts'
 import type { Api } from '../apiserver/api.ts'
-import { sameJson } from '../apiserver/json.ts'
 import {
   type Endpoint,
   type EndpointSlice,
@@ -25,12 +24,10 @@ export interface SliceContent {
 }
 
 /** The endpoints of a Service, by the ports they listen on: its selected Pods that have not ended and have an address. */
-export function endpointsOf(api: Api, service: Service): SliceContent[] {
-  const selector = podSelector(service)
-  const { namespace = '' } = service.metadata
+export function endpointsOf(api: Api, service: Service, selector: Labels): SliceContent[] {
   const groups = new Map<string, SliceContent>()
-  for (const pod of selector ? api.list<Pod>('pods', { namespace }) : []) {
-    if (!hasLabels(pod.metadata.labels, selector ?? {}) || isTerminal(pod) || !pod.status?.podIP) continue
+  for (const pod of api.list<Pod>('pods', { namespace: service.metadata.namespace })) {
+    if (!hasLabels(pod.metadata.labels, selector) || isTerminal(pod) || !pod.status?.podIP) continue
     const ports = portsOn(pod, service)
     const group = groups.get(portsKey(ports)) ?? { ports, endpoints: [] }
     groups.set(portsKey(ports), group)
@@ -51,9 +48,9 @@ function toEndpoint(pod: Pod, service: Service): Endpoint {
   return {
     addresses: [status?.podIP ?? ''],
     conditions: { ready, serving, terminating },
-    ...(spec.hostname && spec.subdomain === service.metadata.name && { hostname: spec.hostname }),
-    ...(spec.nodeName && { nodeName: spec.nodeName }),
-    targetRef: { kind: 'Pod', name, uid, ...(namespace && { namespace }) },
+    hostname: spec.subdomain === service.metadata.name ? spec.hostname : undefined,
+    nodeName: spec.nodeName,
+    targetRef: { kind: 'Pod', namespace, name, uid },
   }
 }
 
@@ -64,7 +61,7 @@ function toEndpoint(pod: Pod, service: Service): Endpoint {
 function portsOn(pod: Pod, service: Service): SlicePort[] {
   return (service.spec.ports ?? []).flatMap(({ name = '', port, protocol = 'TCP', targetPort = port, appProtocol }) => {
     const number = typeof targetPort === 'number' ? targetPort : namedPort(pod, targetPort, protocol)
-    return number === undefined ? [] : [{ name, port: number, protocol, ...(appProtocol && { appProtocol }) }]
+    return number === undefined ? [] : [{ name, port: number, protocol, appProtocol }]
   })
 }
 
@@ -81,9 +78,6 @@ function portsKey(ports: readonly SlicePort[] = []): string {
     .join()
 }
 
-/** endpointslice-controller's --max-endpoints-per-slice. */
-export const maxEndpointsPerSlice = 100
-
 /** A slice and the content that it should have: without a slice a new one, without content a slice to remove. */
 export interface PlannedSlice {
   slice?: EndpointSlice | undefined
@@ -91,50 +85,15 @@ export interface PlannedSlice {
 }
 
 /**
- * Distributes the wanted endpoints over the existing slices of a Service. A slice of other ports is reused for a new one. A
- * Service without endpoints keeps one empty slice.
+ * Assigns the wanted contents to the existing slices of a Service: one slice for each set of ports, however many endpoints it has.
+ * A slice of other ports is reused for a new one. A Service without endpoints keeps one empty slice.
  */
 export function planSlices(existing: readonly EndpointSlice[], wanted: readonly SliceContent[]): PlannedSlice[] {
   const contents = wanted.length > 0 ? wanted : [{ ports: [], endpoints: [] }]
-  const plan = contents.flatMap((content) => {
-    const ofPorts = existing.filter(({ ports }) => portsKey(ports) === portsKey(content.ports))
-    return planPorts(ofPorts, content)
+  const plan = contents.map((content): PlannedSlice => {
+    return { slice: existing.find(({ ports }) => portsKey(ports) === portsKey(content.ports)), content }
   })
   const free = existing.filter((slice) => !plan.some((planned) => planned.slice === slice))
   for (const planned of plan) planned.slice ??= free.shift()
   return [...plan, ...free.map((slice) => ({ slice }))]
-}
-
-/**
- * The slices of one group of ports, with few changes, as the reconciler of k8s.io/endpointslice: endpoints stay in their slice;
- * new ones are added to slices that change anyway, then to the fullest slice with enough space, else to new slices.
- */
-function planPorts(existing: readonly EndpointSlice[], { ports, endpoints }: SliceContent): PlannedSlice[] {
-  const missing = new Map(endpoints.map((endpoint) => [endpointKey(endpoint), endpoint]))
-  const kept = existing.map((slice) => {
-    const before = slice.endpoints ?? []
-    const own = before.flatMap((endpoint) => {
-      const now = missing.get(endpointKey(endpoint)) ?? []
-      missing.delete(endpointKey(endpoint))
-      return now
-    })
-    return { slice, own, changes: !sameJson(own, before) }
-  })
-  const added = [...missing.values()]
-  for (const { own, changes } of kept) if (changes) own.push(...added.splice(0, maxEndpointsPerSlice - own.length))
-  const rest = added.length % maxEndpointsPerSlice
-  const fullestFirst = kept.toSorted((left, right) => right.own.length - left.own.length)
-  const roomy = fullestFirst.find(({ own }) => own.length + rest <= maxEndpointsPerSlice)
-  roomy?.own.push(...added.splice(0, rest))
-  const plan: PlannedSlice[] = kept
-    .filter(({ own }) => own.length > 0)
-    .map(({ slice, own }) => ({ slice, content: { ports, endpoints: own } }))
-  while (added.length > 0 || plan.length === 0)
-    plan.push({ content: { ports, endpoints: added.splice(0, maxEndpointsPerSlice) } })
-  return plan
-}
-
-/** The identity of an endpoint: an address of one object. */
-function endpointKey({ addresses, targetRef }: Endpoint): string {
-  return `${targetRef?.uid ?? ''} ${addresses.join(' ')}`
 }

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import { type Connection, parseConntrack } from '../../dataplane/conntrack.ts'
 import type { ServicePort } from '../../dataplane/kube-proxy/service-ports.ts'
 import type { GuestNode } from './guest-node.ts'
@@ -18,9 +19,6 @@ function udpBackends(services: readonly ServicePort[]): Backends {
   return backends
 }
 
-const same = (one: ReadonlySet<string> | undefined, other: ReadonlySet<string>) =>
-  one !== undefined && one.size === other.size && [...other].every((address) => one.has(address))
-
 /** No program is started if the kernel tracks no connection. */
 const listUdp = `read -r flows </proc/sys/net/netfilter/nf_conntrack_count && [ "$flows" = 0 ] && exit
 conntrack -L -p udp 2>/dev/null
@@ -38,10 +36,10 @@ export class ConntrackCleanup {
   /** Called after the rules of a sync are written; does nothing if no UDP Service has changed. */
   async after(services: readonly ServicePort[], localAddresses: ReadonlySet<string>): Promise<void> {
     const backends = udpBackends(services)
-    const changed = [...backends].some(([key, now]) => !same(this.known.get(key), now))
-    const gone = [...this.known.keys()].filter((key) => !backends.has(key))
-    const watched = new Map([...backends, ...gone.map((key): [string, ReadonlySet<string>] => [key, new Set()])])
-    if (!changed && gone.length === 0) return
+    if (isDeepStrictEqual(backends, this.known)) return
+    // A deleted Service has no valid destination.
+    const deleted = [...this.known.keys()].map((key): [string, ReadonlySet<string>] => [key, new Set()])
+    const watched = new Map([...deleted, ...backends])
     const { stdout } = await this.node.run(listUdp)
     const stale = parseConntrack(stdout).filter((flow) => isStale(flow, watched, localAddresses))
     if (stale.length > 0) await this.node.run(stale.map(deletion).join(''))

@@ -5,7 +5,8 @@ import { parseIpvsadmSave } from '../../dataplane/ipvsadm-save.ts'
 import { parseNftList } from '../../dataplane/nft-list.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
 import { ParseError } from '../../dataplane/program-output.ts'
-import type { GuestProcess, Machine, Placement, RunResult } from '../machine/machine.ts'
+import type { ExecResult } from '../../host/shell-word.ts'
+import type { GuestProcess, Machine, Placement } from '../machine/machine.ts'
 
 /** One command of a script, with its standard input. A step without input is skipped. */
 export interface Step {
@@ -58,7 +59,7 @@ export class GuestNode {
   }
 
   /** Runs a shell script. Rejects if the machine has ended. */
-  run(script: string): Promise<RunResult> {
+  run(script: string): Promise<ExecResult> {
     return this.machine.script(script, this.placement, { timeoutMs: commandDeadlineMs })
   }
 

@@ -17,12 +17,12 @@ export class IptablesProxier extends Proxier {
   protected readonly mode = 'iptables'
   protected readonly failure = ['proxier.go:1558', 'Failed to execute iptables-restore'] as const
   private monitor: NodeJS.Timeout | undefined
-  private stopped = false
 
   async prepare(): Promise<Sysctl[]> {
     const { log, settings } = this.context
     log('I', 'server_linux.go:132', 'Using iptables Proxier')
-    this.watchCanary()
+    // If the machine has ended, the kubelet ends this Pod.
+    this.monitor = setInterval(() => this.checkCanary().catch(() => this.stop()), settings.syncPeriodMs)
     const { localhostNodePorts, nodePortAddresses } = settings.config
     // For node ports on localhost.
     if (!localhostNodePorts || (nodePortAddresses.length > 0 && !nodePortAddresses.some(coversLoopback))) return []
@@ -41,19 +41,10 @@ export class IptablesProxier extends Proxier {
   }
 
   override stop(): void {
-    this.stopped = true
-    clearTimeout(this.monitor)
+    clearInterval(this.monitor)
   }
 
-  /** Checks in each syncPeriod whether the tables were flushed: the chain KUBE-PROXY-CANARY is then missing in mangle. */
-  private watchCanary(): void {
-    this.monitor = setTimeout(async () => {
-      // If the machine has ended, the kubelet ends this Pod.
-      await this.checkCanary().catch(() => this.stop())
-      if (!this.stopped) this.watchCanary()
-    }, this.context.settings.syncPeriodMs)
-  }
-
+  /** Checks whether the tables were flushed: the chain KUBE-PROXY-CANARY is then missing in mangle. */
   private async checkCanary(): Promise<void> {
     const { guest, log, request } = this.context
     if (!this.programmed) return

@@ -3,7 +3,7 @@ import { trackEndpoints } from '../../dataplane/kube-proxy/endpoints.ts'
 import { type ServicePort, servicePorts } from '../../dataplane/kube-proxy/service-ports.ts'
 import { featuresOf, VersionError } from '../../dataplane/kube-proxy/versions.ts'
 import { type ClusterObjects, leftOutObjects, readObjects } from '../../dataplane/objects.ts'
-import type { Api, KubeObject } from '../apiserver/api.ts'
+import type { KubeObject } from '../apiserver/api.ts'
 import type { BuiltinContainer, BuiltinContext } from '../kubelet/images/registry.ts'
 import { ConntrackCleanup } from './conntrack-cleanup.ts'
 import { GuestNode, prepareNode, type Sysctl } from './guest-node.ts'
@@ -36,8 +36,7 @@ function proxiedFacts(object: KubeObject): string {
 }
 
 /** The objects that kube-proxy can use, and one sentence for each of the others. */
-export function usableObjects(api: Pick<Api, 'list'>): { objects: ClusterObjects; leftOut: readonly string[] } {
-  const items = resources.flatMap((resource) => api.list(resource))
+export function usableObjects(items: readonly object[]): { objects: ClusterObjects; leftOut: readonly string[] } {
   const { objects, faults } = readObjects({ apiVersion: 'v1', kind: 'List', items })
   return { objects, leftOut: leftOutObjects(faults) }
 }
@@ -150,7 +149,7 @@ export class KubeProxy implements BuiltinContainer {
   }
 
   private current() {
-    this.objects ??= usableObjects(this.context.api)
+    this.objects ??= usableObjects(resources.flatMap((resource) => this.context.api.list(resource)))
     return this.objects
   }
 

@@ -1,10 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises'
+import type { NodePlan } from '../../host/layout.ts'
 import { OUTSIDE } from '../../host/outside.ts'
-import type { NodeBackend, PodTarget, Usage, UsageReport } from '../apiserver/api-call.ts'
+import type { ContainerTarget, NodeBackend, Usage, UsageReport } from '../apiserver/api-call.ts'
 import { resourceNamed } from '../apiserver/resource.ts'
 import { badRequest, notFound, StatusError } from '../apiserver/status-error.ts'
 import type { Machine } from '../machine/machine.ts'
-import type { NodePlan } from '../network/node-setup.ts'
 import type { Network } from '../network/topology.ts'
 import { notFound as noProgram } from './container-process.ts'
 import type { ContainerWorker } from './container-worker.ts'
@@ -90,69 +90,64 @@ async function measureUsage(
 /** Longer than the timeout of every caller. */
 const scriptDeadlineMs = 300_000
 
-function named(worker: PodWorker | undefined, pod: string, container?: string): ContainerWorker {
-  if (!worker) throw notFound(resourceNamed('pods'), pod)
-  const names = worker.containers.map((one) => one.container.name)
-  const chosen = worker.container(container)
-  if (!chosen) throw badRequest(`container ${container} is not valid for pod ${pod}`)
-  const annotated = worker.pod.metadata.annotations?.['kubectl.kubernetes.io/default-container']
-  if (container === undefined && annotated === undefined && names.length > 1)
-    throw badRequest(`a container name must be specified for pod ${pod}, choose one of: [${names.join(' ')}]`)
-  return chosen
-}
-
 const containerNotFound = (name: string) =>
-  new StatusError(500, 'InternalError', `unable to upgrade connection: container not found ("${name}")`)
+  new StatusError('InternalError', `unable to upgrade connection: container not found ("${name}")`)
 
 /** Implements the API server's requests to the kubelets: commands, connections and logs. */
 export function createBackend(machine: Machine, network: Network, pods: ReadonlyMap<string, PodWorker>): NodeBackend {
-  const find = (namespace: string, name: string) =>
-    [...pods.values()].find(({ pod: { metadata } }) => metadata.namespace === namespace && metadata.name === name)
+  const podNamed = (namespace: string, name: string): PodWorker => {
+    const isNamed = ({ pod: { metadata } }: PodWorker) => metadata.namespace === namespace && metadata.name === name
+    const worker = [...pods.values()].find(isNamed)
+    if (!worker) throw notFound(resourceNamed('pods'), name)
+    return worker
+  }
+  const containerIn = ({ namespace, name, container }: ContainerTarget): ContainerWorker => {
+    const worker = podNamed(namespace, name).container(container)
+    if (!worker) throw badRequest(`container ${container} is not valid for pod ${name}`)
+    return worker
+  }
   const placementOf = (node: string) => {
     // The guest's own network, from which routes lead to load balancers' addresses.
     if (node === OUTSIDE) return {}
     if (!network.nodes.some(({ name }) => name === node)) throw notFound(resourceNamed('nodes'), node)
     return network.placement(node)
   }
-  const insideOf = (target: PodTarget & { container?: string }, command: readonly string[]) => {
-    const { running, container } = named(find(target.namespace, target.name), target.name, target.container)
-    if (!running) throw containerNotFound(container.name)
+  const insideOf = (target: ContainerTarget, command: readonly string[]) => {
+    const { running } = containerIn(target)
+    if (!running) throw containerNotFound(target.container)
     if (running.placement) return running.placement
     const reason = `OCI runtime exec failed: exec failed: ${noProgram(command)}: unknown`
-    throw new StatusError(500, 'InternalError', reason)
+    throw new StatusError('InternalError', reason)
   }
   return {
     exec({ target, command, tty }) {
       const placement = target.kind === 'node' ? placementOf(target.name) : insideOf(target, command)
       return (size) => machine.spawn(command, placement, { tty, ...(size && { size }) })
     },
-    attach({ namespace, name, container }) {
-      const process = named(find(namespace, name), name, container).attach()
-      if (!process) throw containerNotFound(container)
+    attach(target) {
+      const process = containerIn(target).attach()
+      if (!process) throw containerNotFound(target.container)
       return async () => process
     },
     dial({ namespace, name }) {
-      const worker = find(namespace, name)
-      if (!worker) throw notFound(resourceNamed('pods'), name)
-      const { link } = worker.sandbox
-      const placement = link ? { netns: link.netns } : network.placement(worker.pod.spec.nodeName ?? '')
+      const { link, node } = podNamed(namespace, name).sandbox
+      const placement = link ? { netns: link.netns } : network.placement(node)
       return (port) => machine.spawn(['socat', '-', `TCP4:127.0.0.1:${port}`], placement)
     },
     script: async (node, text) => machine.script(text, placementOf(node), { timeoutMs: scriptDeadlineMs }),
     usage: () => measureUsage(machine, network.nodes, [...pods.values()]),
     async synced(node) {
-      const here = [...pods.values()].filter(({ pod }) => pod.spec.nodeName === node)
+      const here = [...pods.values()].filter(({ sandbox }) => sandbox.node === node)
       await Promise.all(here.flatMap(({ containers }) => containers.map(({ running }) => running?.synced?.())))
     },
     async logs(request) {
-      const { namespace, name } = request
-      const worker = named(find(namespace, name), name, request.container)
-      const log = request.previous ? worker.previousLog : worker.log
+      const { name, container, previous } = request
+      const worker = containerIn(request)
+      const log = previous ? worker.previousLog : worker.log
       if (log) return logStream(log, request)
-      const own = worker.container.name
-      if (request.previous) throw badRequest(`previous terminated container "${own}" in pod "${name}" not found`)
+      if (previous) throw badRequest(`previous terminated container "${container}" in pod "${name}" not found`)
       const reason = worker.status.state?.waiting?.reason ?? 'ContainerCreating'
-      throw badRequest(`container "${own}" in pod "${name}" is waiting to start: ${reason}`)
+      throw badRequest(`container "${container}" in pod "${name}" is waiting to start: ${reason}`)
     },
   }
 }

@@ -5,9 +5,8 @@ import type { Container, NodeContext, Probe } from './objects.ts'
 
 /** Receives what the probes of one run of a container find. */
 interface ProbeOutcome {
-  ready(ready: boolean): void
-  started(started: boolean): void
-  event(reason: string, message: string): void
+  report(change: { ready?: boolean; started?: boolean }): void
+  unhealthy(message: string): void
   restart(message: string): void
 }
 
@@ -24,14 +23,12 @@ export function startProbes(target: ProbeTarget, outcome: ProbeOutcome): () => v
   const { startupProbe, livenessProbe, readinessProbe, name } = target.container
   const stopping = new AbortController()
   const { signal } = stopping
-  /**
-   * Repeats a probe and counts its results (pkg/kubelet/prober/worker.go), from the initial delay on. `result` is called when a threshold
-   * is reached, and returns true to end it.
-   */
-  const watch = async (kind: string, probe: Probe, result: (success: boolean) => boolean) => {
-    const wait = (ms: number) => delay(Math.max(0, ms), undefined, { signal }).catch(() => {})
+  const wait = (ms: number) => delay(Math.max(0, ms), undefined, { signal }).catch(() => {})
+
+  /** Repeats a probe, from the initial delay on (pkg/kubelet/prober/worker.go). Yields its result when a threshold changes it. */
+  async function* results(kind: string, probe: Probe): AsyncGenerator<boolean> {
     await wait((probe.initialDelaySeconds ?? 0) * 1000)
-    let last: boolean | undefined
+    let [last, result]: (boolean | undefined)[] = []
     let streak = 0
     while (!signal.aborted) {
       const begun = Date.now()
@@ -40,36 +37,31 @@ export function startProbes(target: ProbeTarget, outcome: ProbeOutcome): () => v
       const success = failure === undefined
       streak = last === success ? streak + 1 : 1
       last = success
-      if (!success) outcome.event('Unhealthy', `${kind} probe failed: ${failure}`)
+      if (!success) outcome.unhealthy(`${kind} probe failed: ${failure}`)
       const threshold = (success ? probe.successThreshold : probe.failureThreshold) ?? (success ? 1 : 3)
-      if (streak >= threshold && result(success)) return
+      if (streak >= threshold && success !== result) {
+        result = success
+        yield success
+      }
       await wait(begun + (probe.periodSeconds ?? 10) * 1000 - Date.now())
     }
   }
-  let isReady: boolean | undefined
-  const setReady = (ready: boolean) => {
-    if (ready !== isReady) outcome.ready(ready)
-    isReady = ready
-    return false
+  const restart = (kind: string) => outcome.restart(`Container ${name} failed ${kind} probe, will be restarted`)
+  const watchLiveness = async () => {
+    if (livenessProbe) for await (const success of results('Liveness', livenessProbe)) if (!success) restart('liveness')
   }
-  const afterStart = () => {
-    outcome.started(true)
-    if (readinessProbe) watch('Readiness', readinessProbe, setReady)
-    else setReady(true)
-    if (!livenessProbe) return
-    watch('Liveness', livenessProbe, (success) => {
-      if (!success) outcome.restart(`Container ${name} failed liveness probe, will be restarted`)
-      return !success
-    })
+  const run = async () => {
+    if (startupProbe) {
+      outcome.report({ started: false })
+      const { value: success } = await results('Startup', startupProbe).next()
+      if (success === false) restart('startup')
+      if (!success) return
+    }
+    outcome.report({ started: true, ready: !readinessProbe })
+    void watchLiveness()
+    if (readinessProbe) for await (const ready of results('Readiness', readinessProbe)) outcome.report({ ready })
   }
-  if (startupProbe) {
-    outcome.started(false)
-    watch('Startup', startupProbe, (success) => {
-      if (success) afterStart()
-      else outcome.restart(`Container ${name} failed startup probe, will be restarted`)
-      return true
-    })
-  } else afterStart()
+  void run()
   return () => stopping.abort()
 }
 

@@ -4,7 +4,7 @@ import type { GuestProcess, Placement, Privileges } from '../machine/machine.ts'
 import { GUEST_CONFINE, privilegeOptions } from '../machine/machine.ts'
 import { runInGuest } from '../network/topology.ts'
 import { containerRoot } from './container-root.ts'
-import { containerEnvironment, expand, serviceEnvironment } from './environment.ts'
+import { expand, hostnameOf } from './environment.ts'
 import type { BuiltinImage, Image, ProcessImage } from './images/registry.ts'
 import type { LogBuffer } from './log-buffer.ts'
 import type { Container, ContainerContext, NodeContext } from './objects.ts'
@@ -13,55 +13,49 @@ import type { Container, ContainerContext, NodeContext } from './objects.ts'
 export interface RunningContainer {
   /** The container's namespaces and privileges, for exec and probes; absent if no programs can be run in it. */
   readonly placement?: Placement
-  readonly exited: Promise<{ exitCode: number; signal?: number }>
-  signal(name: string): void
+  readonly exited: Promise<{ exitCode: number; signal?: number | undefined }>
+  /** Asks its program to end, with the signal of its image. */
+  stop(): void
+  kill(): void
   /** Resolves when it has no pending changes; only programs on the host report it. */
   synced?(): Promise<void>
   /** The process for `attach`; programs on the host have none. */
   readonly process?: Pick<GuestProcess, 'stdin' | 'resize'>
 }
 
+/** What a run of a container needs beside its specification. */
+interface ContainerStart {
+  image: Image
+  /** The number of the run. */
+  run: number
+  env: Record<string, string>
+  log: LogBuffer
+  /** A process `unshare` of another container, whose process namespace is used, as ephemeral containers do. */
+  target?: number | undefined
+}
+
 /**
- * Starts a created container, in the process namespace of the container whose `unshare` is process `target` if given, as ephemeral
- * containers do. Resolves when it serves; rejects with the runtime's message if its program does not exist.
+ * Makes the file system of a container and starts its program. Resolves when it serves; rejects with the runtime's message if a
+ * mount is impossible or its program does not exist.
  */
-export type StartContainer = (log: LogBuffer, target?: number) => Promise<RunningContainer>
-
-type Environment = Readonly<Record<string, string>>
-
-const searchPath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
-
-/**
- * Resolves the environment of run number `run` of a container, and makes its file system.
- * @throws ContainerConfigError if a referenced object is missing
- */
-export async function createContainer(
+export async function startContainer(
   node: NodeContext,
   context: ContainerContext,
-  image: Image,
-  run: number,
-): Promise<StartContainer> {
-  const { metadata, spec } = context.pod
-  const env = {
-    PATH: searchPath,
-    HOSTNAME: spec.hostNetwork ? context.node : (spec.hostname ?? metadata.name),
-    HOME: '/root',
-    ...serviceEnvironment(node.api, metadata.namespace),
-    ...containerEnvironment(node.api, context),
-  }
-  if ('start' in image) return (log) => startBuiltin(node, image, context, env, log)
+  start: ContainerStart,
+): Promise<RunningContainer> {
+  const { image, run } = start
+  if ('start' in image) return startBuiltin(node, context, image, start)
   const { root, fstab, files } = containerRoot(node, image, context, run)
   await node.machine.write(files)
   await runInGuest(node.machine, `mount -a -T ${fstab}`)
-  return (log, target) => startProcess(node, context, { image, root, env, log, target })
+  return startProcess(node, context, image, root, start)
 }
 
 async function startBuiltin(
   { machine, api, network }: NodeContext,
-  image: BuiltinImage,
   context: ContainerContext,
-  env: Environment,
-  log: LogBuffer,
+  image: BuiltinImage,
+  { env, log }: ContainerStart,
 ): Promise<RunningContainer> {
   const { link, node } = context
   const placement = link ? { netns: link.netns } : network.placement(node)
@@ -74,7 +68,8 @@ async function startBuiltin(
     // An ordinary built-in container has no file system of its own, only the node's or the guest's.
     ...(context.container.securityContext?.privileged && { placement: { ...placement, env } }),
     exited: running.exited.then((exitCode) => ({ exitCode })),
-    signal: () => void running.stop(),
+    stop: () => void running.stop(),
+    kill: () => void running.stop(),
     synced: async () => running.synced?.(),
   }
 }
@@ -82,16 +77,6 @@ async function startBuiltin(
 /** The runtime's message for a command that does not exist. */
 export const notFound = ([program = '']: readonly string[]) =>
   `unable to start container process: exec: "${program}": executable file not found in $PATH`
-
-/** What a container's process needs beside its specification. */
-interface ProcessStart {
-  image: ProcessImage
-  /** The container's root, mounted in the guest. */
-  root: string
-  env: Environment
-  log: LogBuffer
-  target?: number | undefined
-}
 
 // The first line of output is printed once all namespaces exist, so that commands can run in them; it is not logged.
 const begun = '\u0001begun'
@@ -105,13 +90,15 @@ exec "$@"`
 // nsenter enters the process namespace of the target's first process, and forks: its only child is the new container.
 const joinProcesses = 'read -r child _ </proc/$0/task/$0/children; exec nsenter --target="$child" --pid "$@"'
 
+/** The command that starts `argv` in the namespaces and the root of a container. */
 function command(
   { network }: NodeContext,
-  { pod, container, node, link }: ContainerContext,
-  { root, target }: ProcessStart,
+  context: ContainerContext,
+  root: string,
+  target: number | undefined,
   argv: readonly string[],
 ): string[] {
-  const { spec, metadata } = pod
+  const { pod, container, node, link } = context
   const { tty, workingDir = '/', securityContext } = container
   const joined = target !== undefined
   // With hostNetwork, network and host name are those of the node's process.
@@ -121,10 +108,10 @@ function command(
   return [
     ...(joined ? ['sh', '-c', joinProcesses, String(target)] : []),
     ...['/usr/bin/nsenter', ...enter, '/usr/bin/unshare', ...(link ? ['--uts'] : []), '--mount', '--ipc'],
-    ...(spec.hostPID || joined ? [] : ['--pid']),
+    ...(pod.spec.hostPID || joined ? [] : ['--pid']),
     ...(joined ? [] : ['--fork', '--kill-child']),
     ...['--propagation', 'slave', GUEST_CONFINE, ...(tty ? ['--terminal'] : [])],
-    ...(link ? ['--hostname', spec.hostname ?? metadata.name] : []),
+    ...(link ? ['--hostname', hostnameOf(context)] : []),
     ...['--root', root, ...(securityContext?.privileged ? [] : ['--container'])],
     ...[...privilegeOptions(privilegesOf(container)), '--', '/bin/sh', '-c', setup, 'sh', workingDir, ...argv],
   ]
@@ -136,26 +123,24 @@ const servingDeadlineMs = 5000
 async function startProcess(
   node: NodeContext,
   context: ContainerContext,
-  start: ProcessStart,
+  image: ProcessImage,
+  root: string,
+  { env, log, target }: ContainerStart,
 ): Promise<RunningContainer> {
-  const { image, env, log } = start
   const { command: own = [], args = [], stdin, tty = false } = context.container
   const words = own.length ? [...own, ...args] : args.length ? args : image.command
   const argv = words.map((word) => expand(word, env))
   const process = await node.machine.spawn(
-    command(node, context, start, argv),
-    { env: { ...env } },
+    command(node, context, root, target, argv),
+    { env },
     { noInput: !stdin && !tty, inNamespace: true, tty },
   )
   const serving = own.length || args.length ? undefined : image.serving
-  let serves = () => {}
   const served = new Promise<void>((resolve) => {
-    serves = resolve
+    if (serving) log.read({ chunk: (_stream, text) => serving.test(text) && resolve(), end: resolve })
   })
   const take = (stream: 'stdout' | 'stderr', text: string) => {
-    if (text === '') return
-    log.write(stream, text)
-    if (serving?.test(text)) serves()
+    if (text !== '') log.write(stream, text)
   }
   process.stderr.setEncoding('utf8').on('data', (text: string) => take('stderr', text))
   const firstLine = new Promise<string>((resolve) => {
@@ -169,7 +154,7 @@ async function startProcess(
   })
   const exited = process.exited.then(({ code, signal }) => {
     const number = signal ? constants.signals[signal as NodeJS.Signals] : undefined
-    return { exitCode: code ?? 128 + (number ?? 9), ...(number !== undefined && { signal: number }) }
+    return { exitCode: code ?? 128 + (number ?? 9), signal: number }
   })
   const state = (await Promise.race([firstLine, exited.then(() => 'ended')])).trim()
   if (state === 'ended') throw new Error('the container ended while it was set up')
@@ -178,16 +163,15 @@ async function startProcess(
       'failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed'
     throw new Error(`${why}: ${notFound(argv)}: unknown`)
   }
-  const placement: Placement = { env: { ...env }, privileges: privilegesOf(context.container), childOf: process.pid }
+  const placement: Placement = { env, privileges: privilegesOf(context.container), childOf: process.pid }
   if (tty) {
     // With a terminal, the parent of the container's first process is the child of `script`.
     const { stdout } = await node.machine.script(`cat /proc/${process.pid}/task/${process.pid}/children`)
     placement.childOf = Number(stdout.trim().split(' ')[0])
   }
-  const cancel = new AbortController()
-  if (serving) await Promise.race([served, exited, delay(servingDeadlineMs, undefined, { signal: cancel.signal })])
-  cancel.abort()
-  return { placement, exited, process, signal: (name) => process.kill(name) }
+  if (serving) await Promise.race([served, exited, delay(servingDeadlineMs, undefined, { ref: false })])
+  const stop = () => process.kill(image.stopSignal ?? 'SIGTERM')
+  return { placement, exited, process, stop, kill: () => process.kill('SIGKILL') }
 }
 
 /** Names by number (include/uapi/linux/capability.h), without CAP_. */

@@ -2,8 +2,8 @@ import { posix } from 'node:path'
 import type { Api } from '../apiserver/api.ts'
 import type { Service } from '../controllers/resources.ts'
 import { fstabWord, type GuestFile } from '../machine/machine.ts'
-import { nodeRoot, shellProfile } from '../network/node-setup.ts'
-import { dataOf } from './environment.ts'
+import { nodeResolvConf, nodeRoot, shellProfile } from '../network/node-setup.ts'
+import { dataOf, hostnameOf } from './environment.ts'
 import type { ProcessImage } from './images/registry.ts'
 import type { Container, ContainerContext, NodeContext, Pod, Volume } from './objects.ts'
 
@@ -74,13 +74,6 @@ function volumeMounts(pod: Pod, container: Container, root: string, upper: strin
   return { files, mounts }
 }
 
-/** A container's file system: its path, and the files, folders and mounts (an fstab) that it is made of. */
-export interface ContainerRoot {
-  root: string
-  fstab: string
-  files: GuestFile[]
-}
-
 /** The mounts of a container's devices, before volumes below them. */
 const containerDevices = (root: string) => [
   `tmpfs ${root}/dev tmpfs nosuid,noexec,mode=0755,size=64k 0 0`,
@@ -88,20 +81,22 @@ const containerDevices = (root: string) => [
   `shm ${root}/dev/shm tmpfs nosuid,nodev,noexec,mode=1777,size=64m,X-mount.mkdir 0 0`,
 ]
 
-/** The file system of run number `run` of a container: a fresh layer over the guest's files, with its volumes. */
+/**
+ * The file system of run number `run` of a container: a fresh layer over the guest's files, with its volumes. Returns its path,
+ * and the files, folders and mounts (an fstab) that it is made of.
+ */
 export function containerRoot(
   { api, machine }: Pick<NodeContext, 'api' | 'machine'>,
   image: ProcessImage,
   context: ContainerContext,
   run: number,
-): ContainerRoot {
+) {
   const { pod, container, podIP } = context
   const folder = `${podFolder(pod.metadata.uid)}/${container.name}-${run}`
   const [root, upper, work] = [`${folder}/root`, `${folder}/upper`, `${folder}/work`]
-  const empty = (image.emptyFolders ?? []).map((path, index) => ({ path, source: `${folder}/empty-${index}` }))
   const layer = machine.layer(root, upper, work)
   const volumes = volumeMounts(pod, container, root, upper)
-  const hostname = pod.spec.hostname ?? pod.metadata.name
+  const hostname = hostnameOf(context)
   const own: GuestFile[] = [
     { path: '/etc/hosts', content: podHosts(hostname, podIP) },
     { path: '/etc/resolv.conf', content: podResolvConf(api, pod) },
@@ -109,29 +104,25 @@ export function containerRoot(
     { path: '/root/.bashrc', content: shellProfile },
     ...(image.files?.(context) ?? []),
   ]
-  const folders = [root, upper, work, ...layer.folders, ...empty.map(({ source }) => source)]
+  const folders = [root, upper, work, ...layer.folders]
   const mounts = [
     ...layer.mounts,
     ...(container.securityContext?.privileged ? [`/dev ${root}/dev none rbind 0 0`] : containerDevices(root)),
     `tmpfs ${root}/tmp tmpfs mode=1777 0 0`,
-    ...empty.map(({ source, path }) => `${source} ${root}${path} none bind,X-mount.mkdir 0 0`),
+    ...(image.emptyFolders ?? []).map((path) => `tmpfs ${root}${path} tmpfs mode=0755,X-mount.mkdir 0 0`),
     ...volumes.mounts,
   ]
   const fstab = `${folder}/fstab`
-  return {
-    root,
-    fstab,
-    files: [
-      ...own.map((file) => ({ ...file, path: upper + file.path })),
-      ...volumes.files,
-      ...folders.map((path) => ({ path: `${path}/`, content: '' })),
-      { path: fstab, content: `${mounts.join('\n')}\n` },
-    ],
-  }
+  const files: GuestFile[] = [
+    ...own.map((file) => ({ ...file, path: upper + file.path })),
+    ...volumes.files,
+    ...folders.map((path) => ({ path: `${path}/`, content: '' })),
+    { path: fstab, content: `${mounts.join('\n')}\n` },
+  ]
+  return { root, fstab, files }
 }
 
 const clusterDomain = 'cluster.local'
-const nodeNameserver = '172.18.0.1'
 
 /** A Pod's /etc/hosts as the kubelet writes it. */
 const podHosts = (hostname: string, podIP: string) => `# Kubernetes-managed hosts file.
@@ -143,8 +134,7 @@ ${podIP}\t${hostname}
 /** A Pod's /etc/resolv.conf by its DNS policy: cluster DNS, or the node's. */
 function podResolvConf(api: Api, { metadata: { namespace }, spec }: Pod): string {
   const { dnsPolicy = 'ClusterFirst', hostNetwork } = spec
-  if (dnsPolicy !== 'ClusterFirstWithHostNet' && (dnsPolicy !== 'ClusterFirst' || hostNetwork))
-    return `nameserver ${nodeNameserver}\noptions timeout:1 attempts:1\n`
+  if (dnsPolicy !== 'ClusterFirstWithHostNet' && (dnsPolicy !== 'ClusterFirst' || hostNetwork)) return nodeResolvConf
   const dns = api.get<Service>('services', 'kube-system', 'kube-dns')?.spec.clusterIP ?? '10.96.0.10'
   const domains = [`${namespace}.svc.${clusterDomain}`, `svc.${clusterDomain}`, clusterDomain]
   return `search ${domains.join(' ')}\nnameserver ${dns}\noptions ndots:5\n`

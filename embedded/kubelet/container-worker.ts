@@ -1,36 +1,27 @@
 import { createHash } from 'node:crypto'
-import { PassThrough, Writable } from 'node:stream'
+import { PassThrough } from 'node:stream'
 import { setTimeout as delay } from 'node:timers/promises'
 import { timestamp } from '../apiserver/object-lifecycle.ts'
+import { messageOf } from '../apiserver/status-error.ts'
 import type { GuestProcess } from '../machine/machine.ts'
 import { startProbes } from './container-probes.ts'
-import { createContainer, type RunningContainer, type StartContainer } from './container-process.ts'
-import { ContainerConfigError } from './environment.ts'
-import { findImage, imageList, repositoryOf } from './images/registry.ts'
+import { type RunningContainer, startContainer } from './container-process.ts'
+import { containerEnvironment } from './environment.ts'
+import { findImage, type Image, imageList, repositoryOf } from './images/registry.ts'
 import { LogBuffer, type OutputReader } from './log-buffer.ts'
 import type { Container, ContainerState, ContainerStatus, NodeContext, PodSandbox } from './objects.ts'
 
-const firstDelayMs = 10_000
-const longestDelayMs = 300_000
-
 /**
- * The kubelet's delay before a container is started again: none after the first end, then 10 s, doubled up to five minutes. A container
- * that ran for ten minutes begins again.
+ * The kubelet's delay before a container is started again: none after the first end, then 10 s, doubled up to five minutes. A
+ * container that ran for ten minutes begins again.
  */
-export class RestartBackoff {
-  private delayMs = 0
-  private lastEnd = 0
-
-  /** Milliseconds to wait after a run has ended; zero means start immediately. */
-  next(now: number): number {
-    const ranMs = now - this.lastEnd - this.delayMs
-    if (ranMs > 2 * longestDelayMs) this.delayMs = 0
-    const wait = this.lastEnd === 0 ? 0 : this.delayMs
-    this.delayMs = this.delayMs === 0 ? firstDelayMs : Math.min(this.delayMs * 2, longestDelayMs)
-    this.lastEnd = now
-    return wait
-  }
+export function restartDelayMs(earlierEnds: number, ranMs: number): number {
+  if (earlierEnds === 0 || ranMs > 600_000) return 0
+  return Math.min(10_000 * 2 ** (earlierEnds - 1), 300_000)
 }
+
+/** Between attempts to start a container that can't be created: the kubelet's sync period. */
+const createRetryMs = 10_000
 
 /** A delay as Go prints durations: `10s`, `1m20s`, `5m0s`. */
 export function goDuration(milliseconds: number): string {
@@ -43,7 +34,7 @@ const digest = (text: string) => createHash('sha256').update(text).digest('hex')
 /** Manages one container of a Pod through all its runs. */
 export class ContainerWorker {
   container: Container
-  status: ContainerStatus
+  readonly status: ContainerStatus
   running: RunningContainer | undefined
   log: LogBuffer | undefined
   previousLog: LogBuffer | undefined
@@ -52,12 +43,15 @@ export class ContainerWorker {
   private readonly changed: () => void
   private readonly fieldPath: string
   private readonly target: (() => number | undefined) | undefined
-  private readonly backoff = new RestartBackoff()
   private readonly stopping = new AbortController()
-  private runs = 0
+  private killed = false
+  /** Ends a wait for the next attempt. */
+  private woken = new AbortController()
+  /** Ends since the last restart without a delay. */
+  private ends = 0
+  private startedMs = 0
   private attached: LogBuffer | undefined
   private stopProbes: () => void = () => {}
-  private wake: () => void = () => {}
 
   constructor(
     node: NodeContext,
@@ -93,9 +87,13 @@ export class ContainerWorker {
     while (!this.stopping.signal.aborted) {
       const exitCode = await this.once()
       if (this.stopping.signal.aborted) return undefined
-      if (exitCode !== undefined && (policy === 'Never' || (policy === 'OnFailure' && exitCode === 0))) return exitCode
-      await this.pause(exitCode !== undefined)
-      if (exitCode !== undefined) this.status.restartCount++
+      if (exitCode === undefined) {
+        await this.pause(createRetryMs)
+        continue
+      }
+      if (policy === 'Never' || (policy === 'OnFailure' && exitCode === 0)) return exitCode
+      await this.backOff()
+      this.status.restartCount++
     }
     return undefined
   }
@@ -105,11 +103,8 @@ export class ContainerWorker {
     if (container.image === this.container.image) return
     this.container = container
     this.status.image = container.image ?? ''
-    if (this.running) {
-      const { name } = container
-      this.event('Normal', 'Killing', `Container ${name} definition changed, will be restarted`)
-      void this.end()
-    } else this.wake()
+    this.woken.abort()
+    if (this.running) void this.replaceRun()
   }
 
   /**
@@ -133,13 +128,12 @@ export class ContainerWorker {
       stdout.on('close', log.read(reader))
     })
     void exited.then(() => [stdout, stderr].map((output) => output.end()))
+    const stdin = new PassThrough()
+    if (input) stdin.pipe(input, { end: container.stdinOnce === true })
+    else stdin.resume()
     return {
       pid: 0,
-      stdin: new Writable({
-        write: (bytes: Buffer, encoding, done) =>
-          input?.writable ? input.write(bytes, encoding, () => done()) : done(),
-        final: (done) => (container.stdinOnce ? input?.end(done) : done()),
-      }),
+      stdin,
       stdout,
       stderr,
       exited,
@@ -151,7 +145,6 @@ export class ContainerWorker {
   /** Ends the container according to its lifecycle and does not restart it. `kill` ends it immediately. */
   async stop(): Promise<void> {
     this.stopping.abort()
-    this.wake()
     if (!this.running) return
     this.event('Normal', 'Killing', `Stopping container ${this.container.name}`)
     await this.end()
@@ -159,63 +152,67 @@ export class ContainerWorker {
 
   kill(): void {
     this.stopping.abort()
-    this.wake()
-    this.running?.signal('SIGKILL')
+    this.killed = true
+    this.running?.kill()
   }
 
   private async end(): Promise<void> {
     if (!this.running) return
     this.stopProbes()
-    const image = findImage(this.container.image ?? '')
-    this.running.signal((image && !('start' in image) && image.stopSignal) || 'SIGTERM')
+    this.running.stop()
     await this.running.exited
   }
 
-  /** One run from the image to its end. Undefined when it could not be started. */
+  /** One run from the image to its end. Undefined when it could not be created. */
   private async once(): Promise<number | undefined> {
-    const start = await this.create()
-    if (!start) return undefined
-    const { name } = this.container
-    const log = new LogBuffer()
-    const containerID = `embedded://${digest(`${this.sandbox.pod.metadata.uid} ${name} ${this.runs}`)}`
-    this.runs++
+    const { node, sandbox, container, status } = this
+    const { name, image: reference = '' } = container
+    const context = { ...sandbox, container }
+    const image = this.pull(reference)
+    if (!image) return undefined
+    let env: Record<string, string>
+    try {
+      env = containerEnvironment(node.api, context)
+    } catch (error) {
+      this.event('Warning', 'Failed', `Error: ${messageOf(error)}`)
+      this.wait('CreateContainerConfigError', messageOf(error))
+      return undefined
+    }
     this.event('Normal', 'Created', `Created container: ${name}`)
+    const run = status.restartCount
+    const containerID = `embedded://${digest(`${sandbox.pod.metadata.uid} ${name} ${run}`)}`
     this.previousLog = this.log
+    const log = new LogBuffer()
     this.log = log
     const startedAt = timestamp()
+    this.startedMs = Date.now()
     try {
-      this.running = await start(log, this.target?.())
+      this.running = await startContainer(node, context, { image, run, env, log, target: this.target?.() })
     } catch (error) {
-      const message = error instanceof Error ? error.message : String(error)
+      const message = messageOf(error)
       this.event('Warning', 'Failed', `Error: ${message}`)
       const failed = { exitCode: 128, reason: 'StartError', message, startedAt: '1970-01-01T00:00:00Z' }
       return this.ended(log, { ...failed, containerID })
     }
     this.event('Normal', 'Started', `Started container ${name}`)
-    if (this.stopping.signal.aborted) void this.end()
-    const imageID = `${repositoryOf(this.container.image ?? '')}@sha256:${digest(this.container.image ?? '')}`
-    Object.assign(this.status, { containerID, imageID, state: { running: { startedAt } } })
-    return this.follow(this.running, log, startedAt, containerID)
-  }
-
-  private async follow(running: RunningContainer, log: LogBuffer, startedAt: string, containerID: string) {
-    const { node, container, sandbox } = this
+    const imageID = `${repositoryOf(reference)}@sha256:${digest(reference)}`
+    Object.assign(status, { containerID, imageID, state: { running: { startedAt } } })
     this.stopProbes = startProbes(
-      { node, container, podIP: sandbox.podIP, running },
+      { node, container, podIP: sandbox.podIP, running: this.running },
       {
-        ready: (ready) => this.report({ ready }),
-        started: (started) => this.report({ started }),
-        event: (reason, message) => this.event('Warning', reason, message),
-        restart: (message) => {
-          this.event('Normal', 'Killing', message)
-          void this.restart(running)
-        },
+        report: (change) => this.report(change),
+        unhealthy: (message) => this.event('Warning', 'Unhealthy', message),
+        restart: (message) => void this.restart(message),
       },
     )
-    const { exitCode, signal } = await running.exited
+    // What was asked for while it was started.
+    if (this.killed) this.running.kill()
+    else if (this.stopping.signal.aborted) void this.end()
+    else if (this.container !== container) void this.replaceRun()
+    const { exitCode, signal } = await this.running.exited
     this.stopProbes()
     const reason = exitCode === 0 ? 'Completed' : 'Error'
-    return this.ended(log, { exitCode, ...(signal && { signal }), reason, startedAt, containerID })
+    return this.ended(log, { exitCode, signal, reason, startedAt, containerID })
   }
 
   private ended(log: LogBuffer, terminated: NonNullable<ContainerState['terminated']>): number {
@@ -226,11 +223,18 @@ export class ContainerWorker {
     return terminated.exitCode
   }
 
-  private async restart(running: RunningContainer): Promise<void> {
+  /** Ends the current run, after the Pod's grace period by force; the policy then starts the next one. */
+  private async restart(message: string): Promise<void> {
+    this.event('Normal', 'Killing', message)
+    const { running } = this
     const grace = (this.sandbox.pod.spec.terminationGracePeriodSeconds ?? 30) * 1000
-    const timer = setTimeout(() => running.signal('SIGKILL'), grace)
+    const timer = setTimeout(() => running?.kill(), grace)
     await this.end()
     clearTimeout(timer)
+  }
+
+  private replaceRun(): Promise<void> {
+    return this.restart(`Container ${this.container.name} definition changed, will be restarted`)
   }
 
   private report(change: Partial<ContainerStatus>): void {
@@ -238,60 +242,51 @@ export class ContainerWorker {
     this.changed()
   }
 
-  private async create(): Promise<StartContainer | undefined> {
-    const { node, sandbox, container } = this
-    const { image: reference = '' } = container
+  /** The image of a reference; undefined if there is none, which events and status report as the kubelet does. */
+  private pull(reference: string): Image | undefined {
     const image = findImage(reference)
-    if (!image) return this.noImage(reference)
-    this.event('Normal', 'Pulled', `Container image "${reference}" already present on machine`)
-    try {
-      return await createContainer(node, { ...sandbox, container }, image, this.runs)
-    } catch (error) {
-      const message = error instanceof Error ? error.message : String(error)
-      const reason = error instanceof ContainerConfigError ? 'CreateContainerConfigError' : 'CreateContainerError'
-      this.event('Warning', 'Failed', `Error: ${message}`)
-      this.wait(reason, message)
-      return undefined
+    if (image) {
+      this.event('Normal', 'Pulled', `Container image "${reference}" already present on machine`)
+      return image
     }
-  }
-
-  private noImage(reference: string): undefined {
     const there = `this cluster has no registry, only these images in their usual tags: ${imageList().join(', ')}`
     const why = `Failed to pull image "${reference}": not found; ${there}`
     if (this.status.state?.waiting?.reason === 'ErrImagePull') {
       this.event('Normal', 'BackOff', `Back-off pulling image "${reference}": ErrImagePull: ${why}`)
       this.event('Warning', 'Failed', 'Error: ImagePullBackOff')
       this.wait('ImagePullBackOff', `Back-off pulling image "${reference}": ErrImagePull: ${there}`)
-      return
+    } else {
+      this.event('Normal', 'Pulling', `Pulling image "${reference}"`)
+      this.event('Warning', 'Failed', why)
+      this.event('Warning', 'Failed', 'Error: ErrImagePull')
+      this.wait('ErrImagePull', why)
     }
-    this.event('Normal', 'Pulling', `Pulling image "${reference}"`)
-    this.event('Warning', 'Failed', why)
-    this.event('Warning', 'Failed', 'Error: ErrImagePull')
-    this.wait('ErrImagePull', why)
+    return undefined
   }
 
   private wait(reason: string, message: string): void {
     this.report({ state: { waiting: { reason, message } } })
   }
 
-  /** Waits before the next attempt: the restart delay after an end, the kubelet's sync period after a failed start. */
-  private async pause(ended: boolean): Promise<void> {
+  /** Waits after an end before the container is started again. */
+  private async backOff(): Promise<void> {
+    const { status, container } = this
     const { name, namespace, uid } = this.sandbox.pod.metadata
-    const { state } = this.status
-    const milliseconds = ended ? this.backoff.next(Date.now()) : 10_000
-    if (ended && state?.terminated) this.status.lastState = { terminated: state.terminated }
+    status.lastState = { terminated: status.state?.terminated }
+    const milliseconds = restartDelayMs(this.ends, Date.now() - this.startedMs)
+    this.ends = milliseconds === 0 ? 1 : this.ends + 1
     if (milliseconds === 0) return
-    if (ended) {
-      const [container, pod] = [this.container.name, `${name}_${namespace}(${uid})`]
-      this.event('Warning', 'BackOff', `Back-off restarting failed container ${container} in pod ${pod}`)
-      const failed = `restarting failed container=${container} pod=${pod}`
-      this.wait('CrashLoopBackOff', `back-off ${goDuration(milliseconds)} ${failed}`)
-    }
-    const woken = new AbortController()
-    this.wake = () => woken.abort()
-    if (this.stopping.signal.aborted) return
-    await delay(milliseconds, undefined, { signal: woken.signal }).catch(() => {})
-    this.wake = () => {}
+    const pod = `${name}_${namespace}(${uid})`
+    this.event('Warning', 'BackOff', `Back-off restarting failed container ${container.name} in pod ${pod}`)
+    const failed = `restarting failed container=${container.name} pod=${pod}`
+    this.wait('CrashLoopBackOff', `back-off ${goDuration(milliseconds)} ${failed}`)
+    await this.pause(milliseconds)
+  }
+
+  private async pause(milliseconds: number): Promise<void> {
+    this.woken = new AbortController()
+    const signal = AbortSignal.any([this.stopping.signal, this.woken.signal])
+    await delay(milliseconds, undefined, { signal }).catch(() => {})
   }
 
   private event(type: 'Normal' | 'Warning', reason: string, message: string): void {

@@ -2,10 +2,7 @@ import type { Api } from '../apiserver/api.ts'
 import type { Service } from '../controllers/resources.ts'
 import type { ConfigMap, ContainerContext, PodSandbox, Secret } from './objects.ts'
 
-/** A container can't be created from its specification; the message is the kubelet's. */
-export class ContainerConfigError extends Error {}
-
-/** The value that a `fieldRef` of a container's environment refers to. Throws ContainerConfigError for an unknown path. */
+/** The value that a `fieldRef` of a container's environment refers to. Throws the kubelet's Error for an unknown path. */
 function fieldValue(path: string, { pod, podIP, hostIP }: PodSandbox): string {
   const { metadata, spec } = pod
   const [, map, key = ''] = /^metadata\.(labels|annotations)\['(.+)'\]$/.exec(path) ?? []
@@ -22,7 +19,7 @@ function fieldValue(path: string, { pod, podIP, hostIP }: PodSandbox): string {
     'status.hostIPs': hostIP,
   }
   const value = values[path]
-  if (value === undefined) throw new ContainerConfigError(`unsupported fieldPath: ${path}`)
+  if (value === undefined) throw new Error(`unsupported fieldPath: ${path}`)
   return value
 }
 
@@ -50,25 +47,35 @@ export function dataOf(
   ])
 }
 
+const searchPath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
+
+/** The host name of a Pod's containers. */
+export const hostnameOf = ({ pod: { metadata, spec }, node }: PodSandbox): string =>
+  spec.hostNetwork ? node : (spec.hostname ?? metadata.name)
+
 /**
- * A container's environment from `envFrom` and `env`, in that order, with references resolved.
- * @throws ContainerConfigError when a ConfigMap, a Secret or a key that is not optional is missing
+ * A container's environment: that of every image, the Services', `envFrom` and `env`, in that order, with references resolved.
+ * @throws Error with the kubelet's message when a ConfigMap, a Secret or a key that is not optional is missing
  */
 export function containerEnvironment(api: Api, context: ContainerContext): Record<string, string> {
   const { pod, container } = context
   const { namespace } = pod.metadata
-  const result: Record<string, string> = {}
+  const result: Record<string, string> = {
+    PATH: searchPath,
+    HOSTNAME: hostnameOf(context),
+    HOME: '/root',
+    ...serviceEnvironment(api, namespace),
+  }
   type Reference = { name?: string; key?: string; optional?: boolean }
   const read = (kind: 'configmap' | 'secret', { name, optional }: Reference): Map<string, Buffer> => {
     const data = dataOf(api, namespace, kind, name)
-    if (!data && !optional) throw new ContainerConfigError(`${kind} "${name}" not found`)
+    if (!data && !optional) throw new Error(`${kind} "${name}" not found`)
     return data ?? new Map()
   }
   const readKey = (kind: 'configmap' | 'secret', reference: Reference): string | undefined => {
     const { name, key = '', optional } = reference
     const value = read(kind, reference).get(key)
-    if (value === undefined && !optional)
-      throw new ContainerConfigError(`couldn't find key ${key} in ${kind} ${namespace}/${name}`)
+    if (value === undefined && !optional) throw new Error(`couldn't find key ${key} in ${kind} ${namespace}/${name}`)
     return value?.toString()
   }
   for (const { prefix = '', configMapRef, secretRef } of container.envFrom ?? []) {
@@ -87,7 +94,7 @@ export function containerEnvironment(api: Api, context: ContainerContext): Recor
 }
 
 /** The variables with the Services of a Pod's namespace (docs: "Environment variables" of Services). */
-export function serviceEnvironment(api: Api, namespace = ''): Record<string, string> {
+function serviceEnvironment(api: Api, namespace = ''): Record<string, string> {
   const result: Record<string, string> = {}
   const kubernetes = api.get<Service>('services', 'default', 'kubernetes')
   for (const { metadata, spec } of [

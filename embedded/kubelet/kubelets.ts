@@ -1,12 +1,11 @@
 import { createHash } from 'node:crypto'
-import type { Api } from '../apiserver/api.ts'
-import type { NodeBackend } from '../apiserver/api-call.ts'
+import type { NodePlan } from '../../host/layout.ts'
+import type { Api, Draft } from '../apiserver/api.ts'
 import { gitVersion } from '../apiserver/documents.ts'
 import { timestamp } from '../apiserver/object-lifecycle.ts'
 import { EventRecorder } from '../controllers/events.ts'
 import { processor } from '../machine/kernel-package.ts'
 import type { Machine } from '../machine/machine.ts'
-import type { NodePlan } from '../network/node-setup.ts'
 import { Prober } from '../network/prober.ts'
 import type { Network } from '../network/topology.ts'
 import { createBackend } from './backend.ts'
@@ -29,24 +28,20 @@ cat /proc/sys/kernel/random/boot_id`)
   return { kernelVersion, osImage, memory: `${kilobytes}Ki`, bootId, ownKernel: machine.ownKernel }
 }
 
-const hash = (text: string) => createHash('sha256').update(text).digest('hex')
-
 /** The Node object as kubeadm and the kubelet create it. The first node of a cluster is its control plane. */
-function nodeObject(
-  node: NodePlan,
-  facts: GuestFacts,
-  controlPlane: boolean,
-): Omit<Node, 'metadata'> & { metadata: Pick<Node['metadata'], 'name' | 'labels' | 'annotations'> } {
-  const { name, address, podCIDR } = node
+function nodeObject({ name, address, podCIDR }: NodePlan, facts: GuestFacts, controlPlane: boolean): Draft {
   const now = timestamp()
-  const healthy = (type: string, reason: string, what: string) => ({
-    ...{ type, status: 'False', reason, message: `kubelet has ${what}` },
-    ...{ lastHeartbeatTime: now, lastTransitionTime: now },
+  const conditions = [
+    ['MemoryPressure', 'False', 'KubeletHasSufficientMemory', 'kubelet has sufficient memory available'],
+    ['DiskPressure', 'False', 'KubeletHasNoDiskPressure', 'kubelet has no disk pressure'],
+    ['PIDPressure', 'False', 'KubeletHasSufficientPID', 'kubelet has sufficient PID available'],
+    ['Ready', 'True', 'KubeletReady', 'kubelet is posting ready status'],
+  ].map(([type, status, reason, message]) => {
+    return { type, status, reason, message, lastHeartbeatTime: now, lastTransitionTime: now }
   })
+  const id = createHash('sha256').update(`${facts.bootId} ${name}`).digest('hex').slice(0, 32)
   const capacity = { cpu: '1', memory: facts.memory, 'ephemeral-storage': facts.memory, pods: '110' }
   return {
-    apiVersion: 'v1',
-    kind: 'Node',
     metadata: {
       name,
       labels: {
@@ -77,15 +72,7 @@ function nodeObject(
       ],
       capacity,
       allocatable: capacity,
-      conditions: [
-        healthy('MemoryPressure', 'KubeletHasSufficientMemory', 'sufficient memory available'),
-        healthy('DiskPressure', 'KubeletHasNoDiskPressure', 'no disk pressure'),
-        healthy('PIDPressure', 'KubeletHasSufficientPID', 'sufficient PID available'),
-        {
-          ...{ type: 'Ready', status: 'True', reason: 'KubeletReady', message: 'kubelet is posting ready status' },
-          ...{ lastHeartbeatTime: now, lastTransitionTime: now },
-        },
-      ],
+      conditions,
       daemonEndpoints: { kubeletEndpoint: { Port: 10250 } },
       images: imageList().map((line) => ({ names: [line.replace(/ .*/, '')], sizeBytes: 0 })),
       nodeInfo: {
@@ -95,19 +82,13 @@ function nodeObject(
         kernelVersion: facts.kernelVersion,
         kubeProxyVersion: '',
         kubeletVersion: gitVersion,
-        machineID: hash(`machine ${facts.bootId} ${name}`).slice(0, 32),
+        machineID: id,
         operatingSystem: 'linux',
         osImage: facts.osImage,
-        systemUUID: hash(`uuid ${facts.bootId} ${name}`).slice(0, 32),
+        systemUUID: id,
       },
     },
   }
-}
-
-function registerNode(api: Api, node: NodePlan, facts: GuestFacts, controlPlane: boolean): Node {
-  const wanted = nodeObject(node, facts, controlPlane)
-  const created = api.create<Node>('nodes', undefined, { ...wanted })
-  return api.update<Node>('nodes', { ...created, ...(wanted.status && { status: wanted.status }) }, 'status')
 }
 
 const leaseSeconds = 40
@@ -124,23 +105,20 @@ function renewLease(api: Api, { metadata: { name, uid } }: Node): void {
     })
 }
 
-export interface Kubelets {
-  backend: NodeBackend
-  /** Ends every container immediately and stops watching the API. */
-  stop(): Promise<void>
-}
-
 /** As in the kubelet: a quarter of the Lease's 40 s. */
 const leaseRenewalMs = 10_000
 
-/** Starts one kubelet per node, control plane first: registers the Nodes, then runs the Pods that are bound to them. */
-export async function startKubelets(machine: Machine, network: Network, api: Api): Promise<Kubelets> {
+/**
+ * Starts one kubelet per node, control plane first: registers the Nodes, then runs the Pods that are bound to them. `stop` ends
+ * every container immediately and stops watching the API.
+ */
+export async function startKubelets(machine: Machine, network: Network, api: Api) {
   registerOwnImages()
   const facts = await guestFacts(machine)
   const contexts = new Map<string, NodeContext>()
   const leases: NodeJS.Timeout[] = []
   for (const [index, node] of network.nodes.entries()) {
-    const object = registerNode(api, node, facts, index === 0)
+    const object = api.create<Node>('nodes', undefined, nodeObject(node, facts, index === 0))
     const events = new EventRecorder(api, 'kubelet', node.name)
     const prober = new Prober(machine, network.placement(node.name))
     contexts.set(node.name, { machine, network, api, node, events, prober })

@@ -3,8 +3,6 @@ import type { LogRequest } from '../apiserver/api-call.ts'
 
 /** One line of a container's output. */
 export interface LogLine {
-  /** RFC 3339 with nanoseconds, as the container runtime interface writes it. */
-  time: string
   milliseconds: number
   /** Including its line break, which the last line of a process may lack. */
   text: string
@@ -15,7 +13,7 @@ export type OutputStream = 'stdout' | 'stderr'
 
 /** Receives a container's later output in chunks, which need not be lines, or in lines. */
 export interface OutputReader {
-  chunk?(stream: OutputStream, text: string): void
+  chunk?(stream: OutputStream, text: string): unknown
   line?(line: LogLine): void
   end(): void
 }
@@ -46,8 +44,7 @@ export class LogBuffer {
   }
 
   private add(stream: OutputStream, text: string, milliseconds: number): void {
-    const time = new Date(milliseconds).toISOString().replace('Z', '000000Z')
-    const line = { time, milliseconds, text, stream }
+    const line = { milliseconds, text, stream }
     this.lines.push(line)
     this.bytes += text.length
     while (this.bytes > keptBytes) this.bytes -= this.lines.shift()?.text.length ?? this.bytes
@@ -85,8 +82,10 @@ export class LogBuffer {
 export function logStream(log: LogBuffer, request: LogRequest): Readable {
   const out = new PassThrough()
   let left = request.limitBytes ?? Number.POSITIVE_INFINITY
-  const write = ({ time, text }: LogLine) => {
-    const bytes = Buffer.from(request.timestamps ? `${time} ${text}` : text)
+  const write = ({ milliseconds, text }: LogLine) => {
+    // RFC 3339 with nanoseconds, as the container runtime interface writes it.
+    const time = request.timestamps ? `${new Date(milliseconds).toISOString().replace('Z', '000000Z')} ` : ''
+    const bytes = Buffer.from(time + text)
     out.write(bytes.subarray(0, left))
     left -= bytes.length
   }

@@ -1,9 +1,8 @@
+import type { NodePlan } from '../../host/layout.ts'
 import type { Api } from '../apiserver/api.ts'
-import { timestamp } from '../apiserver/object-lifecycle.ts'
 import type { EventRecorder } from '../controllers/events.ts'
-import type { Pod } from '../controllers/resources.ts'
+import { type Pod, withConditions } from '../controllers/resources.ts'
 import type { Machine } from '../machine/machine.ts'
-import type { NodePlan } from '../network/node-setup.ts'
 import type { Prober } from '../network/prober.ts'
 import type { Network, PodLink } from '../network/topology.ts'
 
@@ -47,7 +46,7 @@ export interface ContainerContext extends PodSandbox {
 export interface PodView {
   init: readonly ContainerStatus[]
   containers: readonly ContainerStatus[]
-  ephemeral?: readonly ContainerStatus[]
+  ephemeral: readonly ContainerStatus[]
   podIP: string | undefined
   hostIP: string
   startTime: string
@@ -56,7 +55,6 @@ export interface PodView {
 }
 
 type Condition = NonNullable<PodStatus['conditions']>[number]
-type Verdict = { type: string; ok: boolean; reason?: string; message?: string }
 
 const names = (views: readonly ContainerStatus[]) => `[${views.map(({ name }) => name).join(' ')}]`
 const succeeded = ({ terminated }: ContainerState = {}) => terminated?.exitCode === 0
@@ -76,47 +74,41 @@ export function podPhase(pod: Pod, { init, containers }: PodView): 'Pending' | '
 }
 
 /** The conditions that the kubelet owns: each True, or False with the reason. */
-function verdicts(view: PodView, phase: string): Verdict[] {
+function ownConditions(view: PodView, phase: string): Condition[] {
   const waiting = view.init.filter(({ state, ready }) => !ready && !succeeded(state))
   const unready = view.containers.filter(({ ready }) => !ready)
-  const initialized =
-    waiting.length > 0
-      ? { reason: 'ContainersNotInitialized', message: `containers with incomplete status: ${names(waiting)}` }
-      : undefined
-  let notReady: Pick<Verdict, 'reason' | 'message'> | undefined
-  if (phase === 'Succeeded') notReady = { reason: 'PodCompleted' }
-  else if (phase === 'Failed') notReady = { reason: 'PodFailed' }
-  else if (unready.length > 0)
-    notReady = { reason: 'ContainersNotReady', message: `containers with unready status: ${names(unready)}` }
+  const status = (isTrue: boolean) => (isTrue ? 'True' : 'False')
+  const incomplete = {
+    reason: 'ContainersNotInitialized',
+    message: `containers with incomplete status: ${names(waiting)}`,
+  }
+  const notReady = { reason: 'ContainersNotReady', message: `containers with unready status: ${names(unready)}` }
+  const over = phase === 'Succeeded' ? 'PodCompleted' : phase === 'Failed' ? 'PodFailed' : undefined
+  const why = over ? { reason: over } : unready.length > 0 ? notReady : undefined
   return [
-    { type: 'PodReadyToStartContainers', ok: view.sandbox },
-    { type: 'Initialized', ok: !initialized, ...initialized },
-    { type: 'Ready', ok: !notReady, ...notReady },
-    { type: 'ContainersReady', ok: !notReady, ...notReady },
-    { type: 'PodScheduled', ok: true },
+    { type: 'PodReadyToStartContainers', status: status(view.sandbox) },
+    { type: 'Initialized', status: status(waiting.length === 0), ...(waiting.length > 0 && incomplete) },
+    { type: 'Ready', status: status(!why), ...why },
+    { type: 'ContainersReady', status: status(!why), ...why },
+    { type: 'PodScheduled', status: 'True' },
   ]
 }
 
 /** A Pod's status as the kubelet publishes it; conditions of other owners and the times of unchanged ones are kept. */
-export function podStatus(pod: Pod, view: PodView, now = timestamp()): PodStatus {
+export function podStatus(pod: Pod, view: PodView): PodStatus {
+  const { init, containers, ephemeral, podIP, hostIP, startTime } = view
   const phase = podPhase(pod, view)
-  const before = pod.status?.conditions ?? []
-  const own = verdicts(view, phase).map(({ type, ok, reason, message }): Condition => {
-    const status = ok ? 'True' : 'False'
-    const old = before.find((condition) => condition.type === type)
-    const lastTransitionTime = old?.status === status ? (old.lastTransitionTime ?? now) : now
-    return { type, status, lastTransitionTime, ...(reason && { reason }), ...(message && { message }) }
-  })
-  const foreign = before.filter(({ type }) => !own.some((condition) => condition.type === type))
+  const filled = (statuses: readonly ContainerStatus[]) => (statuses.length > 0 ? [...statuses] : undefined)
   return {
     phase,
-    conditions: [...own, ...foreign],
-    hostIP: view.hostIP,
-    hostIPs: [{ ip: view.hostIP }],
-    ...(view.podIP !== undefined && { podIP: view.podIP, podIPs: [{ ip: view.podIP }] }),
-    startTime: view.startTime,
-    ...(view.init.length > 0 && { initContainerStatuses: [...view.init] }),
-    containerStatuses: [...view.containers],
-    ...(view.ephemeral?.length && { ephemeralContainerStatuses: [...view.ephemeral] }),
+    conditions: withConditions(pod.status?.conditions, ownConditions(view, phase)),
+    hostIP,
+    hostIPs: [{ ip: hostIP }],
+    podIP,
+    podIPs: podIP === undefined ? undefined : [{ ip: podIP }],
+    startTime,
+    initContainerStatuses: filled(init),
+    containerStatuses: [...containers],
+    ephemeralContainerStatuses: filled(ephemeral),
   }
 }

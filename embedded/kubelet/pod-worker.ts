@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { timestamp } from '../apiserver/object-lifecycle.ts'
+import { messageOf } from '../apiserver/status-error.ts'
 import { runInGuest } from '../network/topology.ts'
 import { MountError, podFolder, podVolumes } from './container-root.ts'
 import { ContainerWorker } from './container-worker.ts'
@@ -46,20 +47,15 @@ export class PodWorker {
     return [...this.init, ...this.containers, ...this.ephemeral]
   }
 
-  /** A container by its name, or the default one. */
-  container(name?: string): ContainerWorker | undefined {
-    const wanted = name ?? this.pod.metadata.annotations?.['kubectl.kubernetes.io/default-container']
-    return wanted === undefined ? this.containers[0] : this.all.find(({ container }) => container.name === wanted)
+  container(name: string): ContainerWorker | undefined {
+    return this.all.find(({ container }) => container.name === name)
   }
 
   /** Handles a change of the stored Pod: of its images, or its deletion. */
   update(pod: Pod): void {
     this.sandbox.pod = pod
-    for (const worker of [...this.init, ...this.containers]) {
-      const all = [...(pod.spec.initContainers ?? []), ...pod.spec.containers]
-      const next = all.find(({ name }) => name === worker.container.name)
-      if (next) worker.replace(next)
-    }
+    for (const container of [...(pod.spec.initContainers ?? []), ...pod.spec.containers])
+      this.container(container.name)?.replace(container)
     if (this.attached) this.startEphemeral()
     if (pod.metadata.deletionTimestamp === undefined) return
     void this.terminate(pod.metadata.deletionGracePeriodSeconds ?? pod.spec.terminationGracePeriodSeconds ?? 30)
@@ -170,8 +166,7 @@ export class PodWorker {
   }
 
   private warn(reason: string, error: unknown, before = ''): void {
-    const message = error instanceof Error ? error.message : String(error)
-    this.node.events.event(this.pod, 'Warning', reason, before + message)
+    this.node.events.event(this.pod, 'Warning', reason, before + messageOf(error))
   }
 
   /** Schedules one status update for all changes in this turn of the event loop. */
@@ -190,9 +185,9 @@ export class PodWorker {
     const stored = api.get<Pod>('pods', namespace, name)
     if (stored?.metadata.uid !== uid) return
     const view = {
-      init: this.init.map(({ status }) => structuredClone(status)),
-      containers: this.containers.map(({ status }) => structuredClone(status)),
-      ephemeral: this.ephemeral.map(({ status }) => structuredClone(status)),
+      init: this.init.map(({ status }) => status),
+      containers: this.containers.map(({ status }) => status),
+      ephemeral: this.ephemeral.map(({ status }) => status),
       podIP: this.attached || stored.status?.podIP ? this.sandbox.podIP : undefined,
       hostIP: this.sandbox.hostIP,
       startTime: this.startTime,

@@ -5,14 +5,6 @@ import type { Machine } from '../machine/machine.ts'
 import { httpRequest, Prober, statusOf } from '../network/prober.ts'
 import { ipBatch, runInGuest } from '../network/topology.ts'
 
-/** A health check of a node: whether it has a ready endpoint of this Service (Service.spec.healthCheckNodePort). */
-export interface HealthCheck {
-  node: string
-  port: number
-}
-
-export const healthKey = ({ node, port }: HealthCheck): string => `${node}:${port}`
-
 const isLocal = ({ spec }: Service) => spec.externalTrafficPolicy === 'Local' && (spec.healthCheckNodePort ?? 0) > 0
 
 /** The IPv4 addresses of a Service, without those with `ipMode: Proxy`, which belong to another proxy. */
@@ -22,31 +14,28 @@ function addressesOf({ spec, status }: Service): string[] {
   return ingress.flatMap(({ ip, ipMode }) => (ip && ipMode !== 'Proxy' && !ip.includes(':') ? [ip] : []))
 }
 
+const excluded = 'node.kubernetes.io/exclude-from-external-load-balancers'
+
 /** InternalIPs of the nodes that are Ready and not excluded from load balancing by a label, in the order of their names. */
 function nodeAddresses(nodes: readonly Node[]): string[] {
   return nodes
-    .filter(
-      (node) =>
-        isNodeReady(node) &&
-        !('node.kubernetes.io/exclude-from-external-load-balancers' in (node.metadata.labels ?? {})),
-    )
-    .flatMap(
-      ({ status }) =>
-        status?.addresses?.filter(({ type }) => type === 'InternalIP').map(({ address }) => address) ?? [],
-    )
+    .filter((node) => isNodeReady(node) && !(excluded in (node.metadata.labels ?? {})))
+    .flatMap(({ status }) => status?.addresses?.filter(({ type }) => type === 'InternalIP') ?? [])
+    .map(({ address }) => address)
 }
 
+/** Where a node answers whether it has a ready endpoint of a Service: `address:port` (Service.spec.healthCheckNodePort). */
+const healthCheck = (node: string, { spec }: Service): string => `${node}:${spec.healthCheckNodePort}`
+
 /** The required health checks: one per node for each Service with externalTrafficPolicy Local. */
-export function healthChecks(services: readonly Service[], nodes: readonly Node[]): HealthCheck[] {
-  const ports = services.filter((one) => isLocal(one) && addressesOf(one).length > 0)
-  return ports.flatMap(({ spec }) =>
-    nodeAddresses(nodes).map((node) => ({ node, port: spec.healthCheckNodePort ?? 0 })),
-  )
+export function healthChecks(services: readonly Service[], nodes: readonly Node[]): string[] {
+  const local = services.filter((service) => isLocal(service) && addressesOf(service).length > 0)
+  return local.flatMap((service) => nodeAddresses(nodes).map((node) => healthCheck(node, service)))
 }
 
 /**
  * The nodes for the traffic of each load balancer address: all that are Ready, or for externalTrafficPolicy Local those
- * whose health check returned 200 (`healthy` contains their keys).
+ * whose health check returned 200 (`healthy`).
  */
 export function balancedAddresses(
   services: readonly Service[],
@@ -55,8 +44,7 @@ export function balancedAddresses(
 ): BalancedAddress[] {
   const ready = nodeAddresses(nodes)
   return services.flatMap((service) => {
-    const port = service.spec.healthCheckNodePort ?? 0
-    const takers = isLocal(service) ? ready.filter((node) => healthy.has(healthKey({ node, port }))) : ready
+    const takers = isLocal(service) ? ready.filter((node) => healthy.has(healthCheck(node, service))) : ready
     return addressesOf(service).map((address) => ({ address, nodes: takers }))
   })
 }
@@ -109,15 +97,16 @@ export class LoadBalancer {
     this.present = wanted
   }
 
-  /** Queries all health checks in parallel. */
+  /** Queries all health checks in parallel; those that returned 200. */
   private async healthy(services: readonly Service[], nodes: readonly Node[]): Promise<Set<string>> {
     const checks = healthChecks(services, nodes)
     const answers = await Promise.all(
-      checks.map(({ node, port }) =>
-        this.prober.try(node, port, healthTimeoutSeconds, httpRequest('/healthz', `${node}:${port}`)),
-      ),
+      checks.map((check) => {
+        const [host = '', port] = check.split(':')
+        return this.prober.try(host, Number(port), healthTimeoutSeconds, httpRequest('/healthz', check))
+      }),
     )
-    return new Set(checks.filter((_, index) => statusOf(answers[index]?.line ?? '') === 200).map(healthKey))
+    return new Set(checks.filter((_, index) => statusOf(answers[index]?.line ?? '') === 200))
   }
 }
 
@@ -133,15 +122,14 @@ export interface BalancedAddress {
  * connections over them (ECMP), like a router in front of a cluster; there are no lines for unchanged addresses.
  */
 export function routeLines(present: readonly BalancedAddress[], wanted: readonly BalancedAddress[]): string[] {
-  const key = ({ nodes }: BalancedAddress) => nodes.join(' ')
-  const before = new Map(present.map((one) => [one.address, one]))
-  const lines: string[] = []
-  for (const one of wanted) {
-    const old = before.get(one.address)
-    before.delete(one.address)
-    if (old && key(old) === key(one)) continue
-    if (one.nodes.length === 0) lines.push(`route replace unreachable ${one.address}/32`)
-    else lines.push(`route replace ${one.address}/32 ${one.nodes.map((node) => `nexthop via ${node}`).join(' ')}`)
-  }
-  return [...lines, ...[...before.keys()].map((address) => `route flush exact ${address}/32`)]
+  const before = new Map(present.map(({ address, nodes }) => [address, nodes.join()]))
+  const kept = new Set(wanted.map(({ address }) => address))
+  const changed = wanted.filter(({ address, nodes }) => before.get(address) !== nodes.join())
+  return [
+    ...changed.map(({ address, nodes }) => {
+      if (nodes.length === 0) return `route replace unreachable ${address}/32`
+      return `route replace ${address}/32 ${nodes.map((node) => `nexthop via ${node}`).join(' ')}`
+    }),
+    ...[...before.keys()].filter((address) => !kept.has(address)).map((address) => `route flush exact ${address}/32`),
+  ]
 }

@@ -1,5 +1,5 @@
 // The serial line between host and guest carries frames:  length (4) · stream (4) · type (1) · payload (length bytes)
-import type { Writable } from 'node:stream'
+import { type Readable, Writable } from 'node:stream'
 
 /** The type of a frame. Host to guest: spawn … script; guest to host: ready … acknowledge; data, end and error in both directions. */
 export const FrameType = {
@@ -60,7 +60,7 @@ export function encodeFrame(stream: number, type: number, payload: Uint8Array | 
 }
 
 /** Data of any length as frames of at most `chunkBytes`. */
-export function* encodeData(stream: number, type: number, data: Uint8Array): Generator<Buffer> {
+function* encodeData(stream: number, type: number, data: Uint8Array): Generator<Buffer> {
   for (let start = 0; start < data.length; start += chunkBytes)
     yield encodeFrame(stream, type, data.subarray(start, start + chunkBytes))
 }
@@ -97,55 +97,61 @@ export class FrameDecoder {
   }
 }
 
+/** Writes data as frames on a line. Returns false if the sender must wait for its `drain`. */
+export function writeData(line: Writable, stream: number, type: number, data: Uint8Array): boolean {
+  let room = true
+  for (const frame of encodeData(stream, type, data)) room = line.write(frame)
+  return room
+}
+
+/** Writes a stream's bytes on a line, and stops reading while the line is full. */
+export function pump(line: Writable, stream: number, type: number, source: Readable): void {
+  source.on('data', (bytes: Buffer) => {
+    if (writeData(line, stream, type, bytes)) return
+    source.pause()
+    line.once('drain', () => source.resume())
+  })
+}
+
 /** Senders must wait if more than this is queued. */
 const fullBytes = 256 * 1024
 
-/** The line to the guest, with flow control by acknowledgements of its agent. */
-export class SerialLine {
+/** The line to the guest: bytes are sent, in order, as soon as the guest can receive them. */
+export class SerialLine extends Writable {
   private readonly output: Writable
   private readonly windowBytes: number
-  private queue: Uint8Array[] = []
-  private queued = 0
   private unacknowledged = 0
-  private waiting: (() => void)[] = []
+  private rest: Buffer = Buffer.alloc(0)
+  private sent: (() => void) | undefined
 
   constructor(output: Writable, windowBytes: number) {
+    super({ highWaterMark: fullBytes })
+    // One for each stream that waits for room.
+    this.setMaxListeners(0)
     this.output = output
     this.windowBytes = windowBytes
   }
 
-  /** Sends bytes, in order, as soon as the guest can receive them. Returns false if the caller must wait for `drained`. */
-  write(bytes: Uint8Array): boolean {
-    this.queue.push(bytes)
-    this.queued += bytes.length
+  override _write(bytes: Buffer, _encoding: BufferEncoding, sent: () => void): void {
+    this.rest = bytes
+    this.sent = sent
     this.flush()
-    return this.queued < fullBytes
-  }
-
-  /** Calls back once when more can be sent. */
-  drained(callback: () => void): void {
-    if (this.queued < fullBytes) callback()
-    else this.waiting.push(callback)
   }
 
   /** Handles an acknowledgement: the agent has read this number of bytes. */
   acknowledge(bytes: number): void {
     this.unacknowledged -= bytes
     this.flush()
-    if (this.queued >= fullBytes) return
-    for (const callback of this.waiting.splice(0)) callback()
   }
 
   private flush(): void {
-    for (let room = this.windowBytes - this.unacknowledged; room > 0 && this.queue[0]; ) {
-      const head = this.queue[0]
-      const part = head.subarray(0, room)
-      if (part.length === head.length) this.queue.shift()
-      else this.queue[0] = head.subarray(part.length)
-      this.output.write(part)
-      this.queued -= part.length
-      this.unacknowledged += part.length
-      room -= part.length
-    }
+    const part = this.rest.subarray(0, this.windowBytes - this.unacknowledged)
+    this.rest = this.rest.subarray(part.length)
+    this.unacknowledged += part.length
+    if (part.length > 0) this.output.write(part)
+    if (this.rest.length > 0) return
+    const { sent } = this
+    this.sent = undefined
+    sent?.()
   }
 }

@@ -7,8 +7,8 @@ import { createServer, Socket } from 'node:net'
 import { dirname } from 'node:path'
 import type { Writable } from 'node:stream'
 import { ReadStream, WriteStream } from 'node:tty'
-import { encodeData, encodeFrame, FrameDecoder, FrameType } from './agent-line.ts'
-import { afterOutput, FifoPool } from './fifo-pool.ts'
+import { encodeFrame, FrameDecoder, FrameType, pump, writeData } from './agent-line.ts'
+import { FifoPool, outputEnded } from './fifo-pool.ts'
 import { type ScriptRequest, type SpawnRequest, spawnArguments } from './machine.ts'
 import { ScriptPool } from './script-shell.ts'
 
@@ -52,17 +52,6 @@ function fail(stream: number, error: unknown): void {
   send(stream, FrameType.error, error instanceof Error ? error.message : String(error))
 }
 
-/** Sends a stream's bytes to the host and stops reading while the serial line is full. */
-function pump(stream: number, type: number, source: NodeJS.ReadableStream): void {
-  source.on('data', (bytes: Buffer) => {
-    let room = true
-    for (const frame of encodeData(stream, type, bytes)) room = output.write(frame)
-    if (room) return
-    source.pause()
-    output.once('drain', () => source.resume())
-  })
-}
-
 const terminalFile = (stream: number) => `/run/terminal-${stream}`
 
 /** The first process of a namespace made by `unshare --fork`: the only child of the process that created it. */
@@ -95,17 +84,14 @@ function start(stream: number, request: SpawnRequest): void {
     streams.delete(stream)
     fail(stream, error)
   })
-  pump(stream, FrameType.data, stdout.ours)
-  pump(stream, FrameType.errorData, stderr.ours)
-  child.on('exit', (code, signal) => {
+  pump(output, stream, FrameType.data, stdout.output)
+  pump(output, stream, FrameType.errorData, stderr.output)
+  child.on('exit', async (code, signal) => {
     streams.delete(stream)
     if (request.tty) rmSync(terminalFile(stream), { force: true })
-    afterOutput([stdout, stderr], () => send(stream, FrameType.exit, JSON.stringify({ code, signal })))
+    await outputEnded([stdout, stderr])
+    send(stream, FrameType.exit, JSON.stringify({ code, signal }))
   })
-}
-
-function sendAll(stream: number, type: number, bytes: Buffer): void {
-  for (const frame of encodeData(stream, type, bytes)) output.write(frame)
 }
 
 async function runScript(stream: number, { script, ...place }: ScriptRequest): Promise<void> {
@@ -114,8 +100,8 @@ async function runScript(stream: number, { script, ...place }: ScriptRequest): P
   send(stream, FrameType.started, JSON.stringify({ pid: shell.pid }))
   const { code, stdout, stderr } = await result
   streams.delete(stream)
-  sendAll(stream, FrameType.data, stdout)
-  sendAll(stream, FrameType.errorData, stderr)
+  writeData(output, stream, FrameType.data, stdout)
+  writeData(output, stream, FrameType.errorData, stderr)
   send(stream, FrameType.exit, JSON.stringify({ code, signal: null }))
 }
 
@@ -144,7 +130,7 @@ function forward(stream: number, socketPath: string): void {
     const connection = nextConnection++
     streams.set(connection, { input: socket, close: () => socket.destroy() })
     send(connection, FrameType.opened, JSON.stringify({ forward: stream }))
-    pump(connection, FrameType.data, socket)
+    pump(output, connection, FrameType.data, socket)
     socket.on('end', () => send(connection, FrameType.end))
     socket.on('error', () => socket.destroy())
     socket.on('close', () => {

@@ -2,15 +2,18 @@ import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { closeSync, constants, mkdirSync, openSync, readSync } from 'node:fs'
 import { Socket } from 'node:net'
 import { join } from 'node:path'
+import { PassThrough, type Readable } from 'node:stream'
+import { finished } from 'node:stream/promises'
 
 const { O_RDONLY, O_WRONLY, O_NONBLOCK } = constants
 
 /** One pipe between the agent and a process: the process's end is a descriptor that is passed on and then closed. */
 export interface Pipe {
-  readonly ours: Socket
   readonly theirs: number
-  /** Emits the current content of the pipe as data of `ours`. Returns false if it was empty. */
-  flush(): boolean
+  /** What is written into the pipe. */
+  readonly output: Readable
+  /** Ends `output` after everything that was written so far. What background processes write later is read, but discarded. */
+  finish(): void
 }
 
 /** A process whose outputs are in pipes of a FifoPool. */
@@ -20,43 +23,18 @@ export interface PipedProcess {
   stderr: Pipe
 }
 
-/** The capacity of a pipe (pipe(7)), so that one read gets everything that an ended process left in it. */
+/** The capacity of a pipe (pipe(7)). */
 const PIPE_BYTES = 64 * 1024
-const quietMs = 200
+/** The time that background processes of an ended process have to write into its pipes, which they may keep open. */
+const graceMs = 200
 
-/**
- * Calls back when all output of an ended process has been emitted: when its pipes end, or are empty after some time without
- * output, because background processes may keep them open. Such pipes are no longer read.
- */
-export function afterOutput(pipes: readonly Pipe[], done: () => void): void {
-  const open = new Set(pipes.filter(({ ours }) => !ours.readableEnded))
-  let timer: NodeJS.Timeout | undefined
-  const finish = () => {
-    clearTimeout(timer)
-    for (const { ours } of pipes) {
-      ours.removeAllListeners('data')
-      ours.resume()
-    }
-    done()
-  }
-  // This process or a reader may also have been busy, so the pipes themselves are checked.
-  const look = () => {
-    const found = [...open].map((pipe) => pipe.flush())
-    if (found.includes(true)) timer = setTimeout(look, quietMs)
-    else finish()
-  }
-  if (open.size === 0) {
-    finish()
-    return
-  }
-  timer = setTimeout(look, quietMs)
-  for (const pipe of open) {
-    pipe.ours.on('data', () => timer?.refresh())
-    pipe.ours.once('end', () => {
-      open.delete(pipe)
-      if (open.size === 0) finish()
-    })
-  }
+/** Resolves when all output of an ended process was read from its pipes. */
+export async function outputEnded(pipes: readonly Pipe[]): Promise<void> {
+  const timer = setTimeout(() => {
+    for (const pipe of pipes) pipe.finish()
+  }, graceMs)
+  await Promise.all(pipes.map(({ output }) => finished(output)))
+  clearTimeout(timer)
 }
 
 const batchSize = 48
@@ -93,9 +71,18 @@ export class FifoPool {
     const read = openSync(path, O_RDONLY | O_NONBLOCK)
     const theirs = openSync(path, O_WRONLY)
     const ours = new Socket({ fd: read, readable: true, writable: false })
+    const output = new PassThrough()
+    ours.pipe(output)
     // Another process may get this FIFO only after the end of the stream, when its writing end is closed.
     ours.once('end', () => this.free.push(path))
-    return { ours, theirs, flush: () => flush(ours, read) }
+    const finish = () => {
+      if (output.writableEnded) return
+      ours.unpipe(output)
+      // This process may have been too busy to read.
+      output.end(Buffer.concat([ours.read() ?? Buffer.alloc(0), readNow(read)]))
+      ours.resume()
+    }
+    return { theirs, output, finish }
   }
 
   private take(): string {
@@ -110,17 +97,13 @@ export class FifoPool {
   }
 }
 
-function flush(ours: Socket, descriptor: number): boolean {
-  if (ours.readableEnded || ours.destroyed) return false
+/** The content of a pipe. One read gets all of it. */
+function readNow(descriptor: number): Buffer {
   const bytes = Buffer.alloc(PIPE_BYTES)
-  let count = 0
   try {
-    count = readSync(descriptor, bytes)
+    return bytes.subarray(0, readSync(descriptor, bytes))
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EAGAIN') throw error
+    return bytes.subarray(0, 0)
   }
-  if (count > 0) ours.push(bytes.subarray(0, count))
-  let found = count > 0
-  while (ours.read() !== null) found = true
-  return found
 }

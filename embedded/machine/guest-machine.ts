@@ -2,11 +2,12 @@ import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { PassThrough, Writable } from 'node:stream'
 import { text } from 'node:stream/consumers'
+import type { ExecResult } from '../../host/shell-word.ts'
 import { timeoutScale } from '../../host/wait.ts'
-import { encodeData, encodeFrame, type Frame, FrameDecoder, FrameType, SerialLine } from './agent-line.ts'
+import { encodeFrame, type Frame, FrameDecoder, FrameType, pump, SerialLine, writeData } from './agent-line.ts'
 import type { BootOptions, Kernel } from './kernel.ts'
 import { bootKernel, consoleTail, describeKernelEnd } from './kernel-process.ts'
-import type { GuestFile, GuestProcess, Machine, Placement, RunResult, ScriptPlace, SpawnOptions } from './machine.ts'
+import type { GuestFile, GuestProcess, Machine, Placement, ScriptPlace, SpawnOptions } from './machine.ts'
 
 type ExitStatus = Awaited<GuestProcess['exited']>
 
@@ -83,13 +84,6 @@ class GuestMachine implements Machine {
     if (this.gone === undefined) this.line.write(encodeFrame(stream, type, payload))
   }
 
-  private sendData(stream: number, bytes: Uint8Array, sent: () => void): void {
-    let room = true
-    for (const frame of encodeData(stream, FrameType.data, bytes)) room = this.line.write(frame)
-    if (room || this.gone !== undefined) sent()
-    else this.line.drained(sent)
-  }
-
   private open(listener: Listener): number {
     if (this.gone !== undefined) throw new Error(`the embedded kernel ${this.gone}`)
     const stream = this.nextStream++
@@ -119,7 +113,10 @@ class GuestMachine implements Machine {
       const stdout = new PassThrough()
       const stderr = new PassThrough()
       const stdin = new Writable({
-        write: (bytes: Buffer, _encoding, done) => this.sendData(stream, bytes, done),
+        write: (bytes: Buffer, _encoding, done) => {
+          if (this.gone !== undefined || writeData(this.line, stream, FrameType.data, bytes)) done()
+          else this.line.once('drain', done)
+        },
         final: (done) => {
           this.send(stream, FrameType.end)
           done()
@@ -158,7 +155,7 @@ class GuestMachine implements Machine {
     command: readonly string[],
     placement: Placement = {},
     { stdin, timeoutMs }: { stdin?: string | Uint8Array; timeoutMs?: number } = {},
-  ): Promise<RunResult> {
+  ): Promise<ExecResult> {
     const process = await this.spawn(command, placement, { noInput: stdin === undefined })
     if (stdin !== undefined) process.stdin.end(stdin)
     return this.result(process, `"${command.join(' ')}"`, timeoutMs)
@@ -168,7 +165,7 @@ class GuestMachine implements Machine {
     return this.result(await this.start(FrameType.script, { pid, netns, script }), 'a script', options.timeoutMs)
   }
 
-  private async result(process: GuestProcess, what: string, timeoutMs?: number): Promise<RunResult> {
+  private async result(process: GuestProcess, what: string, timeoutMs?: number): Promise<ExecResult> {
     let late = false
     const end = () => {
       late = true
@@ -219,10 +216,7 @@ class GuestMachine implements Machine {
       else if (type === FrameType.end) socket.end()
       else socket.destroy()
     })
-    socket.on('data', (bytes: Buffer) => {
-      socket.pause()
-      this.sendData(stream, bytes, () => socket.resume())
-    })
+    pump(this.line, stream, FrameType.data, socket)
     socket.on('end', () => this.send(stream, FrameType.end))
     socket.on('error', () => socket.destroy())
     socket.on('close', () => {

@@ -2,8 +2,8 @@ import { spawnSync } from 'node:child_process'
 import { existsSync, lstatSync, mkdtempSync, readFileSync, realpathSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { offlineRoot } from '../../host/layout.ts'
-import { shellWord } from '../../host/shell-word.ts'
+import { offlineRoot, projectRoot } from '../../host/layout.ts'
+import { shellVariables, shellWord } from '../../host/shell-word.ts'
 import { ownFiles, programFolders } from './confinement.ts'
 import { requireLimits } from './host-resources.ts'
 import type { BootOptions, KernelStart } from './kernel.ts'
@@ -28,44 +28,17 @@ function programRoots(root: string): { folders: string[]; links: string[] } {
   return { folders: there.filter((folder) => !isLink(folder)), links: there.filter(isLink) }
 }
 
-interface Guest {
-  place: string
-  packages: string
-  /** The packages are a whole root file system, that of an offline archive: no program of the machine is used. */
-  whole: boolean
-  node: string
-  agent: string
-  /** Files that the guest reads at their original paths, besides programs and the publicly readable files of /etc. */
-  files: readonly string[]
-  /** The id of the guest's root user in the user namespace of this process. */
-  uid: number
-}
-
-/** Copies files from folders that only the starting user may access. */
-function fetchScript({ place, packages, files, uid }: Guest): string {
-  return `set -e
-mount -t tmpfs -o mode=0755 tmpfs ${shellWord(place)}
-cd ${shellWord(place)}
-mkdir -p packages root
-mount -o bind,ro ${shellWord(packages)} packages
-${files.map((file) => `install -D ${shellWord(file)} root/${shellWord(file)}`).join('\n')}
-chown ${uid}:${uid} .
-chown -R ${uid}:${uid} root
-`
-}
-
 /**
- * The guest's root: a tmpfs with copies of small files, and an overlay over each folder of programs. The lower folders are reached through
- * overlayfs only, which never writes to them; no other file of the machine is accessible after the old root is unmounted.
+ * The mounts on the guest's root: a tmpfs with copies of small files, and an overlay over each folder of programs. The lower folders are
+ * reached through overlayfs only, which never writes to them; no other file of the machine is accessible after the old root is unmounted.
  */
-function rootScript({ place, packages, whole, node, agent }: Guest): string {
-  const { folders, links } = programRoots(whole ? packages : '/')
+function rootMounts(place: string, folders: readonly string[], whole: boolean): string[] {
   const at = (path: string) => fstabWord(join(place, 'root', path))
   const layers = folders.map((folder) => {
     const lower = whole ? [`packages${folder}`] : [...['packages/usr'].filter(() => folder === '/usr'), folder]
     return `overlay ${at(folder)} overlay ${overlay(lower.join(':'), `upper${folder}`, `work${folder}`)}`
   })
-  const mounts = [
+  return [
     ...layers,
     `proc ${at('proc')} proc nosuid,nodev,noexec`,
     `sysfs ${at('sys')} sysfs nosuid,nodev,noexec`,
@@ -76,38 +49,6 @@ function rootScript({ place, packages, whole, node, agent }: Guest): string {
     ...devices.map((name) => `/dev/${name} ${at(`dev/${name}`)} none bind`),
     `devpts ${at('dev/pts')} devpts newinstance,ptmxmode=0666,mode=0620`,
   ]
-  const all = (base: string) => folders.map((folder) => base + folder).join(' ')
-  return `set -e
-cd ${shellWord(place)}
-# Only a mount can become the root.
-mount --bind root root
-mkdir -p ${all('upper')} ${all('work')} ${all('root')} root/etc root/proc root/sys root/run root/mnt root/root root/tmp root/home root/opt root/var root/dev/pts
-chmod 1777 root/tmp
-cp -P ${links.map((link) => (whole ? `packages${link}` : link)).join(' ')} root/
-# Files that only root of the machine may read are none of the guest's.
-${whole ? '' : 'cp -r --preserve=mode,links /etc root/ 2>/dev/null || true'}
-cp -r packages/etc packages/var root/
-touch ${devices.map((name) => `root/dev/${name}`).join(' ')}
-ln -s pts/ptmx root/dev/ptmx
-printf '%s\\n' ${mounts.map(shellWord).join(' ')} >fstab
-mount -a -T fstab
-cd root
-pivot_root . mnt
-# Only now: until here, the programs of an offline archive are found by the PATH of its starters.
-export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TERM=linux
-umount -l mnt
-# If the legacy tables are not available, as on a kernel without ip_tables loaded, iptables uses nf_tables.
-for table in nat filter mangle; do
-  chroot . iptables -t $table -S >/dev/null 2>&1 && continue
-  for name in iptables ip6tables; do for form in '' -save -restore; do
-    ln -sf xtables-nft-multi usr/sbin/$name$form
-  done; done
-  break
-done
-# Its first request loads ip_vs; behind --one-user nothing does.
-chroot . ipvsadm -Ln >/dev/null 2>&1 || true
-exec chroot . ${GUEST_CONFINE} --one-user -- /bin/sh -c '"$0" "$1"; exit' ${shellWord(node)} ${shellWord(agent)}
-`
 }
 
 const overlay = (lower: string, upper: string, work: string) =>
@@ -168,26 +109,26 @@ export function hostKernel(options: BootOptions, agent: string): KernelStart {
   requireLimits(0)
   const packages = realpathSync(options.packages)
   const whole = isWholeRoot(packages)
-  const { folders } = programRoots(whole ? packages : '/')
+  const { folders, links } = programRoots(whole ? packages : '/')
   const isRoot = process.getuid?.() === 0
+  const place = makePlace()
   const readable = whole ? [] : [...ownFiles(), ...(options.readable ?? []).map((file) => realpathSync(file))]
-  const guest: Guest = {
-    place: makePlace(),
-    packages,
-    whole,
+  const files = [agent, ...readable.filter((file) => !folders.some((folder) => file.startsWith(`${folder}/`)))]
+  const variables = shellVariables({
+    ...{ place, packages, whole: whole ? 'yes' : '', uid: String(isRoot ? NOBODY : 0), agent, confine: GUEST_CONFINE },
+    ...{ folders: folders.join(' '), links: links.join(' '), devices: devices.join(' ') },
+    fstab: rootMounts(place, folders, whole).join('\n'),
     node: whole ? '/usr/bin/node' : realpathSync(process.execPath),
-    agent,
-    files: [agent, ...readable.filter((file) => !folders.some((folder) => file.startsWith(`${folder}/`)))],
-    uid: isRoot ? NOBODY : 0,
-  }
+  })
+  const script = variables + readFileSync(join(projectRoot, 'embedded/machine/host-root.sh'), 'utf8')
+  const fetch = `fetch_files ${files.map(shellWord).join(' ')}\n`
   // Root of the machine fetches the files before it becomes another user.
-  const fetch = fetchScript(guest)
-  const before = isRoot ? ['unshare', '--mount', 'sh', '-c', `${fetch}exec "$@"`, 'sh', ...asUser()] : []
-  const command = [...before, ...namespaces, 'sh', '-c', (isRoot ? '' : fetch) + rootScript(guest)]
+  const before = isRoot ? ['unshare', '--mount', 'sh', '-c', `${script}${fetch}exec "$@"`, 'sh', ...asUser()] : []
+  const command = [...before, ...namespaces, 'sh', '-c', `${script}${isRoot ? '' : fetch}run_agent\n`]
   return {
     command,
     cwd: '/',
-    env: { TMPDIR: guest.place },
+    env: { TMPDIR: place },
     windowBytes: 1024 * 1024,
     // An overlay does not include mounts of its lower layer, so each folder of programs gets a separate overlay.
     ownKernel: false,
@@ -200,7 +141,7 @@ export function hostKernel(options: BootOptions, agent: string): KernelStart {
         ),
       ],
     }),
-    booted: () => rmSync(guest.place, { recursive: true, force: true }),
+    booted: () => rmSync(place, { recursive: true, force: true }),
     ended: () => {},
   }
 }

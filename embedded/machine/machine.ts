@@ -1,5 +1,5 @@
 import type { Readable, Writable } from 'node:stream'
-import { shellWord } from '../../host/shell-word.ts'
+import { type ExecResult, shellWord } from '../../host/shell-word.ts'
 
 /** The privileges that root keeps. */
 export interface Privileges {
@@ -49,12 +49,6 @@ export interface SpawnOptions {
   inNamespace?: boolean
 }
 
-export interface RunResult {
-  exitCode: number
-  stdout: string
-  stderr: string
-}
-
 /** A file to write; a path that ends in / is a folder to create. */
 export interface GuestFile {
   path: string
@@ -84,12 +78,12 @@ export interface Machine {
     command: readonly string[],
     placement?: Placement,
     options?: { stdin?: string | Uint8Array; timeoutMs?: number },
-  ): Promise<RunResult>
+  ): Promise<ExecResult>
   /**
    * Runs a shell script that reads no input and leaves nothing in the background, in a shell that waits there: many times faster than
    * `run`. Rejects as `run` does.
    */
-  script(text: string, place?: ScriptPlace, options?: { timeoutMs?: number }): Promise<RunResult>
+  script(text: string, place?: ScriptPlace, options?: { timeoutMs?: number }): Promise<ExecResult>
   /** Starts a process that keeps running; with `tty` it gets a pseudo terminal, and stdout contains both outputs. */
   spawn(command: readonly string[], placement?: Placement, options?: SpawnOptions): Promise<GuestProcess>
   /** Writes files in the guest, and creates their parent folders. Never touches the host's own files. */

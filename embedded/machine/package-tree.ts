@@ -1,7 +1,7 @@
 import { existsSync, lstatSync, mkdirSync, readdirSync, rmSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { ensureArtifact } from '../../host/artifact.ts'
-import type { Progress } from '../../host/progress.ts'
+import { type Progress, withProgress } from '../../host/progress.ts'
 import { bytesBelow, runSupervised, runTool, type Supervised, stallSeconds } from '../../host/supervised.ts'
 import { CACHE_MEGABYTES, isFullDisk, noSpace, requireSpace, SystemTrouble } from '../../host/system-trouble.ts'
 
@@ -35,19 +35,14 @@ export async function unpackPackages(wanted: PackageTree, progress: Progress): P
 async function fetchInto(fresh: string, wanted: PackageTree, progress: Progress): Promise<void> {
   const { cache, packages, more } = wanted
   requireSpace(cache, CACHE_MEGABYTES)
-  progress.start(`Fetching ${more?.name ?? packages[0]} and its dependencies (once)`)
-  try {
+  await withProgress(progress, `Fetching ${more?.name ?? packages[0]} and its dependencies (once)`, async () => {
     const archives = await aptDownload(wanted, progress)
     progress.update?.('unpacking')
     mkdirSync(join(fresh, 'usr'), { recursive: true })
     await unpackArchives(archives, () => fresh)
     await more?.add(fresh, progress)
     await mergeIntoUsr(fresh)
-  } catch (error) {
-    progress.end(false)
-    throw error
-  }
-  progress.end(true)
+  })
 }
 
 /** In later releases, whose packages are already usr-merged, these are links. */

@@ -1,7 +1,7 @@
 import type { ChildProcess } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { shellWord } from '../../host/shell-word.ts'
-import { afterOutput, type FifoPool, type Pipe } from './fifo-pool.ts'
+import { type FifoPool, outputEnded, type PipedProcess } from './fifo-pool.ts'
 import type { ScriptPlace } from './machine.ts'
 import { enterNamespaces } from './machine.ts'
 
@@ -56,16 +56,13 @@ export class ScriptShell {
 
   /** `argv` starts the shell, which reads scripts from its standard input. */
   constructor(argv: readonly string[], env: NodeJS.ProcessEnv, pipes: FifoPool) {
-    const { child, stdout, stderr } = pipes.spawn(argv, env, 'pipe')
-    this.child = child
-    this.child.on('error', () => this.gone(127))
-    this.child.on('exit', (code) => this.gone(code ?? 137, [stdout, stderr]))
-    for (const [pipe, output] of [
-      [stdout, this.stdout],
-      [stderr, this.stderr],
-    ] as const)
-      pipe.ours.on('data', (bytes: Buffer) => {
-        output.push(bytes)
+    const process = pipes.spawn(argv, env, 'pipe')
+    this.child = process.child
+    this.child.on('error', () => this.gone(127, process))
+    this.child.on('exit', (code) => this.gone(code ?? 137, process))
+    for (const name of ['stdout', 'stderr'] as const)
+      process[name].output.on('data', (bytes: Buffer) => {
+        this[name].push(bytes)
         if (this.stdout.isComplete && this.stderr.isComplete) this.finish()
       })
   }
@@ -113,9 +110,10 @@ export class ScriptShell {
   }
 
   /** A script with a syntax error ends its shell, as does a signal; the remaining output is read first. */
-  private gone(code: number, outputs: readonly Pipe[] = []): void {
+  private async gone(code: number, { stdout, stderr }: PipedProcess): Promise<void> {
     this.ended = true
-    afterOutput(outputs, () => this.finish(code))
+    await outputEnded([stdout, stderr])
+    this.finish(code)
   }
 }
 

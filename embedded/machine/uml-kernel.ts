@@ -1,6 +1,7 @@
-import { mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { shellWord } from '../../host/shell-word.ts'
+import { projectRoot } from '../../host/layout.ts'
+import { shellVariables } from '../../host/shell-word.ts'
 import { confinedCommand, detectConfinement, programFiles, systemFiles } from './confinement.ts'
 import { memoryFolder, ownCpu, requireLimits } from './host-resources.ts'
 import type { BootOptions, KernelStart } from './kernel.ts'
@@ -8,6 +9,7 @@ import { FIRST_PROGRAM, isWholeRoot, kernelProgram } from './kernel-package.ts'
 import { fstabWord, GUEST_CONFINE } from './machine.ts'
 
 const INIT = 'init.sh'
+const INIT_SOURCE = join(projectRoot, 'embedded/machine/uml-init.sh')
 
 /**
  * Initcalls that are not needed here: benchmarks of checksums for disks, which took more than half of the boot time, and the buffers of a
@@ -26,10 +28,32 @@ export function umlKernel(options: BootOptions, agent: string): KernelStart {
   // libmount treats a double quote in mount options as the start of a quoted text.
   const packages = plainPath(realpathSync(options.packages))
   const whole = isWholeRoot(options.packages)
-  const init = whole
-    ? initScript({ shared: { path: options.directory, source: directory.path }, node: 'node', agent })
-    : initScript({ packages: packages.path, node: process.execPath, agent })
-  writeFileSync(join(options.directory, INIT), init, { mode: 0o755 })
+  const mounts = [
+    ...(whole ? [] : [`none /mnt/packages hostfs ${fstabWord(packages.path)}`]),
+    // hostfs once more, as overlayfs refuses a layer that lies inside another one of the same file system.
+    `overlay /mnt/root overlay lowerdir=${whole ? '' : '/mnt/packages:'}/,upperdir=/mnt/upper,workdir=/mnt/work`,
+    'proc /mnt/root/proc proc defaults',
+    'sysfs /mnt/root/sys sysfs defaults',
+    'tmpfs /mnt/root/run tmpfs mode=0755',
+    // The guest has the cluster's folder at the same path.
+    ...(whole
+      ? [`none /mnt/root${fstabWord(options.directory)} hostfs ro,X-mount.mkdir,${fstabWord(directory.path)}`]
+      : []),
+    'tmpfs /mnt/root/var/log tmpfs mode=0755',
+    'devtmpfs /mnt/root/dev devtmpfs mode=0755',
+    'devpts /mnt/root/dev/pts devpts newinstance,ptmxmode=0666,mode=0620,X-mount.mkdir',
+    '/mnt/root/dev/pts/ptmx /mnt/root/dev/ptmx none bind',
+    `/mnt/root${GUEST_CONFINE} /mnt/root${GUEST_CONFINE} none bind,ro`,
+  ]
+  const init = shellVariables({
+    packages: whole ? '' : packages.path,
+    fstab: mounts.join('\n'),
+    node: whole ? 'node' : process.execPath,
+    agent,
+  })
+  writeFileSync(join(options.directory, INIT), `#!/bin/sh\n${init}${readFileSync(INIT_SOURCE, 'utf8')}`, {
+    mode: 0o755,
+  })
   const program = kernelProgram(options.packages)
   // A separate folder, because the kernel may write there.
   const memory = mkdtempSync(join(room, 'kube-service-labs-'))
@@ -81,58 +105,6 @@ const ONE_CALL = 'LIBMOUNT_FORCE_MOUNT2=always'
 export const firstProgram = `#!/bin/sh
 ${ONE_CALL} mount -t hostfs -o "ro,$cluster" none /mnt && exec /mnt/${INIT}
 `
-/** Paths in the guest that the first process needs. */
-interface InitPaths {
-  /** Root of the unpacked packages (usr-merged), which are laid over the host's files; absent: they are all there is. */
-  packages?: string
-  /** The cluster's folder on the host, and its path for hostfs. The guest has it at the same path. */
-  shared?: { path: string; source: string }
-  node: string
-  agent: string
-}
-
-/**
- * The guest's first program. It mounts a writable tmpfs over the host's read-only file system, so that the guest cannot write to the
- * host, and then runs the agent; the kernel ends with the agent.
- */
-function initScript({ packages, shared, node, agent }: InitPaths): string {
-  const tree = packages === undefined ? '' : shellWord(packages)
-  const below = packages === undefined ? '' : `none /mnt/packages hostfs ${fstabWord(packages)}\n`
-  const folder =
-    shared && `\nnone /mnt/root${fstabWord(shared.path)} hostfs ro,X-mount.mkdir,${fstabWord(shared.source)}`
-  return `#!/bin/sh
-set -e
-export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TERM=linux ${ONE_CALL}
-mount -t proc proc /proc
-# Requests that io_uring completes later corrupt page tables of User-Mode Linux; libuv 1.45 and later makes them. Kernels before
-# 6.6 lack this switch, so programs of Node are also told not to ask.
-[ ! -w /proc/sys/kernel/io_uring_disabled ] || echo 2 >/proc/sys/kernel/io_uring_disabled
-export UV_USE_IO_URING=0
-module=${tree}/usr/lib/uml/modules/$(uname -r)/kernel/fs/overlayfs/overlay.ko
-LD_LIBRARY_PATH=${tree}/usr/lib/x86_64-linux-gnu ${tree}/usr/sbin/insmod "$module"
-mount -t tmpfs -o mode=0755 tmpfs /mnt
-mkdir /mnt/upper /mnt/work /mnt/root /mnt/packages
-# hostfs once more, as overlayfs refuses a layer that lies inside another one of the same file system. All in one go, for each
-# program that is started here takes longer than what it does.
-printf '%s\\n' '${below}overlay /mnt/root overlay lowerdir=${packages === undefined ? '' : '/mnt/packages:'}/,upperdir=/mnt/upper,workdir=/mnt/work
-proc /mnt/root/proc proc defaults
-sysfs /mnt/root/sys sysfs defaults
-tmpfs /mnt/root/run tmpfs mode=0755${folder ?? ''}
-tmpfs /mnt/root/var/log tmpfs mode=0755
-devtmpfs /mnt/root/dev devtmpfs mode=0755
-devpts /mnt/root/dev/pts devpts newinstance,ptmxmode=0666,mode=0620,X-mount.mkdir
-/mnt/root/dev/pts/ptmx /mnt/root/dev/ptmx none bind
-/mnt/root${GUEST_CONFINE} /mnt/root${GUEST_CONFINE} none bind,ro' >/mnt/fstab
-mount -a -T /mnt/fstab
-cd /mnt/root
-# No program here needs the kernel's uevents.
-[ ! -w sys/kernel/uevent_helper ] || echo >sys/kernel/uevent_helper
-# Not only chroot: the kernel finds modprobe, and a Pod with hostPID the guest's files, by the first process.
-pivot_root . mnt
-exec chroot . /bin/sh -c 'stty -F /dev/ttyS0 raw -echo; "$0" "$1" /dev/ttyS0; echo o >/proc/sysrq-trigger; exec sleep 60' ${shellWord(node)} ${shellWord(agent)}
-`
-}
-
 /** Characters that need no quoting on a kernel's command line, which is split at spaces and quotes. */
 const PLAIN = /^[\w./+:@=-]+$/
 

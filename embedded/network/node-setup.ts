@@ -1,28 +1,10 @@
 import { createHash } from 'node:crypto'
 import { secondClientOf } from '../../host/address-pool.ts'
+import type { NodePlan } from '../../host/layout.ts'
 import type { GuestFile, Layer, Machine } from '../machine/machine.ts'
 
-/** A node of the cluster's network: its name, its address on the bridge, and the addresses of its Pods. */
-export interface NodePlan {
-  name: string
-  address: string
-  podCIDR: string
-}
-
 /** The bridge that kind gives its Docker network, and the address "outside" the cluster. */
-const bridge = { name: 'kind', address: '172.18.0.1', prefix: 16 } as const
-
-/** The second client "outside": an address after those of load balancers. */
-const otherClient = secondClientOf(`${bridge.address}/${bridge.prefix}`)
-
-/**
- * The setup of "outside": its addresses, and the hash policy: a route to several nodes distributes connections, not clients
- * (the hash includes ports).
- */
-export const outside = {
-  lines: otherClient === undefined ? [] : [`address add ${otherClient}/32 dev ${bridge.name}`],
-  script: 'echo 1 >/proc/sys/net/ipv4/fib_multipath_hash_policy || exit 1',
-}
+export const bridge = { name: 'kind', address: '172.18.0.1', prefix: 16, network: '172.18.0.0/16' } as const
 
 /** All Pods of all nodes. */
 const clusterCIDR = '10.244.0.0/16'
@@ -71,6 +53,9 @@ export const nodeRoot = (name: string) => `${nodesFolder}/${name}/root`
 /** The profile of every shell of the cluster, instead of the host user's. */
 export const shellProfile = "PS1='\\u@\\h:\\w\\$ '\nalias ls='ls --color=auto'\n"
 
+/** `/etc/resolv.conf` of a node. */
+export const nodeResolvConf = `nameserver ${bridge.address}\noptions timeout:1 attempts:1\n`
+
 /** `/etc/hosts` of a node: itself and the others, which Docker's name server would resolve. */
 function hosts(nodes: readonly NodePlan[]): string {
   return ['127.0.0.1\tlocalhost', ...nodes.map(({ name, address }) => `${address}\t${name}`), ''].join('\n')
@@ -108,7 +93,8 @@ export function bridgeLines(nodes: readonly NodePlan[]): string[] {
     `link add ${bridge.name} type bridge forward_delay 0`,
     `address add ${bridge.address}/${bridge.prefix} broadcast + dev ${bridge.name}`,
     `link set ${bridge.name} up`,
-    ...outside.lines,
+    // The second client "outside", with an address after those of load balancers.
+    `address add ${secondClientOf(bridge.network)}/32 dev ${bridge.name}`,
     ...nodes.flatMap(({ name }) => [
       `netns add ${name}`,
       `link add ${cable(name)} type veth peer name eth0 netns ${name}`,
@@ -136,7 +122,7 @@ export function nodeFiles(node: NodePlan, nodes: readonly NodePlan[]): GuestFile
   const own: Record<string, string> = {
     '/etc/hostname': `${node.name}\n`,
     '/etc/hosts': hosts(nodes),
-    '/etc/resolv.conf': `nameserver ${bridge.address}\noptions timeout:1 attempts:1\n`,
+    '/etc/resolv.conf': nodeResolvConf,
     '/etc/fstab': 'sysfs /sys sysfs\n/run/cpuinfo /proc/cpuinfo none bind\n',
     '/root/.bashrc': shellProfile,
     '/root/.profile': '. ~/.bashrc\n',

@@ -1,13 +1,12 @@
+import type { NodePlan } from '../../host/layout.ts'
 import type { GuestProcess, Machine, Placement } from '../machine/machine.ts'
 import {
   bridgeLines,
   cpuinfoCommand,
   interfaceName,
-  type NodePlan,
   nodeCommand,
   nodeFiles,
   nodeMounts,
-  outside,
   podGateway,
 } from './node-setup.ts'
 
@@ -67,7 +66,8 @@ export async function createNetwork(machine: Machine, nodes: readonly NodePlan[]
   const script = [
     machine.ownKernel ? `modprobe -a ${firstModules.join(' ')} || exit 1` : '',
     ...shared.map((folder) => `mount --bind --make-shared ${folder} ${folder} || exit 1`),
-    outside.script,
+    // A route to several nodes distributes connections, not clients: the hash includes ports.
+    'echo 1 >/proc/sys/net/ipv4/fib_multipath_hash_policy || exit 1',
     cpuinfoCommand(nodes),
     `mount -a -T ${nodesFstab} || exit 1`,
     ipBatch(bridgeLines(nodes)),

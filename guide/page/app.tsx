@@ -1,32 +1,38 @@
-import { Fragment } from 'preact'
+import { Fragment, type VNode } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { Sure } from './blocks.tsx'
 import { act } from './connection.ts'
+import { Button, Select, Sure } from './controls.tsx'
 import { Course } from './course.tsx'
 import { Dataplane } from './dataplane.tsx'
 import { isFocusLost } from './focus.ts'
 import { Incident } from './incident.tsx'
 import { PacketPathView } from './packet-path.tsx'
 import { placesOf } from './steps.tsx'
-import { now, type State, TABS, type TabId, update } from './store.ts'
+import { now, type State, type TabId, update } from './store.ts'
 import { runOnHost } from './terminal.ts'
 import { Terminals } from './terminals.tsx'
 import { applyTheme, savedTheme, type Theme } from './theme.ts'
 import { TimelineView } from './timeline.tsx'
 import { duration } from './words.ts'
 
-const TITLES: Readonly<Record<TabId, string>> = {
-  terminals: 'Terminals',
-  dataplane: 'Dataplane',
-  path: 'Packet path',
-  timeline: 'Timeline',
-  incident: 'Incident',
+interface Tab {
+  id: TabId
+  title: string
+  View(props: { state: State }): VNode
 }
+
+const TABS: readonly Tab[] = [
+  { id: 'terminals', title: 'Terminals', View: Terminals },
+  { id: 'dataplane', title: 'Dataplane', View: Dataplane },
+  { id: 'path', title: 'Packet path', View: PacketPathView },
+  { id: 'timeline', title: 'Timeline', View: TimelineView },
+  { id: 'incident', title: 'Incident', View: Incident },
+]
 
 /** The incidents are a lab of their own. */
 const INCIDENTS = 8
 
-const tabsOf = ({ lab }: State): TabId[] => TABS.filter((id) => id !== 'incident' || lab?.number === INCIDENTS)
+const tabsOf = ({ lab }: State): Tab[] => TABS.filter(({ id }) => id !== 'incident' || lab?.number === INCIDENTS)
 
 /** The whole page. */
 export function App({ state }: { state: State }) {
@@ -39,12 +45,12 @@ export function App({ state }: { state: State }) {
     return () => document.removeEventListener('keydown', onKey)
   }, [])
   const tabs = tabsOf(state)
-  const tab = tabs.includes(state.tab) ? state.tab : 'terminals'
-  const before = useRef(tab)
+  const shown = tabs.find(({ id }) => id === state.tab)?.id ?? 'terminals'
+  const before = useRef(shown)
   useEffect(() => {
-    if (before.current !== tab && isFocusLost()) document.getElementById(`panel-${tab}`)?.focus()
-    before.current = tab
-  }, [tab])
+    if (before.current !== shown && isFocusLost()) document.getElementById(`panel-${shown}`)?.focus()
+    before.current = shown
+  }, [shown])
   return (
     <>
       <Header state={state} />
@@ -52,8 +58,8 @@ export function App({ state }: { state: State }) {
       <main>
         <Course state={state} />
         <div class="tools">
-          <TabList tabs={tabs} shown={tab} />
-          {tabs.map((id) => (
+          <TabList tabs={tabs} shown={shown} />
+          {tabs.map(({ id, View }) => (
             <div
               key={id}
               role="tabpanel"
@@ -61,13 +67,9 @@ export function App({ state }: { state: State }) {
               aria-labelledby={`tab-${id}`}
               tabIndex={id === 'terminals' ? -1 : 0}
               class="panel"
-              hidden={id !== tab}
+              hidden={id !== shown}
             >
-              {id === 'terminals' && <Terminals state={state} />}
-              {id === 'dataplane' && id === tab && <Dataplane state={state} />}
-              {id === 'path' && id === tab && <PacketPathView state={state} />}
-              {id === 'timeline' && id === tab && <TimelineView state={state} />}
-              {id === 'incident' && id === tab && <Incident state={state} />}
+              {(id === shown || id === 'terminals') && <View state={state} />}
             </div>
           ))}
         </div>
@@ -85,10 +87,8 @@ function isShortcut({ code, target }: KeyboardEvent): boolean {
   const digit = /^Digit([1-5])$/.exec(code)?.[1]
   if (digit !== undefined) {
     const tab = tabsOf(state)[Number(digit) - 1]
-    if (!tab) return false
-    update({ tab })
-    setTimeout(() => document.getElementById(`tab-${tab}`)?.focus())
-    return true
+    if (tab) chooseTab(tab.id)
+    return tab !== undefined
   }
   const { lab, progress } = state
   // In a terminal these belong to the shell.
@@ -102,19 +102,21 @@ function isShortcut({ code, target }: KeyboardEvent): boolean {
   return true
 }
 
-function TabList({ tabs, shown }: { tabs: readonly TabId[]; shown: TabId }) {
+function chooseTab(tab: TabId): void {
+  update({ tab })
+  setTimeout(() => document.getElementById(`tab-${tab}`)?.focus())
+}
+
+function TabList({ tabs, shown }: { tabs: readonly Tab[]; shown: TabId }) {
   const onKeyDown = ({ key }: KeyboardEvent) => {
-    const at = tabs.indexOf(shown)
+    const at = tabs.findIndex(({ id }) => id === shown)
     const moves: Record<string, number> = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: tabs.length - 1 }
-    const to = moves[key]
-    const tab = to === undefined ? undefined : tabs[(to + tabs.length) % tabs.length]
-    if (!tab) return
-    update({ tab })
-    document.getElementById(`tab-${tab}`)?.focus()
+    const to = moves[key] === undefined ? undefined : tabs.at(moves[key] % tabs.length)
+    if (to) chooseTab(to.id)
   }
   return (
     <div role="tablist" aria-label="Tools" onKeyDown={onKeyDown}>
-      {tabs.map((id, index) => (
+      {tabs.map(({ id, title }, index) => (
         <button
           key={id}
           type="button"
@@ -126,7 +128,7 @@ function TabList({ tabs, shown }: { tabs: readonly TabId[]; shown: TabId }) {
           tabIndex={id === shown ? 0 : -1}
           onClick={() => update({ tab: id })}
         >
-          {TITLES[id]}
+          {title}
         </button>
       ))}
     </div>
@@ -135,33 +137,31 @@ function TabList({ tabs, shown }: { tabs: readonly TabId[]; shown: TabId }) {
 
 /** A key on the list only chooses: a lab that was not begun resets the cluster, so it opens with a button. */
 function LabChoice({ lab }: Pick<State, 'lab'>) {
-  const [chosen, choose] = useState<number>()
+  const shown = String(lab?.number)
+  const [chosen, choose] = useState(shown)
+  const labs = lab?.labs.map(({ number, title }) => [String(number), `Lab ${number}: ${title}`] as const)
   return (
     <>
-      <label>
-        <span class="hidden">Lab</span>
-        <select value={chosen ?? lab?.number} onChange={({ currentTarget }) => choose(Number(currentTarget.value))}>
-          {lab?.labs.map(({ number, title }) => (
-            <option key={number} value={number}>
-              Lab {number}: {title}
-            </option>
-          ))}
-        </select>
-      </label>
-      {chosen !== undefined && chosen !== lab?.number && (
-        <button
-          type="button"
+      <Select label={<span class="hidden">Lab</span>} value={chosen} options={labs ?? []} choose={choose} />
+      {chosen !== shown && (
+        <Button
           onClick={() => {
-            choose(undefined)
-            void act('lab', { number: chosen })
+            choose(shown)
+            void act('lab', { number: Number(chosen) })
           }}
         >
           Open lab {chosen} (resets the cluster if not begun)
-        </button>
+        </Button>
       )}
     </>
   )
 }
+
+const THEMES = [
+  ['system', 'System colours'],
+  ['light', 'Light'],
+  ['dark', 'Dark'],
+] as const
 
 function Header({ state: { lab, progress } }: { state: State }) {
   const [theme, setTheme] = useState<Theme>(savedTheme)
@@ -178,34 +178,20 @@ function Header({ state: { lab, progress } }: { state: State }) {
           <span>
             <strong>{progress.points}</strong> / {progress.of} points
           </span>
-          <span class="soft">{duration(progress.workedMs)}</span>
-          <button
-            type="button"
-            aria-pressed={progress.paused}
-            onClick={() => void act('pause', { paused: !progress.paused })}
-          >
+          <span class="soft">{duration(progress.minutes)}</span>
+          <Button aria-pressed={progress.paused} onClick={() => void act('pause', { paused: !progress.paused })}>
             {progress.paused ? '▶ Resume' : '❙❙ Pause'}
-          </button>
+          </Button>
           <Sure words="Reset …" sure="Yes, delete my points and answers in this lab" act={() => act('reset', {})} />
         </div>
       )}
-      <label class="theme">
-        <span class="hidden">Colours</span>
-        <select
-          value={theme}
-          onChange={({ currentTarget }) => {
-            applyTheme(currentTarget.value as Theme)
-            setTheme(currentTarget.value as Theme)
-          }}
-        >
-          <option value="system">System colours</option>
-          <option value="light">Light</option>
-          <option value="dark">Dark</option>
-        </select>
-      </label>
-      <button type="button" onClick={() => help.current?.showModal()}>
-        Keys
-      </button>
+      <Select
+        label={<span class="hidden">Colours</span>}
+        value={theme}
+        options={THEMES}
+        choose={(chosen) => setTheme(applyTheme(chosen as Theme))}
+      />
+      <Button onClick={() => help.current?.showModal()}>Keys</Button>
       <dialog ref={help} aria-label="Keys">
         <h2>Keys</h2>
         <dl class="keys">
@@ -255,10 +241,7 @@ function Troubles({ state: { connected, progress, fault } }: { state: State }) {
       {progress?.busy && <p class="busy">… {progress.busy}</p>}
       {fault && (
         <p class="trouble" role="alert">
-          ! {fault}{' '}
-          <button type="button" onClick={() => update({ fault: undefined })}>
-            Close
-          </button>
+          ! {fault} <Button onClick={() => update({ fault: undefined })}>Close</Button>
         </p>
       )}
     </div>
@@ -269,9 +252,5 @@ function Troubles({ state: { connected, progress, fault } }: { state: State }) {
 function Remedy({ sentence }: { sentence: string }) {
   const command = /`(make [^`]+)`/.exec(sentence)?.[1]
   if (command === undefined) return null
-  return (
-    <button type="button" onClick={() => void runOnHost(command)}>
-      Run {command}
-    </button>
-  )
+  return <Button onClick={() => void runOnHost(command)}>Run {command}</Button>
 }

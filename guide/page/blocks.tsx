@@ -1,5 +1,6 @@
 import { useState } from 'preact/hooks'
 import type { Block } from '../protocol.ts'
+import { Button } from './controls.tsx'
 import { say } from './store.ts'
 import { runOnHost } from './terminal.ts'
 
@@ -27,8 +28,7 @@ export function Fence({ text, run }: { text: string; run: boolean }) {
       <pre>{text}</pre>
       <div class="fence-buttons">
         {run && (
-          <button
-            type="button"
+          <Button
             class="run"
             aria-disabled={state === 'running'}
             onClick={async () => {
@@ -43,10 +43,9 @@ export function Fence({ text, run }: { text: string; run: boolean }) {
               : {text.split('\n')[0]}
               {lines > 1 ? ` and ${lines - 1} more` : ''}
             </span>
-          </button>
+          </Button>
         )}
-        <button
-          type="button"
+        <Button
           onClick={() =>
             navigator.clipboard.writeText(text).then(
               () => say('Copied'),
@@ -55,25 +54,8 @@ export function Fence({ text, run }: { text: string; run: boolean }) {
           }
         >
           Copy<span class="hidden">: {text.split('\n')[0]}</span>
-        </button>
+        </Button>
       </div>
     </div>
-  )
-}
-
-/** A button that asks before it acts, until the focus leaves it. */
-export function Sure({ words, sure, act }: { words: string; sure: string; act: () => unknown }) {
-  const [isAsked, setAsked] = useState(false)
-  return (
-    <button
-      type="button"
-      onBlur={() => setAsked(false)}
-      onClick={() => {
-        if (isAsked) act()
-        setAsked(!isAsked)
-      }}
-    >
-      {isAsked ? sure : words}
-    </button>
   )
 }

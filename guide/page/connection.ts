@@ -1,6 +1,6 @@
 // The page's connection to the guide's server: pushes in, actions out.
 
-import type { ActionArguments, ActionName, ActionReplies, CountersPush, LabContent, Push } from '../protocol.ts'
+import type { ActionArguments, ActionName, CountersPush, LabContent, ProgressPush, Pushes, Reply } from '../protocol.ts'
 import { now, type State, say, update } from './store.ts'
 import { VERDICTS } from './words.ts'
 
@@ -30,33 +30,17 @@ async function loadLab(): Promise<void> {
   }
 }
 
-function take(push: Push): void {
-  switch (push.type) {
-    case 'progress':
-      tellVerdict(push)
-      update({ progress: push })
-      if (now().lab?.number !== push.lab) void loadLab()
-      return
-    case 'dataplane':
-      update({ dataplane: push, moved: withoutCounters() })
-      return
-    case 'counters':
-      update({ moved: withCounters(push) })
-      return
-    case 'timeline':
-      update({ timeline: push.moments })
-      return
-    case 'terminals':
-      update({ terminals: push })
-      return
-    case 'incident':
-      update({ incident: push.incident })
-      return
+function take({ counters, ...push }: Partial<Pushes>): void {
+  if (push.progress) {
+    tellVerdict(push.progress)
+    if (now().lab?.number !== push.progress.lab) void loadLab()
   }
+  // A push of all entries has their newest counters.
+  update({ ...push, ...(push.dataplane && { moved: {} }), ...(counters && { moved: withCounters(counters) }) })
 }
 
 /** Announces the verdict of the shown step when it changes. */
-function tellVerdict({ at, steps }: Extract<Push, { type: 'progress' }>): void {
+function tellVerdict({ at, steps }: ProgressPush): void {
   const { progress, lab } = now()
   const verdictOf = (list: typeof steps | undefined) => list?.find(({ id }) => id === at)?.verdict
   const verdict = verdictOf(steps)
@@ -65,27 +49,16 @@ function tellVerdict({ at, steps }: Extract<Push, { type: 'progress' }>): void {
   say(`Step ${index + 1}: ${VERDICTS[verdict].word}. ${lab?.steps[index]?.title ?? at}`)
 }
 
-/** The counters that were pushed last. */
-function withCounters({ nodes }: CountersPush): State['moved'] {
+/** The counters that moved since the latest push of all entries. */
+function withCounters(counters: CountersPush): State['moved'] {
   const { moved } = now()
   const at = Date.now()
-  const timed = Object.entries(nodes).map(([node, counters]) => {
-    const own = Object.entries(counters).map(([id, counter]) => [id, { ...counter, at }])
-    return [node, { ...moved[node], ...Object.fromEntries(own) }]
+  const timed = Object.entries(counters).map(([node, own]) => {
+    const changed = Object.entries(own).map(([id, counter]) => [id, { ...counter, at }])
+    return [node, { ...moved[node], ...Object.fromEntries(changed) }]
   })
   return { ...moved, ...Object.fromEntries(timed) }
 }
-
-/** Only by how much counters moved: a push of all entries has their newest counters. */
-function withoutCounters(): State['moved'] {
-  const nodes = Object.entries(now().moved).map(([node, counters]) => {
-    const own = Object.entries(counters).map(([id, { by, at }]) => [id, { by, at }])
-    return [node, Object.fromEntries(own)]
-  })
-  return Object.fromEntries(nodes)
-}
-
-type Reply<Name extends ActionName> = Name extends keyof ActionReplies ? ActionReplies[Name] : object
 
 /** Performs an action; undefined if it was refused (the page shows the reason). */
 export async function act<Name extends ActionName>(
@@ -98,7 +71,7 @@ export async function act<Name extends ActionName>(
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify(words),
     })
-    const reply = (await response.json()) as Reply<Name> & { error?: string }
+    const reply = await response.json()
     if (reply.error === undefined) {
       update({ fault: undefined })
       return reply

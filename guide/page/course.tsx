@@ -1,7 +1,8 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
-import type { LabContent, ProgressPush, StepContent } from '../protocol.ts'
+import type { ActionReplies } from '../protocol.ts'
 import { Blocks } from './blocks.tsx'
 import { act } from './connection.ts'
+import { Form } from './controls.tsx'
 import { StepState } from './step-state.tsx'
 import { Steps, Walk } from './steps.tsx'
 import type { State } from './store.ts'
@@ -12,23 +13,41 @@ export function Course({ state: { lab, progress } }: { state: State }) {
   const shown = progress?.at
   const before = useRef(shown)
   useEffect(() => {
-    if (shown === undefined || before.current === undefined || before.current === shown) {
-      before.current = shown
-      return
+    if (shown !== undefined && before.current !== undefined && before.current !== shown) {
+      text.current?.scrollTo(0, 0)
+      text.current?.focus()
     }
     before.current = shown
-    text.current?.scrollTo(0, 0)
-    text.current?.focus()
   }, [shown])
   if (!lab || !progress) return <section class="course empty">Reading the lab …</section>
   const index = lab.steps.findIndex(({ id }) => id === progress.at)
   const step = lab.steps[index]
   const done = progress.steps.find(({ id }) => id === progress.at)
+  const isPassed = done?.verdict === 'passed'
   return (
     <section class="course" aria-label="Lab">
       <Steps lab={lab} progress={progress} />
       <article ref={text} class="text" tabIndex={-1} aria-label={step?.title ?? lab.title}>
-        {step ? <StepText step={step} passed={done?.verdict === 'passed'} /> : <Ends lab={lab} progress={progress} />}
+        {progress.at === 'intro' && (
+          <>
+            <h2>
+              Lab {lab.number}: {lab.title}
+            </h2>
+            <Blocks blocks={lab.intro} />
+          </>
+        )}
+        {step && <Blocks key={`${step.id} task`} blocks={step.task} />}
+        {step && isPassed && step.seen.length > 0 && (
+          <div class="seen">
+            <Blocks key={`${step.id} seen`} blocks={step.seen} />
+          </div>
+        )}
+        {progress.at === 'end' && (
+          <>
+            <Blocks blocks={progress.summary ?? []} />
+            <Submission />
+          </>
+        )}
       </article>
       {step && done ? (
         <StepState lab={lab} index={index} step={step} done={done} busy={progress.busy} />
@@ -41,48 +60,11 @@ export function Course({ state: { lab, progress } }: { state: State }) {
   )
 }
 
-function StepText({ step, passed }: { step: StepContent; passed: boolean }) {
-  return (
-    <>
-      <Blocks key={`${step.id} task`} blocks={step.task} />
-      {passed && step.seen.length > 0 && (
-        <div class="seen">
-          <Blocks key={`${step.id} seen`} blocks={step.seen} />
-        </div>
-      )}
-    </>
-  )
-}
-
-function Ends({ lab, progress }: { lab: LabContent; progress: ProgressPush }) {
-  if (progress.at !== 'end')
-    return (
-      <>
-        <h2>
-          Lab {lab.number}: {lab.title}
-        </h2>
-        <Blocks blocks={lab.intro} />
-      </>
-    )
-  return (
-    <>
-      <Blocks blocks={progress.summary ?? []} />
-      <Submission />
-    </>
-  )
-}
-
 function Submission() {
   const [learner, setLearner] = useState('')
-  const [saved, setSaved] = useState<{ file: string; score: string }>()
+  const [saved, setSaved] = useState<ActionReplies['submit']>()
   return (
-    <form
-      class="submission"
-      onSubmit={async (event) => {
-        event.preventDefault()
-        setSaved(await act('submit', { learner }))
-      }}
-    >
+    <Form class="submission" send={async () => setSaved(await act('submit', { learner }))}>
       <h3>Save submission</h3>
       <p>The file contains what the nodes hold, so that your instructor can grade it again.</p>
       <label>
@@ -94,9 +76,9 @@ function Submission() {
       </button>
       {saved && (
         <p role="status">
-          ✓ {saved.score}. Saved as <code>{saved.file}</code>.
+          ✓ {saved.score} Saved as <code>{saved.file}</code>.
         </p>
       )}
-    </form>
+    </Form>
   )
 }

@@ -1,9 +1,10 @@
 import { useMemo } from 'preact/hooks'
 import type { Cause } from '../../dataplane/view/causes.ts'
-import { type Entry, entriesOf, type NodeHoldings } from '../../dataplane/view/holdings.ts'
+import { type Entry, entriesOf } from '../../dataplane/view/holdings.ts'
 import type { DataplanePush } from '../protocol.ts'
+import { Button, Select } from './controls.tsx'
 import { type State, update } from './store.ts'
-import { ancestorsOf, parentsOf, Tree } from './tree.tsx'
+import { type Index, indexOf, Tree } from './tree.tsx'
 
 type CausesById = ReadonlyMap<string, readonly Cause[]>
 
@@ -12,14 +13,13 @@ export function Dataplane({ state }: { state: State }) {
   const { dataplane, past, entry, service } = state
   const nodes = (past ?? dataplane)?.nodes ?? []
   const holdings = nodes.find(({ node }) => node === entry?.node) ?? nodes.find(({ groups }) => groups.length > 0)
+  const index = useMemo(() => indexOf(holdings), [holdings])
   const causes = useMemo(() => causesIn(dataplane, holdings?.node), [dataplane, holdings?.node])
-  const kept = useMemo(
-    () => (holdings && service !== '' ? keptFor(holdings, causes, service) : undefined),
-    [holdings, causes, service],
-  )
+  const kept = useMemo(() => (service !== '' ? keptFor(index, causes, service) : undefined), [index, causes, service])
   if (!dataplane || !holdings) return <p class="empty">Reading what the nodes hold …</p>
   const changes = (past ?? dataplane).changes.filter(({ node }) => node === holdings.node)
   const selected = entry?.node === holdings.node ? entry.id : undefined
+  const chosen = index.get(selected ?? '')?.entry
   return (
     <div class="dataplane">
       <div class="bar">
@@ -35,24 +35,16 @@ export function Dataplane({ state }: { state: State }) {
             </button>
           ))}
         </fieldset>
-        <label>
-          Because of{' '}
-          <select value={service} onChange={({ currentTarget }) => update({ service: currentTarget.value })}>
-            <option value="">everything</option>
-            {dataplane.services.map((name) => (
-              <option key={name} value={name}>
-                {name}
-              </option>
-            ))}
-          </select>
-        </label>
+        <Select
+          label="Because of"
+          value={service}
+          options={[['', 'everything'], ...dataplane.services]}
+          choose={(chosen) => update({ service: chosen })}
+        />
       </div>
       {past && (
         <p class="past">
-          You see a moment of the past.{' '}
-          <button type="button" onClick={() => update({ past: undefined })}>
-            Back to now
-          </button>
+          You see a moment of the past. <Button onClick={() => update({ past: undefined })}>Back to now</Button>
         </p>
       )}
       {holdings.trouble && <p class="trouble">! {holdings.trouble}</p>}
@@ -61,13 +53,22 @@ export function Dataplane({ state }: { state: State }) {
         <Tree
           key={holdings.node + service}
           holdings={holdings}
+          index={index}
           kept={kept}
           selected={selected}
           changed={new Map(changes.map(({ id, change }) => [id, change]))}
           moved={past ? {} : (state.moved[holdings.node] ?? {})}
           select={(id) => update({ entry: { node: holdings.node, id } })}
         />
-        <Details holdings={holdings} causes={causes} selected={selected} />
+        <aside class="why" aria-label="Selected entry">
+          {chosen ? (
+            <Details entry={chosen} index={index} node={holdings.node} because={causes.get(chosen.id) ?? []} />
+          ) : (
+            <p class="soft">
+              Select an entry to see why it exists. Choose a Service to see everything that exists because of it.
+            </p>
+          )}
+        </aside>
       </div>
     </div>
   )
@@ -83,36 +84,27 @@ function causesIn(dataplane: DataplanePush | undefined, node = ''): CausesById {
 }
 
 /** The entries that exist because of a Service, and those that contain them. */
-function keptFor(holdings: NodeHoldings, causes: CausesById, service: string): ReadonlySet<string> {
-  const parents = parentsOf(holdings)
-  const kept = new Set<string>()
-  for (const [id, list] of causes)
-    if (list.some((cause) => cause.service === service))
-      for (const one of [id, ...ancestorsOf(id, parents)]) kept.add(one)
-  return kept
+function keptFor(index: Index, causes: CausesById, service: string): ReadonlySet<string> {
+  const ids = [...index.values()].flatMap(({ entry, parents }) =>
+    causes.get(entry.id)?.some((cause) => cause.service === service) ? [...parents, entry].map(({ id }) => id) : [],
+  )
+  return new Set(ids)
 }
 
 interface DetailsProps {
-  holdings: NodeHoldings
-  causes: CausesById
-  selected: string | undefined
+  entry: Entry
+  index: Index
+  node: string
+  because: readonly Cause[]
 }
 
-function Details({ holdings, causes, selected }: DetailsProps) {
-  const known = useMemo(() => new Map([...entriesOf(holdings)].map((entry) => [entry.id, entry])), [holdings])
-  const entry = selected === undefined ? undefined : known.get(selected)
-  if (!entry)
-    return (
-      <aside class="why" aria-label="Selected entry">
-        <p class="soft">
-          Select an entry to see why it exists. Choose a Service to see everything that exists because of it.
-        </p>
-      </aside>
-    )
-  const because = causes.get(entry.id) ?? []
-  const referring = [...known.values()].filter(({ refersTo }) => refersTo?.includes(entry.id))
+/** Why the selected entry exists, and what it is linked with. */
+function Details({ entry, index, node, because }: DetailsProps) {
+  const leadsTo = (entry.refersTo ?? []).flatMap((id) => index.get(id)?.entry ?? [])
+  const entries = [...index.values()].map((placed) => placed.entry)
+  const reachedFrom = entries.filter(({ refersTo }) => refersTo?.includes(entry.id))
   return (
-    <aside class="why" aria-label="Selected entry">
+    <>
       <h3>{entry.kind}</h3>
       <pre>{entry.text}</pre>
       <h3>Why it exists</h3>
@@ -125,13 +117,9 @@ function Details({ holdings, causes, selected }: DetailsProps) {
           ))}
         </ul>
       )}
-      <Links
-        title="Leads to"
-        entries={(entry.refersTo ?? []).flatMap((id) => known.get(id) ?? [])}
-        node={holdings.node}
-      />
-      <Links title="Reached from" entries={referring} node={holdings.node} />
-    </aside>
+      <Links title="Leads to" entries={leadsTo} node={node} />
+      <Links title="Reached from" entries={reachedFrom} node={node} />
+    </>
   )
 }
 
@@ -145,9 +133,9 @@ function CauseView({ cause: { kind, object, field, reason, service } }: { cause:
         </p>
       )}
       {service && (
-        <button type="button" class="plain" onClick={() => update({ service })}>
+        <Button class="plain" onClick={() => update({ service })}>
           Everything because of {service}
-        </button>
+        </Button>
       )}
     </li>
   )
@@ -166,9 +154,9 @@ function Links({ title, entries, node }: { title: string; entries: readonly Entr
       <ul class="links">
         {entries.slice(0, LINKS).map(({ id, text }) => (
           <li key={id}>
-            <button type="button" class="code" onClick={() => update({ entry: { node, id }, service: '' })}>
+            <Button class="code" onClick={() => update({ entry: { node, id }, service: '' })}>
               {text}
-            </button>
+            </Button>
           </li>
         ))}
       </ul>

@@ -1,6 +1,7 @@
 import { useState } from 'preact/hooks'
-import { Blocks, Sure } from './blocks.tsx'
+import { Blocks } from './blocks.tsx'
 import { act } from './connection.ts'
+import { Button, Form, Sure } from './controls.tsx'
 import type { State } from './store.ts'
 import { Changes } from './timeline.tsx'
 
@@ -11,13 +12,7 @@ const DIAGNOSIS = 'diagnosis'
 export function Incident({ state: { incident, progress } }: { state: State }) {
   const [seed, setSeed] = useState('')
   const opener = (
-    <form
-      class="bar"
-      onSubmit={(event) => {
-        event.preventDefault()
-        void act('incident', { action: 'open', ...(seed === '' ? {} : { seed }) })
-      }}
-    >
+    <Form class="bar" send={() => act('incident', { action: 'open', ...(seed !== '' && { seed }) })}>
       <label>
         Seed <input size={8} maxLength={40} value={seed} onInput={(event) => setSeed(event.currentTarget.value)} />
       </label>
@@ -25,7 +20,7 @@ export function Incident({ state: { incident, progress } }: { state: State }) {
         {incident ? 'Start another incident' : 'Start an incident'}
       </button>
       <span class="soft">The same seed starts the same incident; without one it is random.</span>
-    </form>
+    </Form>
   )
   if (!incident)
     return (
@@ -76,9 +71,9 @@ export function Incident({ state: { incident, progress } }: { state: State }) {
           )}
           <div class="buttons">
             {incident.hintsLeft > 0 && (
-              <button type="button" onClick={() => void act('incident', { action: 'hint' })}>
+              <Button onClick={() => void act('incident', { action: 'hint' })}>
                 Hint <small>costs 5 points, {incident.hintsLeft} left</small>
-              </button>
+              </Button>
             )}
             <Sure
               words="Give up …"
@@ -104,9 +99,8 @@ function Diagnosis({ choices }: { choices: readonly { id: string; cause: string 
   const [cause, setCause] = useState('')
   const [wrong, setWrong] = useState('')
   return (
-    <form
-      onSubmit={async (event) => {
-        event.preventDefault()
+    <Form
+      send={async () => {
         const reply = cause === '' ? undefined : await act('answer', { step: DIAGNOSIS, text: cause })
         setWrong(reply && reply.verdict !== 'passed' ? cause : '')
       }}
@@ -130,6 +124,6 @@ function Diagnosis({ choices }: { choices: readonly { id: string; cause: string 
         This is the cause
       </button>
       <p role="status">{wrong !== '' && `✗ ${wrong} is not the cause.`}</p>
-    </form>
+    </Form>
   )
 }

@@ -1,91 +1,81 @@
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useState } from 'preact/hooks'
 import type { PathAction, PathEnd } from '../../dataplane/view/packet-path.ts'
-import type { DrawnPath } from '../protocol.ts'
+import type { ActionReplies, DrawnPath } from '../protocol.ts'
 import { act } from './connection.ts'
-import { type State, say, showEntry } from './store.ts'
-
-interface Found {
-  paths: DrawnPath[]
-  sent?: { count: number; output: string }
-}
-
-/** The last question and its reply outlive the tab. */
-const last: { from: string; to: string; node: string; found?: Found } = { from: '', to: '', node: '' }
+import { Button, Form, Select } from './controls.tsx'
+import { now, type State, say, showEntry, update } from './store.ts'
 
 /** The path of a packet through a node: what the rules do with it, in a drawing and in words, in every mode. */
-export function PacketPathView({ state: { dataplane } }: { state: State }) {
+export function PacketPathView({ state: { dataplane, path } }: { state: State }) {
   const { origins = [], destinations = [], nodes = [] } = dataplane ?? {}
-  const [from, setFrom] = useState(last.from || (origins[0] ?? 'host'))
-  const [to, setTo] = useState(last.to || (destinations[0] ?? ''))
-  const [node, setNode] = useState(last.node)
-  const [found, setFound] = useState(last.found)
+  const { from = origins[0] ?? 'host', to = destinations[0] ?? '', node = '', found } = path
   const [isBusy, setBusy] = useState(false)
+  const change = (part: State['path']) => update({ path: { ...now().path, ...part } })
   const ask = async (send: boolean) => {
     if (isBusy) return
     setBusy(true)
-    const reply = await act('path', { from, to, ...(node === '' ? {} : { node }), send })
+    const reply = await act('path', { from, to, ...(node !== '' && { node }), send })
     setBusy(false)
-    Object.assign(last, { from, to, node, found: reply ?? last.found })
     if (!reply) return
-    setFound(reply)
+    change({ from, to, found: reply })
     const [first] = reply.paths
     if (first) say(first.stop ? `The packet stops: ${first.stop.words}` : 'The packet arrives.')
   }
   return (
     <div class="path">
-      <form
-        class="bar"
-        onSubmit={(event) => {
-          event.preventDefault()
-          void ask(false)
-        }}
-      >
-        <label>
-          From{' '}
-          <input list="origins" required maxLength={100} value={from} onInput={(e) => setFrom(e.currentTarget.value)} />
-        </label>
-        <label>
-          To{' '}
-          <input
-            list="destinations"
-            required
-            maxLength={100}
-            value={to}
-            onInput={(e) => setTo(e.currentTarget.value)}
-          />
-        </label>
-        <label>
-          On{' '}
-          <select value={node} onChange={({ currentTarget }) => setNode(currentTarget.value)}>
-            <option value="">its node</option>
-            {nodes.map((one) => (
-              <option key={one.node}>{one.node}</option>
-            ))}
-          </select>
-        </label>
+      <Form class="bar" send={() => ask(false)}>
+        <Place label="From" suggestions={origins} value={from} type={(from) => change({ from })} />
+        <Place label="To" suggestions={destinations} value={to} type={(to) => change({ to })} />
+        <Select
+          label="On"
+          value={node}
+          options={[['', 'its node'], ...nodes.map((one) => one.node)]}
+          choose={(node) => change({ node })}
+        />
         <button type="submit" class="main" aria-disabled={isBusy}>
           Show the path
         </button>
-        <button type="button" aria-disabled={isBusy} onClick={() => void ask(true)}>
+        <Button aria-disabled={isBusy} onClick={() => void ask(true)}>
           {isBusy ? 'Sending …' : 'Send a real one'}
-        </button>
-        <datalist id="origins">
-          {origins.map((one) => (
-            <option key={one} value={one} />
-          ))}
-        </datalist>
-        <datalist id="destinations">
-          {destinations.map((one) => (
-            <option key={one} value={one} />
-          ))}
-        </datalist>
-      </form>
+        </Button>
+      </Form>
       {found ? <FoundPaths found={found} /> : <p class="empty">Choose where a packet comes from and where it goes.</p>}
     </div>
   )
 }
 
-function FoundPaths({ found: { paths, sent } }: { found: Found }) {
+interface PlaceProps {
+  label: string
+  suggestions: readonly string[]
+  value: string
+  type(value: string): void
+}
+
+/** Where a packet comes from or goes to. */
+function Place({ label, suggestions, value, type }: PlaceProps) {
+  const list = `places-${label}`
+  return (
+    <>
+      <label>
+        {label}{' '}
+        <input
+          list={list}
+          required
+          maxLength={100}
+          value={value}
+          onInput={({ currentTarget }) => type(currentTarget.value)}
+        />
+      </label>
+      <datalist id={list}>
+        {suggestions.map((one) => (
+          <option key={one} value={one} />
+        ))}
+      </datalist>
+    </>
+  )
+}
+
+function FoundPaths({ found: { paths, sent } }: { found: ActionReplies['path'] }) {
   const [first, ...others] = paths
   if (!first) return null
   return (
@@ -112,7 +102,7 @@ function FoundPaths({ found: { paths, sent } }: { found: Found }) {
 }
 
 function OnePath({ path, small = false }: { path: DrawnPath; small?: boolean }) {
-  const { mode, node, packet, real, stop, hooks, ends, conntrack } = path
+  const { mode, node, packet, real, stop, hooks, ends, conntrack, drawing } = path
   return (
     <section class={small ? 'one small' : 'one'} aria-label={`Path in ${mode} mode`}>
       <h3>
@@ -131,7 +121,11 @@ function OnePath({ path, small = false }: { path: DrawnPath; small?: boolean }) 
           )}
         </p>
       )}
-      <DrawingView drawing={path.drawing} tall={small} />
+      {/* As the space allows. Rules in it are text (slides/figures/canvas.ts); the list below says the same in words. */}
+      <figure class="drawing" role="img" aria-label={drawing.label}>
+        {!small && <div class="wide" dangerouslySetInnerHTML={{ __html: drawing.wide }} />}
+        <div class="tall" dangerouslySetInnerHTML={{ __html: drawing.tall }} />
+      </figure>
       <details open={!small}>
         <summary>The same in words</summary>
         <ol class="hooks">
@@ -170,9 +164,9 @@ function Action({ action, node }: { action: PathAction; node: string | undefined
         {table} {chains.join(' → ')}
       </span>{' '}
       {node !== undefined && id !== undefined ? (
-        <button type="button" class="code" onClick={() => showEntry({ node, id })}>
+        <Button class="code" onClick={() => showEntry({ node, id })}>
           {text}
-        </button>
+        </Button>
       ) : (
         <code>{text}</code>
       )}
@@ -196,43 +190,4 @@ function End({ end: { to, verdict, probability, masquerade, by, counted } }: { e
       {counted !== undefined && <span class="lit"> {counted} arrived</span>}
     </li>
   )
-}
-
-/** The wide or the tall drawing, as the space allows. The list below says the same in words. */
-function DrawingView({ drawing, tall }: { drawing: DrawnPath['drawing']; tall: boolean }) {
-  const place = useRef<HTMLElement>(null)
-  useEffect(() => {
-    const isNarrow = tall || (place.current?.clientWidth ?? 0) < 520
-    place.current?.replaceChildren(parseDrawing(isNarrow ? drawing.tall : drawing.wide))
-    if (place.current) place.current.className = isNarrow ? 'drawing tall' : 'drawing'
-  }, [drawing, tall])
-  return <figure ref={place} class="drawing" role="img" aria-label={drawing.label} />
-}
-
-const SVG = 'http://www.w3.org/2000/svg'
-const ELEMENTS = new Set(['svg', 'g', 'rect', 'path', 'text', 'tspan', 'line', 'circle', 'title', 'desc'])
-const ATTRIBUTES = new Set(
-  'class x y x1 y1 x2 y2 cx cy r rx ry d width height viewBox transform text-anchor font-size'.split(' '),
-)
-
-/**
- * A drawing of the server as an element of this page. It contains rules of the nodes, so only shapes and text are taken over; what
- * is no drawing gives an empty one.
- */
-function parseDrawing(source: string): SVGElement {
-  const { documentElement } = new DOMParser().parseFromString(source, 'image/svg+xml')
-  const drawing = copyOf(documentElement) ?? document.createElementNS(SVG, 'svg')
-  drawing.setAttribute('aria-hidden', 'true')
-  return drawing
-}
-
-function copyOf(element: Element): SVGElement | undefined {
-  if (element.namespaceURI !== SVG || !ELEMENTS.has(element.localName)) return undefined
-  const copy = document.createElementNS(SVG, element.localName) as SVGElement
-  for (const { name, value } of element.attributes) if (ATTRIBUTES.has(name)) copy.setAttribute(name, value)
-  for (const child of element.childNodes) {
-    const kept = child instanceof Element ? copyOf(child) : document.createTextNode(child.textContent ?? '')
-    if (kept) copy.append(kept)
-  }
-  return copy
 }

@@ -1,7 +1,8 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import type { Finding, LabContent, StepContent, StepProgress } from '../protocol.ts'
-import { Fence, Sure } from './blocks.tsx'
+import { Fence } from './blocks.tsx'
 import { act } from './connection.ts'
+import { Button, Form, Sure } from './controls.tsx'
 import { Walk } from './steps.tsx'
 import { VERDICTS } from './words.ts'
 
@@ -15,8 +16,7 @@ interface StepStateProps {
 
 /** The state of the shown step, always visible: verdict, finding, hints, answer, Back and Next. */
 export function StepState({ lab, index, step, done, busy }: StepStateProps) {
-  const { sign, word, tone } =
-    VERDICTS[done.unsent && done.verdict !== 'passed' ? 'not yet' : (done.verdict ?? 'looking')]
+  const { sign, word, tone } = VERDICTS[done.unsent ? 'ready' : (done.verdict ?? 'looking')]
   const isPassed = done.verdict === 'passed'
   return (
     <section class={`state ${tone}`} tabIndex={-1} aria-label="State of this step">
@@ -24,7 +24,7 @@ export function StepState({ lab, index, step, done, busy }: StepStateProps) {
         <span class="sign" aria-hidden="true">
           {sign}
         </span>
-        <strong>{done.unsent && !isPassed ? 'Ready to be checked' : word}</strong>
+        <strong>{word}</strong>
         <span class="soft">
           step {index + 1} of {lab.steps.length} · {done.points}/{step.points} points
         </span>
@@ -33,16 +33,18 @@ export function StepState({ lab, index, step, done, busy }: StepStateProps) {
       <p class="claim">{step.title}.</p>
       <div class="details">
         {done.held && isPassed && <p class="soft">This step had already passed when you opened it.</p>}
-        {done.unsent && !isPassed && (
+        {done.unsent && (
           <p>
             Everything that can be seen on the nodes is there. A check sends the requests that prove it.{' '}
             <CheckButton step={step} busy={busy} main />
           </p>
         )}
-        {!isPassed &&
-          !done.unsent &&
-          (done.waitsFor ? <WaitsFor lab={lab} steps={done.waitsFor} /> : <p>{done.reason}</p>)}
-        {!isPassed && done.finding && !done.unsent && <FindingView finding={done.finding} />}
+        {!isPassed && !done.unsent && (
+          <>
+            {done.waitsFor ? <WaitsFor lab={lab} steps={done.waitsFor} /> : <p>{done.reason}</p>}
+            {done.finding && <FindingView finding={done.finding} />}
+          </>
+        )}
         {done.measured && (
           // biome-ignore lint/a11y/noNoninteractiveTabindex: a wide table is scrolled by keyboard
           <pre class="measured" tabIndex={0}>
@@ -50,7 +52,7 @@ export function StepState({ lab, index, step, done, busy }: StepStateProps) {
           </pre>
         )}
         {step.question && !isPassed && <Answer key={step.id} step={step} />}
-        <Help key={`${step.id} help`} step={step} done={done} busy={busy} isPassed={isPassed} />
+        <Help key={`${step.id} help`} step={step} done={done} busy={busy} />
       </div>
     </section>
   )
@@ -110,15 +112,14 @@ function FindingView({ finding }: { finding: Finding }) {
 
 function CheckButton({ step, busy, main = false }: { step: StepContent; busy: string | undefined; main?: boolean }) {
   return (
-    <button
-      type="button"
+    <Button
       class={main ? 'main' : ''}
       aria-keyshortcuts="Alt+C"
       aria-disabled={busy !== undefined}
       onClick={() => void (busy === undefined && act('check', { step: step.id }))}
     >
       {busy ?? 'Check'}
-    </button>
+    </Button>
   )
 }
 
@@ -126,10 +127,9 @@ function Answer({ step }: { step: StepContent }) {
   const [text, setText] = useState('')
   const [wrong, setWrong] = useState(false)
   return (
-    <form
+    <Form
       class="answer"
-      onSubmit={async (event) => {
-        event.preventDefault()
+      send={async () => {
         const reply = await act('answer', { step: step.id, text })
         setWrong(reply !== undefined && reply.verdict !== 'passed')
       }}
@@ -152,24 +152,16 @@ function Answer({ step }: { step: StepContent }) {
         Answer
       </button>
       {wrong && <p role="status">✗ That is not it.</p>}
-    </form>
+    </Form>
   )
 }
 
-interface HelpProps {
-  step: StepContent
-  done: StepProgress
-  busy: string | undefined
-  isPassed: boolean
-}
-
 /** Hints in tiers, each with its price before it is taken, and at last the solution. */
-function Help({ step, done, busy, isPassed }: HelpProps) {
+function Help({ step, done, busy }: Pick<StepStateProps, 'step' | 'done' | 'busy'>) {
   const newest = useRef<HTMLLIElement>(null)
   const isAsked = useRef(false)
   const taken = done.hints.length
   const left = step.hints - taken
-  const last = left === 1
   useEffect(() => {
     if (isAsked.current) newest.current?.focus()
     isAsked.current = false
@@ -185,19 +177,18 @@ function Help({ step, done, busy, isPassed }: HelpProps) {
           ))}
         </ol>
       )}
-      {!isPassed && (
+      {done.verdict !== 'passed' && (
         <div class="buttons">
           {left > 0 && (
-            <button
-              type="button"
+            <Button
               onClick={() => {
                 isAsked.current = true
                 void act('hint', { step: step.id })
               }}
             >
               Hint {taken + 1} of {step.hints}{' '}
-              <small>{last ? 'the command; costs no points, is recorded' : 'costs no points, is recorded'}</small>
-            </button>
+              <small>{left === 1 ? 'the command; costs no points, is recorded' : 'costs no points, is recorded'}</small>
+            </Button>
           )}
           {left === 0 && (
             <Sure

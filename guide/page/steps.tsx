@@ -1,6 +1,7 @@
 import { useState } from 'preact/hooks'
 import type { LabContent, ProgressPush, StepContent, StepProgress } from '../protocol.ts'
 import { act } from './connection.ts'
+import { Button } from './controls.tsx'
 import { VERDICTS } from './words.ts'
 
 /** The places of a lab in their order: before the first step, each step, and the end. */
@@ -16,19 +17,14 @@ export function Walk({ lab, at, ready = true }: { lab: LabContent; at: string; r
   return (
     <div class="walk">
       {back && (
-        <button type="button" aria-keyshortcuts="Alt+B" onClick={() => void act('go', { to: back })}>
+        <Button aria-keyshortcuts="Alt+B" onClick={() => void act('go', { to: back })}>
           ← Back
-        </button>
+        </Button>
       )}
       {next && (
-        <button
-          type="button"
-          class={ready ? 'main' : ''}
-          aria-keyshortcuts="Alt+N"
-          onClick={() => void act('go', { to: next })}
-        >
+        <Button class={ready ? 'main' : ''} aria-keyshortcuts="Alt+N" onClick={() => void act('go', { to: next })}>
           {at === 'intro' ? 'Start' : next === 'end' ? 'Finish' : 'Next'} →
-        </button>
+        </Button>
       )}
     </div>
   )
@@ -40,9 +36,9 @@ export function Steps({ lab, progress }: { lab: LabContent; progress: ProgressPu
   const index = lab.steps.findIndex(({ id }) => id === progress.at)
   return (
     <nav class={open ? 'steps open' : 'steps'} aria-label="Steps">
-      <button type="button" class="plain" aria-expanded={open} onClick={() => setOpen(!open)}>
+      <Button class="plain" aria-expanded={open} onClick={() => setOpen(!open)}>
         {index === -1 ? `${lab.steps.length} steps` : `Step ${index + 1} of ${lab.steps.length}`} {open ? '▴' : '▾'}
-      </button>
+      </Button>
       <ol>
         {lab.steps.map((step, at) => (
           <StepLink
@@ -71,8 +67,7 @@ function StepLink({ step, number, current, done, leave }: StepLinkProps) {
   const { sign, word, tone } = VERDICTS[done?.verdict ?? 'looking']
   return (
     <li>
-      <button
-        type="button"
+      <Button
         class={tone}
         aria-current={current ? 'step' : undefined}
         title={`${number}. ${step.title} (${word})`}
@@ -87,7 +82,7 @@ function StepLink({ step, number, current, done, leave }: StepLinkProps) {
           {step.title}
           <span class="hidden">, {word}</span>
         </span>
-      </button>
+      </Button>
     </li>
   )
 }

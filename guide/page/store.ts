@@ -1,19 +1,8 @@
 // The page's state, in one value. Components get it from App, which is rendered again after each change.
 
-import type { Change } from '../../dataplane/view/changes.ts'
-import type { NodeHoldings } from '../../dataplane/view/holdings.ts'
-import type {
-  DataplanePush,
-  IncidentPush,
-  LabContent,
-  MovedCounter,
-  ProgressPush,
-  TerminalsPush,
-  TimelinePush,
-} from '../protocol.ts'
+import type { ActionReplies, LabContent, MovedCounter, Pushes } from '../protocol.ts'
 
-export const TABS = ['terminals', 'dataplane', 'path', 'timeline', 'incident'] as const
-export type TabId = (typeof TABS)[number]
+export type TabId = 'terminals' | 'dataplane' | 'path' | 'timeline' | 'incident'
 
 /** A counter that moved. */
 export interface Moved extends MovedCounter {
@@ -21,22 +10,12 @@ export interface Moved extends MovedCounter {
   at: number
 }
 
-/** An entry of a node that is shown. */
-export interface EntryPlace {
-  node: string
-  id: string
-}
-
-export interface State {
+/** What the server pushed last, and what this page shows of it. */
+export interface State extends Partial<Omit<Pushes, 'counters'>> {
   connected: boolean
   lab?: LabContent
-  progress?: ProgressPush
-  dataplane?: DataplanePush
   /** By node and entry id. */
   moved: Record<string, Record<string, Moved>>
-  timeline: TimelinePush['moments']
-  terminals?: TerminalsPush
-  incident?: IncidentPush['incident']
   /** What went wrong with the last action, in a sentence. */
   fault?: string
   /** The text of the polite live region. */
@@ -44,13 +23,15 @@ export interface State {
   tab: TabId
   terminal?: string
   /** The entry that is selected in the dataplane. */
-  entry?: EntryPlace
+  entry?: { node: string; id: string }
   service: string
   /** A moment of the past that the dataplane shows. */
-  past?: { moment: number; nodes: NodeHoldings[]; changes: Change[] }
+  past?: ActionReplies['moment'] & { moment: number }
+  /** The question about a packet's path, and its reply. */
+  path: { from?: string; to?: string; node?: string; found?: ActionReplies['path'] }
 }
 
-let state: State = { connected: false, moved: {}, timeline: [], said: '', tab: 'terminals', service: '' }
+let state: State = { connected: false, moved: {}, said: '', tab: 'terminals', service: '', path: {} }
 let changed: () => void = () => undefined
 
 export const now = (): State => state
@@ -70,6 +51,4 @@ export function onChange(draw: () => void): void {
 export const say = (said: string): void => update({ said })
 
 /** Shows an entry in the dataplane. */
-export function showEntry(entry: EntryPlace): void {
-  update({ tab: 'dataplane', entry })
-}
+export const showEntry = (entry: State['entry']): void => update({ tab: 'dataplane', entry })

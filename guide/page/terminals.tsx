@@ -1,7 +1,7 @@
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { act } from './connection.ts'
-import type { State } from './store.ts'
-import { update } from './store.ts'
+import { Button, Select } from './controls.tsx'
+import { type State, update } from './store.ts'
 import { isReadAloud, keepViews, openTerminal, readAloud, viewOf } from './terminal.ts'
 import { ChangeView } from './timeline.tsx'
 
@@ -33,8 +33,7 @@ export function Terminals({ state }: { state: State }) {
         <fieldset class="chips" aria-label="Terminals">
           {list.map(({ id, title }) => (
             <span class="chip" key={id}>
-              <button
-                type="button"
+              <Button
                 aria-pressed={id === shown?.id}
                 onClick={() => {
                   if (id === shown?.id) return viewOf(id).focus()
@@ -43,45 +42,32 @@ export function Terminals({ state }: { state: State }) {
                 }}
               >
                 {title}
-              </button>
+              </Button>
               {list.length > 1 && (
-                <button
-                  type="button"
+                <Button
                   class="close"
                   aria-label={`Close the terminal ${title}`}
                   onClick={() => void act('close-terminal', { id })}
                 >
                   ×
-                </button>
+                </Button>
               )}
             </span>
           ))}
         </fieldset>
-        <label class="opener">
-          <span class="hidden">Open a terminal</span>
-          <select
-            value=""
-            onChange={({ currentTarget }) => {
-              if (currentTarget.value !== '') void openTerminal(currentTarget.value)
-              currentTarget.value = ''
-            }}
-          >
-            <option value="">+ Terminal on …</option>
-            {lab?.places.map((one) => (
-              <option key={one} value={one}>
-                {one}
-              </option>
-            ))}
-          </select>
-        </label>
+        <Select
+          label={<span class="hidden">Open a terminal</span>}
+          value=""
+          options={[['', '+ Terminal on …'], ...(lab?.places ?? [])]}
+          choose={(one) => void openTerminal(one)}
+        />
       </div>
       <div class="screen" ref={place} />
       <div class="bar foot">
         <span>
           <kbd>Esc</kbd> then <kbd>Tab</kbd> leaves the terminal
         </span>
-        <button
-          type="button"
+        <Button
           class="plain"
           aria-pressed={aloud}
           onClick={() => {
@@ -90,7 +76,7 @@ export function Terminals({ state }: { state: State }) {
           }}
         >
           Screen reader mode
-        </button>
+        </Button>
       </div>
       <LatestChanges state={state} />
     </div>
@@ -117,9 +103,9 @@ function LatestChanges({ state: { dataplane } }: { state: State }) {
         </ul>
       )}
       {changes.length > SHOWN && (
-        <button type="button" class="plain" onClick={() => update({ tab: 'timeline' })}>
+        <Button class="plain" onClick={() => update({ tab: 'timeline' })}>
           {changes.length - SHOWN} more in the timeline
-        </button>
+        </Button>
       )}
     </section>
   )

@@ -25,7 +25,7 @@ export function savedTheme(): Theme {
 }
 
 /** Shows the page in a theme, and remembers it in this browser. */
-export function applyTheme(theme: Theme): void {
+export function applyTheme(theme: Theme): Theme {
   const root = document.documentElement
   if (theme === 'system') {
     localStorage.removeItem(KEY)
@@ -34,4 +34,5 @@ export function applyTheme(theme: Theme): void {
     localStorage.setItem(KEY, theme)
     root.dataset.theme = theme
   }
+  return theme
 }

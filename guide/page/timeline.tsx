@@ -1,16 +1,17 @@
 import { useEffect, useState } from 'preact/hooks'
-import { type Change, changesBetween } from '../../dataplane/view/changes.ts'
+import { type Change, changesOnNodes } from '../../dataplane/view/changes.ts'
 import type { TimelinePush } from '../protocol.ts'
 import { act } from './connection.ts'
+import { Button, Select } from './controls.tsx'
 import { type State, showEntry, update } from './store.ts'
 import { SIGNS } from './words.ts'
 
-type Moment = TimelinePush['moments'][number]
+type Moment = TimelinePush[number]
 
 /** What changed on the nodes and when: a slider through the moments, and all changes since one of them. */
 export function TimelineView({ state }: { state: State }) {
-  const { timeline, dataplane, past } = state
-  const [since, setSince] = useState<number>()
+  const { timeline = [], dataplane, past } = state
+  const [since, setSince] = useState('')
   const last = timeline.at(-1)
   if (!dataplane || !last) return <p class="empty">Nothing has changed on the nodes yet.</p>
   const index = past ? timeline.findIndex(({ moment }) => moment === past.moment) : timeline.length - 1
@@ -26,52 +27,39 @@ export function TimelineView({ state }: { state: State }) {
           min={0}
           max={timeline.length - 1}
           value={index}
-          aria-valuetext={`${timeOf(shown)} ${shown.label}`}
+          aria-valuetext={nameOf(shown)}
           onInput={({ currentTarget }) => void show(timeline[Number(currentTarget.value)], last)}
         />
       </label>
       <div class="bar">
-        <button type="button" aria-disabled={index <= 0} onClick={() => void show(timeline[index - 1], last)}>
+        <Button aria-disabled={index <= 0} onClick={() => void show(timeline[index - 1], last)}>
           ← Before
-        </button>
-        <button
-          type="button"
-          aria-disabled={index >= timeline.length - 1}
-          onClick={() => void show(timeline[index + 1], last)}
-        >
+        </Button>
+        <Button aria-disabled={index >= timeline.length - 1} onClick={() => void show(timeline[index + 1], last)}>
           After →
-        </button>
-        <button type="button" aria-disabled={!past} onClick={() => update({ past: undefined })}>
+        </Button>
+        <Button aria-disabled={!past} onClick={() => update({ past: undefined })}>
           Now
-        </button>
-        <button type="button" onClick={() => update({ tab: 'dataplane' })}>
-          Show the nodes at this moment
-        </button>
-        <label>
-          Changes since{' '}
-          <select
-            value={since ?? ''}
-            onChange={({ currentTarget: { value } }) => setSince(value === '' ? undefined : Number(value))}
-          >
-            <option value="">the moment before</option>
-            {timeline.map((moment) => (
-              <option key={moment.moment} value={moment.moment}>
-                {timeOf(moment)} {moment.label}
-              </option>
-            ))}
-          </select>
-        </label>
+        </Button>
+        <Button onClick={() => update({ tab: 'dataplane' })}>Show the nodes at this moment</Button>
+        <Select
+          label="Changes since"
+          value={since}
+          options={[['', 'the moment before'], ...timeline.map((one) => [`${one.moment}`, nameOf(one)] as const)]}
+          choose={setSince}
+        />
       </div>
-      {since === undefined ? (
+      {since === '' ? (
         <Changes changes={(past ?? dataplane).changes} />
       ) : (
-        <ChangesSince since={since} nodes={(past ?? dataplane).nodes} />
+        <ChangesSince since={Number(since)} nodes={(past ?? dataplane).nodes} />
       )}
     </div>
   )
 }
 
 const timeOf = ({ at }: Moment) => new Date(at).toLocaleTimeString()
+const nameOf = (moment: Moment) => `${timeOf(moment)} ${moment.label}`
 
 async function show(moment: Moment | undefined, last: Moment): Promise<void> {
   if (!moment) return
@@ -86,11 +74,7 @@ function ChangesSince({ since, nodes }: { since: number; nodes: NonNullable<Stat
     void act('moment', { moment: since }).then((held) => setBefore(held?.nodes))
   }, [since])
   if (!before) return <p class="soft">Reading that moment …</p>
-  const changes = nodes.flatMap((after) => {
-    const old = before.find(({ node }) => node === after.node)
-    return old ? changesBetween(old, after) : []
-  })
-  return <Changes changes={changes} />
+  return <Changes changes={changesOnNodes(before, nodes)} />
 }
 
 interface ChangeViewProps {
@@ -114,9 +98,9 @@ export function ChangeView({ change: entry, withNode = false, canOpen = true }: 
       {change === 'removed' || !canOpen ? (
         <code>{text}</code>
       ) : (
-        <button type="button" class="code" onClick={() => showEntry({ node, id })}>
+        <Button class="code" onClick={() => showEntry({ node, id })}>
           {text}
-        </button>
+        </Button>
       )}
       {before !== undefined && (
         <span class="soft">

@@ -1,7 +1,8 @@
 import type { RefObject } from 'preact'
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
+import { useEffect, useRef, useState } from 'preact/hooks'
 import type { Change } from '../../dataplane/view/changes.ts'
-import type { Entry, NodeHoldings } from '../../dataplane/view/holdings.ts'
+import { type Entry, type NodeHoldings, placedEntries } from '../../dataplane/view/holdings.ts'
+import { Button } from './controls.tsx'
 import { isFocusLost } from './focus.ts'
 import type { Moved } from './store.ts'
 import { SIGNS } from './words.ts'
@@ -18,6 +19,7 @@ interface Row {
 
 interface TreeProps {
   holdings: NodeHoldings
+  index: Index
   /** The ids to show, with their parents; all if undefined. */
   kept: ReadonlySet<string> | undefined
   selected: string | undefined
@@ -30,11 +32,10 @@ interface TreeProps {
 const LIT_MS = 5000
 
 /** What a node holds as a tree (WAI-ARIA tree view): arrows move, open and close; J follows a jump; the selected entry is the focus. */
-export function Tree({ holdings, kept, selected, changed, moved, select }: TreeProps) {
+export function Tree({ holdings, index, kept, selected, changed, moved, select }: TreeProps) {
   const [toggled, setToggled] = useState<ReadonlySet<string>>(new Set())
   const list = useRef<HTMLDivElement>(null)
-  const parents = useMemo(() => parentsOf(holdings), [holdings])
-  const ancestors = new Set(selected === undefined ? [] : ancestorsOf(selected, parents))
+  const ancestors = new Set(index.get(selected ?? '')?.parents.map(({ id }) => id))
   const isOpen = (entry: Entry, level: number) =>
     ancestors.has(entry.id) || (level <= 1 || kept !== undefined) !== toggled.has(entry.id)
   const rows = rowsOf(holdings, kept, isOpen)
@@ -57,9 +58,9 @@ export function Tree({ holdings, kept, selected, changed, moved, select }: TreeP
     const row = rows[at]
     if (!row || event.altKey || event.ctrlKey || event.metaKey) return
     const { entry, open, parent } = row
-    const go = (index: number) => {
-      const to = rows[Math.max(0, Math.min(index, rows.length - 1))]
-      if (to) select(to.entry.id)
+    const go = (to: number) => {
+      const row = rows[Math.max(0, Math.min(to, rows.length - 1))]
+      if (row) select(row.entry.id)
     }
     const jump = entry.refersTo?.[0]
     if (event.key === 'ArrowDown') go(at + 1)
@@ -77,7 +78,7 @@ export function Tree({ holdings, kept, selected, changed, moved, select }: TreeP
   }
   return (
     <div ref={list} role="tree" class="tree" aria-label={`What ${holdings.node} holds`} onKeyDown={onKeyDown}>
-      {rows.map(({ entry, level, position, size, open }, index) => (
+      {rows.map(({ entry, level, position, size, open }, line) => (
         // biome-ignore lint/a11y/useKeyWithClickEvents: the tree handles the keys
         <div
           key={entry.id}
@@ -86,8 +87,8 @@ export function Tree({ holdings, kept, selected, changed, moved, select }: TreeP
           aria-posinset={position}
           aria-setsize={size}
           aria-expanded={open}
-          aria-selected={index === at}
-          tabIndex={index === at ? 0 : -1}
+          aria-selected={line === at}
+          tabIndex={line === at ? 0 : -1}
           class={`${entry.kind.replace(' ', '-')} ${isBare(entry) ? 'bare' : ''} ${changed.get(entry.id) ?? ''}`}
           style={{ paddingInlineStart: `${(level - 1) * 1.1}rem` }}
           onClick={({ target }) => {
@@ -132,8 +133,7 @@ function EntryText({ entry, change, moved, follow }: EntryTextProps) {
       <code class="entry">{entry.text.replace(/^-A \S+ /, '')}</code>
       {count > 0 && entry.kind !== 'group' && <span class="soft count">{count}</span>}
       {target !== undefined && (
-        <button
-          type="button"
+        <Button
           class="jump"
           tabIndex={-1}
           aria-hidden="true"
@@ -144,7 +144,7 @@ function EntryText({ entry, change, moved, follow }: EntryTextProps) {
           }}
         >
           →
-        </button>
+        </Button>
       )}
       {connections && (
         <span class="counter" title="active and inactive connections, as ipvsadm -Ln counts them">
@@ -197,20 +197,8 @@ function rowsOf(
   return rows
 }
 
-/** By id of an entry the id of the one that contains it. */
-export function parentsOf({ groups }: NodeHoldings): ReadonlyMap<string, string> {
-  const parents = new Map<string, string>()
-  const add = (entry: Entry): void => {
-    for (const child of entry.children ?? []) {
-      parents.set(child.id, entry.id)
-      add(child)
-    }
-  }
-  for (const group of groups) add(group)
-  return parents
-}
+/** The entries of a node by id, each with those that contain it. */
+export type Index = ReadonlyMap<string, { entry: Entry; parents: readonly Entry[] }>
 
-export function ancestorsOf(id: string, parents: ReadonlyMap<string, string>): string[] {
-  const parent = parents.get(id)
-  return parent === undefined ? [] : [parent, ...ancestorsOf(parent, parents)]
-}
+export const indexOf = (holdings: NodeHoldings | undefined): Index =>
+  new Map([...placedEntries(holdings?.groups ?? [])].map((placed) => [placed.entry.id, placed]))

@@ -9,18 +9,17 @@ export const SIGNS: Readonly<Record<Change['change'], string>> = {
   moved: '↕',
 }
 
-/** The sign, the word and the style of a verdict; `looking` before there is one. */
-export const VERDICTS: Readonly<Record<Verdict | 'looking', { sign: string; word: string; tone: string }>> = {
+/** The sign, the word and the style of a verdict; `looking` before there is one, `ready` while only requests are missing. */
+export const VERDICTS: Readonly<Record<Verdict | 'looking' | 'ready', { sign: string; word: string; tone: string }>> = {
   passed: { sign: '✓', word: 'Passed', tone: 'good' },
   failed: { sign: '○', word: 'Not yet done', tone: 'open' },
   'not yet': { sign: '…', word: 'Not yet', tone: 'open' },
   'not applicable': { sign: '–', word: 'Not applicable', tone: 'calm' },
   'could not check': { sign: '!', word: 'Could not check', tone: 'bad' },
+  ready: { sign: '…', word: 'Ready to be checked', tone: 'open' },
   looking: { sign: '…', word: 'Reading the nodes', tone: 'calm' },
 }
 
-/** Minutes and seconds, or hours and minutes. */
-export function duration(ms: number): string {
-  const minutes = Math.floor(ms / 60_000)
-  return minutes < 60 ? `${minutes} min` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`
-}
+/** `25 min` or `1 h 5 min`. */
+export const duration = (minutes: number): string =>
+  minutes < 60 ? `${minutes} min` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`

@@ -2,16 +2,14 @@
 
 import { isDeepStrictEqual } from 'node:util'
 import type { Cluster } from '../../cluster/driver.ts'
-import { PATH } from '../../cluster/node-report.ts'
-import { runOnNode } from '../../cluster/node-script.ts'
-import { type LiveConnections, parseIpvsadmList } from '../../dataplane/ipvsadm-save.ts'
+import { parseIpvsadmList } from '../../dataplane/ipvsadm-save.ts'
 import type { ClusterObjects } from '../../dataplane/objects.ts'
 import { type Cause, type Causes, causesOf } from '../../dataplane/view/causes.ts'
 import { addMoment, EMPTY_TIMELINE, findMoment, type Moment, type Timeline } from '../../dataplane/view/changes.ts'
 import { entriesOf, holdingsOf, type NodeHoldings } from '../../dataplane/view/holdings.ts'
 import { predictOptions } from '../../grading/evaluate.ts'
 import { Trouble } from '../../grading/failure.ts'
-import { modeOf, type NodeView, objectsOf, type Snapshot, stateOf } from '../../grading/snapshot.ts'
+import { filesOf, modeOf, type NodeView, objectsOf, type Snapshot, stateOf } from '../../grading/snapshot.ts'
 import { hasOutside } from '../../host/outside.ts'
 import type { CountersPush, DataplanePush, MovedCounter, TimelinePush } from '../protocol.ts'
 
@@ -25,17 +23,17 @@ const COMMAND_MS = 60_000
 const LABEL = 70
 
 type Counter = Pick<MovedCounter, 'packets' | 'connections'>
+type CauseTable = Pick<DataplanePush, 'causes' | 'causedBy'>
 
 export class DataplaneView {
   readonly #cluster: Cluster
-  readonly #connectionsOf = new Map<string, LiveConnections>()
   #timeline: Timeline = EMPTY_TIMELINE
   /** By moment. */
   readonly #labels = new Map<number, string>()
   #command: { text: string; at: number } | undefined
   #counters = new Map<string, ReadonlyMap<string, Counter>>()
   #snapshot: Snapshot | undefined
-  #causes = new Map<string, Causes>()
+  #causes: CauseTable = { causes: [], causedBy: {} }
   #decisive = ''
 
   constructor(cluster: Cluster) {
@@ -47,37 +45,21 @@ export class DataplaneView {
     return this.#snapshot
   }
 
-  /** Reads the live connections of the nodes that have virtual servers. A node that can't be read has none. */
-  async readConnections({ nodes }: Snapshot): Promise<void> {
-    await Promise.all(
-      nodes.map(async (node) => {
-        try {
-          const has = stateOf(node).virtualServers.length > 0
-          this.#connectionsOf.set(node.name, has ? await readConnections(this.#cluster, node.name) : new Map())
-        } catch {
-          this.#connectionsOf.delete(node.name)
-        }
-      }),
-    )
-  }
-
-  /** Adds a snapshot. Returns what to push: the counters that changed, and a new moment if anything else changed. */
-  see(snapshot: Snapshot): { moment?: [DataplanePush, TimelinePush]; counters?: CountersPush; latest: DataplanePush } {
+  /** Adds a snapshot. Returns the state to push, whether more than counters is new in it, and the counters that changed. */
+  see(snapshot: Snapshot): { latest: DataplanePush; isNew: boolean; counters?: CountersPush } {
     this.#snapshot = snapshot
     const before = this.#latestNumber()
     this.#timeline = addMoment(this.#timeline, Date.now(), this.read(snapshot))
-    const isNew = this.#latestNumber() !== before
+    const { at, nodes, changes } = this.#latest()
+    const moment = this.#latestNumber()
+    if (moment !== before) this.#label()
     const decisive = decisiveIn(snapshot)
-    if (isNew || decisive !== this.#decisive) this.#causes = causesIn(snapshot, this.#latest().nodes)
+    const isNew = moment !== before || decisive !== this.#decisive
+    if (isNew) this.#causes = causesIn(snapshot, nodes)
     this.#decisive = decisive
-    if (isNew) this.#label()
-    const moved = this.#moved()
-    const latest = this.#push(snapshot)
-    return {
-      latest,
-      ...(isNew ? { moment: [latest, this.timeline()] } : {}),
-      ...(Object.keys(moved).length > 0 ? { counters: { type: 'counters', nodes: moved } } : {}),
-    }
+    const latest = { at, moment, nodes, changes, ...this.#causes, ...endsIn(snapshot, hasOutside(this.#cluster)) }
+    const counters = this.#moved()
+    return { latest, isNew, ...(Object.keys(counters).length > 0 && { counters }) }
   }
 
   /** What the nodes of a snapshot hold, without adding it. */
@@ -91,19 +73,17 @@ export class DataplaneView {
   }
 
   /** Steps have passed with the latest moment. */
-  passed(steps: readonly string[]): TimelinePush {
+  passed(steps: readonly string[]): void {
     const latest = this.#latestNumber()
     this.#labels.set(latest, [this.#labels.get(latest), `passed: ${steps.join(', ')}`].filter(Boolean).join('; '))
-    return this.timeline()
   }
 
   timeline(): TimelinePush {
     const { dropped, moments } = this.#timeline
-    const labelled = moments.map(({ at }, index) => {
+    return moments.map(({ at }, index) => {
       const moment = dropped + index
       return { moment, at, label: this.#labels.get(moment) ?? '' }
     })
-    return { type: 'timeline', moments: labelled }
   }
 
   /** Labels the latest moment: `make ipvs: TCP 10.96.0.1:443 rr added, and 35 more`. */
@@ -134,8 +114,8 @@ export class DataplaneView {
 
   #holdings(node: NodeView): NodeHoldings {
     try {
-      const connections = this.#connectionsOf.get(node.name)
-      const holdings = holdingsOf(node.name, stateOf(node), { mode: modeOf(node), ...(connections && { connections }) })
+      const connections = parseIpvsadmList(filesOf(node).get('ipvsadm-list') ?? '')
+      const holdings = holdingsOf(node.name, stateOf(node), { mode: modeOf(node), connections })
       const size = [...entriesOf(holdings)].length
       if (size <= MOST_ENTRIES) return holdings
       return { node: node.name, groups: [], trouble: `it holds ${size} entries, more than a page can show` }
@@ -146,8 +126,8 @@ export class DataplaneView {
   }
 
   /** Counters that differ from those of the previous snapshot, by node and entry. */
-  #moved(): CountersPush['nodes'] {
-    const moved: CountersPush['nodes'] = {}
+  #moved(): CountersPush {
+    const moved: CountersPush = {}
     for (const { node, groups } of this.#latest().nodes) {
       const before = this.#counters.get(node)
       const counters = new Map<string, Counter>()
@@ -165,26 +145,6 @@ export class DataplaneView {
     }
     return moved
   }
-
-  #push(snapshot: Snapshot): DataplanePush {
-    const { at, nodes, changes } = this.#latest()
-    return {
-      type: 'dataplane',
-      at,
-      moment: this.#latestNumber(),
-      nodes,
-      changes,
-      ...tableOf(this.#causes, nodes),
-      ...endsIn(snapshot, hasOutside(this.#cluster)),
-    }
-  }
-}
-
-/** The connections that IPVS on a node counts; one exec. */
-async function readConnections(cluster: Cluster, node: string): Promise<LiveConnections> {
-  const options = { readOnly: true, timeoutMs: 20_000 }
-  const { stdout } = await runOnNode(cluster, node, `${PATH}\nipvsadm -Ln 2>/dev/null`, options)
-  return parseIpvsadmList(stdout)
 }
 
 /** By how much a counter grew. One of packets that is lower than before began again from zero; connections also end. */
@@ -198,45 +158,34 @@ function growth(old: Counter, { packets, connections }: Counter): number {
 const decisiveIn = ({ items }: Snapshot): string =>
   JSON.stringify(items.filter(({ kind }) => kind === 'Service' || kind === 'EndpointSlice'))
 
-/** Why the entries of each node exist; equal causes are the same object. A node whose causes can't be predicted has none. */
-function causesIn(snapshot: Snapshot, holdings: readonly NodeHoldings[]): Map<string, Causes> {
-  const known = new Map<string, Cause>()
-  const shared = (cause: Cause): Cause => {
-    const key = JSON.stringify(cause)
-    const first = known.get(key) ?? cause
-    known.set(key, first)
-    return first
-  }
-  const byNode = new Map<string, Causes>()
-  for (const held of holdings) {
-    const node = snapshot.node(held.node)
-    const mode = held.mode
-    if (held.trouble !== undefined || (mode !== 'iptables' && mode !== 'ipvs' && mode !== 'nftables')) continue
-    try {
-      const found = causesOf(stateOf(node), objectsOf(snapshot), predictOptions(node, mode), held)
-      byNode.set(held.node, new Map([...found].map(([id, causes]) => [id, causes.map(shared)])))
-    } catch {
-      // A version or a configuration that can't be predicted: the steps report it.
-    }
-  }
-  return byNode
-}
-
-/** The causes as a table, and for each entry of each node, in the order of entriesOf, its lines: ids would be most of the push. */
-function tableOf(
-  byNode: Map<string, Causes>,
-  nodes: readonly NodeHoldings[],
-): Pick<DataplanePush, 'causes' | 'causedBy'> {
-  const lines = new Map<Cause, number>()
+/** Why the entries of each node exist. Every cause is listed once, because ids and repeated causes would be most of a push. */
+function causesIn(snapshot: Snapshot, nodes: readonly NodeHoldings[]): CauseTable {
+  const lines = new Map<string, number>()
+  const causes: Cause[] = []
   const lineOf = (cause: Cause): number => {
-    if (!lines.has(cause)) lines.set(cause, lines.size)
-    return lines.get(cause) as number
+    const key = JSON.stringify(cause)
+    const line = lines.get(key) ?? causes.push(cause) - 1
+    lines.set(key, line)
+    return line
   }
   const causedBy = nodes.map((held): [string, number[][]] => {
-    const causes = byNode.get(held.node)
-    return [held.node, causes ? [...entriesOf(held)].map(({ id }) => (causes.get(id) ?? []).map(lineOf)) : []]
+    const known = causesOn(snapshot, held)
+    return [held.node, known ? [...entriesOf(held)].map(({ id }) => (known.get(id) ?? []).map(lineOf)) : []]
   })
-  return { causedBy: Object.fromEntries(causedBy), causes: [...lines.keys()] }
+  return { causes, causedBy: Object.fromEntries(causedBy) }
+}
+
+/** The causes of one node; undefined if they can't be predicted. */
+function causesOn(snapshot: Snapshot, held: NodeHoldings): Causes | undefined {
+  const { mode, trouble } = held
+  if (trouble !== undefined || (mode !== 'iptables' && mode !== 'ipvs' && mode !== 'nftables')) return undefined
+  try {
+    const node = snapshot.node(held.node)
+    return causesOf(stateOf(node), objectsOf(snapshot), predictOptions(node, mode), held)
+  } catch {
+    // A version or a configuration that can't be predicted: the steps report it.
+    return undefined
+  }
 }
 
 /** The Services, and the possible origins and destinations of a packet. */

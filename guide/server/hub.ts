@@ -1,16 +1,17 @@
 import type { WebSocket } from 'ws'
-import type { Push } from '../protocol.ts'
+import type { Pushes } from '../protocol.ts'
 
 /** Maximum number of unsent bytes for a page that does not read; its connection is then closed, and it reconnects. */
 export const MOST_WAITING = 16 * 2 ** 20
 /** Pings detect pages that were lost without closing the connection. */
 const PING_MS = 30_000
 
-/** The connected pages. Each push goes to all of them, and the latest push of each type to a new one. */
+/** The connected pages. Each push goes to all of them, and the latest push of each name to a new one. */
 export class Hub {
   readonly #pages = new Set<WebSocket>()
-  /** The last push of each type, and the part of its text that is compared to detect a change. */
-  readonly #last = new Map<Push['type'], { push: Push; news?: string }>()
+  readonly #latest: Partial<Pushes> = {}
+  /** The text that was sent last of each name, to detect a change. */
+  readonly #sent = new Map<keyof Pushes, string>()
   readonly #onPages: (count: number) => void
   readonly #pings: NodeJS.Timeout
 
@@ -22,24 +23,23 @@ export class Hub {
     }, PING_MS).unref()
   }
 
-  /** Sends a push to all pages, unless nothing has changed since the last one of its type. */
-  push(push: Push): void {
-    const text = JSON.stringify(push)
-    // The page runs the clock itself, so time alone is not a change.
-    const news = push.type === 'progress' ? JSON.stringify({ ...push, workedMs: 0 }) : text
-    if (this.#last.get(push.type)?.news === news) return
-    this.#last.set(push.type, { push, news })
+  /** Sends a push to all pages, unless nothing has changed since the last one of its name. */
+  push<Name extends keyof Pushes>(name: Name, push: Pushes[Name]): void {
+    this.keep(name, push)
+    const text = JSON.stringify({ [name]: push })
+    if (this.#sent.get(name) === text) return
+    this.#sent.set(name, text)
     this.#send(text)
   }
 
-  /** Sends a push to the pages that are connected; later ones do not get it. */
-  pass(push: Push): void {
-    this.#send(JSON.stringify(push))
+  /** Sends counters to the pages that are connected; later ones get them with the dataplane. */
+  pass(counters: Pushes['counters']): void {
+    this.#send(JSON.stringify({ counters }))
   }
 
   /** Keeps a push for pages that connect later; those that are connected do not get it. */
-  keep(push: Push): void {
-    this.#last.set(push.type, { push })
+  keep<Name extends keyof Pushes>(name: Name, push: Pushes[Name]): void {
+    this.#latest[name] = push
   }
 
   #send(text: string): void {
@@ -50,7 +50,7 @@ export class Hub {
   }
 
   join(page: WebSocket): void {
-    for (const { push } of this.#last.values()) page.send(JSON.stringify(push))
+    for (const [name, push] of Object.entries(this.#latest)) page.send(JSON.stringify({ [name]: push }))
     this.#pages.add(page)
     page.on('close', () => {
       this.#pages.delete(page)

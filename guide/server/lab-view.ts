@@ -2,10 +2,11 @@
 
 import MarkdownIt from 'markdown-it'
 import { loadIncidents } from '../../course/incident/incident.ts'
-import { CLOSED_KEY, closedNote, INCIDENT_KEY, incidentNote, unseal } from '../../course/incident/incident-note.ts'
+import { CLOSED_KEY, closedNote } from '../../course/incident/incident-note.ts'
+import { openIncident } from '../../course/incident/revert-incident.ts'
 import { INCIDENT_LAB } from '../../course/incident/shop.ts'
-import { type GuideLab, isDone, type LabProgress, outcomeOf, pointsOf } from '../../course/lab-progress.ts'
-import { type Change, changesBetween } from '../../dataplane/view/changes.ts'
+import { type GuideLab, idOf, isDone, type LabProgress, outcomeOf, pointsOf } from '../../course/lab-progress.ts'
+import { changesOnNodes } from '../../dataplane/view/changes.ts'
 import type { NodeHoldings } from '../../dataplane/view/holdings.ts'
 import type { StepOutcome } from '../../grading/failure.ts'
 import { listLabs, readLab, type StepDefinition } from '../../grading/lab-definition.ts'
@@ -22,7 +23,7 @@ const markdown = new MarkdownIt({ html: false, linkify: false })
 const TYPED = /^bash\b/
 
 /** A Markdown text as rendered parts and fences; fences inside of lists belong to the rendered part. */
-export function blocksOf(text: string): Block[] {
+function blocksOf(text: string): Block[] {
   const tokens = markdown.parse(text, {})
   const blocks: Block[] = []
   let from = 0
@@ -62,18 +63,19 @@ export function labContent({ definition, intro, steps }: GuideLab, places: strin
 }
 
 /** The parts of the push that are not in the progress. */
-type Circumstances = Pick<ProgressPush, 'at' | 'workedMs' | 'paused' | 'busy' | 'trouble' | 'summary'>
+type Circumstances = Pick<ProgressPush, 'minutes' | 'paused' | 'busy' | 'trouble'>
 
 /** The push about a learner's progress. */
 export function progressPush(progress: LabProgress, circumstances: Circumstances): ProgressPush {
-  const { lab } = progress
+  const { lab, place, summary } = progress
   const { points, of } = pointsOf(progress)
   return {
-    type: 'progress',
     lab: lab.definition.number,
+    at: place === 'step' ? idOf(progress) : place,
     points,
     of,
     steps: lab.steps.map(({ definition }) => stepProgress(progress, definition)),
+    summary: place === 'end' ? blocksOf(summary) : undefined,
     ...circumstances,
   }
 }
@@ -127,12 +129,12 @@ export class IncidentView {
   }
 
   /** Adds the current state of the nodes and returns the push. */
-  async see(snapshot: Snapshot, nodes: Nodes): Promise<IncidentPush> {
+  async see(snapshot: Snapshot, nodes: Nodes): Promise<IncidentPush | null> {
     const notes = new LabNotes(INCIDENT_LAB, snapshot)
-    const note = notes.read(INCIDENT_KEY, incidentNote)
-    if (!note) return { type: 'incident' }
+    const open = await openIncident(notes)
+    if (!open) return null
+    const { note, incident } = open
     const incidents = await loadIncidents()
-    const incident = incidents.find(({ id }) => id === unseal(note.sealed)?.id)
     const isClosed = notes.read(CLOSED_KEY, closedNote) !== undefined
     if (this.#stages.openedAt !== note.openedAt) {
       this.#stages = { openedAt: note.openedAt, healthy: this.#healthy }
@@ -141,31 +143,18 @@ export class IncidentView {
     if (!isClosed) this.#stages.broken ??= nodes
     else this.#stages.repaired ??= nodes
     const { healthy, broken, repaired } = this.#stages
+    const debrief = () => ({
+      before: changesOnNodes(healthy, broken),
+      repaired: changesOnNodes(broken, repaired),
+      text: blocksOf(incident.debrief),
+    })
     return {
-      type: 'incident',
-      incident: {
-        report: note.report,
-        choices: note.choices.map((id) => ({ id, cause: incidents.find((one) => one.id === id)?.cause ?? '' })),
-        hints: (incident?.hints ?? []).slice(0, note.hints),
-        hintsLeft: Math.max(0, (incident?.hints.length ?? 0) - note.hints),
-        seed: note.seed,
-        ...(isClosed && incident
-          ? {
-              debrief: {
-                before: changesOf(healthy, broken),
-                repaired: changesOf(broken, repaired),
-                text: blocksOf(incident.debrief),
-              },
-            }
-          : {}),
-      },
+      report: note.report,
+      choices: note.choices.map((id) => ({ id, cause: incidents.find((one) => one.id === id)?.cause ?? '' })),
+      hints: incident.hints.slice(0, note.hints),
+      hintsLeft: Math.max(0, incident.hints.length - note.hints),
+      seed: note.seed,
+      ...(isClosed && { debrief: debrief() }),
     }
   }
-}
-
-function changesOf(before: Nodes = [], after: Nodes = []): Change[] {
-  return after.flatMap((now) => {
-    const was = before.find(({ node }) => node === now.node)
-    return was ? changesBetween(was, now) : []
-  })
 }

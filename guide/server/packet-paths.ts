@@ -1,9 +1,7 @@
 // The path of a packet in each mode, and what the kernel counts while real ones are sent.
 
 import type { Cluster } from '../../cluster/driver.ts'
-import { readNode } from '../../cluster/snapshot.ts'
-import { resolveRoute } from '../../course/read-node.ts'
-import { readCapturedNode } from '../../dataplane/capture.ts'
+import { readLiveNode, resolveRoute } from '../../course/read-node.ts'
 import { familyOf } from '../../dataplane/ip-address.ts'
 import { parseIpvsadmStats } from '../../dataplane/ipvsadm-save.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
@@ -82,13 +80,9 @@ function nodeWith(snapshot: Snapshot, from: string, to: string): string | undefi
 
 /** What a node holds, with the number of connections of each real server so far. */
 async function readCounting(cluster: Cluster, node: string, { destination }: Packet) {
-  const { files } = await readNode(cluster, node, 'thorough')
-  const { state, faults } = readCapturedNode(files, { family: familyOf(destination) ?? 'ipv4' })
-  if (faults[0]) throw new Error(`${node} can't be read: ${faults[0].message}.`)
-  return {
-    state,
-    holdings: holdingsOf(node, state, { connections: parseIpvsadmStats(files.get('ipvsadm-stats') ?? '') }),
-  }
+  const { files, state } = await readLiveNode(cluster, node, destination)
+  const connections = parseIpvsadmStats(files.get('ipvsadm-stats') ?? '')
+  return { state, holdings: holdingsOf(node, state, { connections }) }
 }
 
 /** Makes connections from where the packet comes from, all at once, each with one request over HTTP. */

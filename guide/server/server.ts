@@ -6,7 +6,7 @@ import { extname, join } from 'node:path'
 import type { Duplex } from 'node:stream'
 import { build } from 'esbuild'
 import { type WebSocket, WebSocketServer } from 'ws'
-import { z } from 'zod'
+import * as z from 'zod'
 import { projectRoot } from '../../host/layout.ts'
 import { closeServer, listenOnLoopback, SAFE_HEADERS } from '../../host/loopback-server.ts'
 import { ACTIONS, type ActionName } from '../protocol.ts'
@@ -16,8 +16,8 @@ import { contentPolicy, Gate, type Refusal } from './gate.ts'
 export interface Guide {
   /** The reply of GET /api/lab. Throws Error with a sentence while no lab is open. */
   lab(): object
-  /** Performs an action of the page and returns its reply. Throws Error with a sentence for the learner. */
-  act(name: ActionName, words: unknown): Promise<object>
+  /** Performs an action of the page and returns its reply, if it has one. Throws Error with a sentence for the learner. */
+  act(name: ActionName, words: unknown): Promise<object | undefined>
   /** Adds a page that receives pushes. */
   join(page: WebSocket): void
   /** Connects a page to a terminal; false if the id is unknown. */
@@ -132,7 +132,7 @@ class BadRequest extends Error {
   }
 }
 
-async function act(guide: Guide, name: ActionName, request: IncomingMessage): Promise<object> {
+async function act(guide: Guide, name: ActionName, request: IncomingMessage): Promise<object | undefined> {
   if (request.headers['content-type'] !== 'application/json')
     throw new BadRequest(415, 'The body of an action is application/json.')
   const chunks: Buffer[] = []

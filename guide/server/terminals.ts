@@ -1,11 +1,12 @@
 // The terminals of the page: shells in pseudo terminals of this machine; several pages can show the same one.
 
-import { readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync } from 'node:fs'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { IPty } from '@lydell/node-pty'
 import serialize from '@xterm/addon-serialize'
 import headless from '@xterm/headless'
 import type { WebSocket } from 'ws'
+import { processStat } from '../../host/live-process.ts'
 import { TERMINAL_REQUEST, type TerminalsPush } from '../protocol.ts'
 import { MOST_WAITING } from './hub.ts'
 
@@ -44,27 +45,24 @@ interface Terminal {
   hasEnded: boolean
 }
 
+interface TerminalOptions {
+  /** What runs at a place. */
+  commandFor(place: string): ShellCommand
+  /** Is told which terminals there are. */
+  onChange(push: TerminalsPush): void
+  /** A command was typed, and which, if the shell edits lines itself and the line was typed from its beginning to its end. */
+  onCommand(command: string | undefined): void
+}
+
 export class Terminals {
-  readonly #commandFor: (place: string) => ShellCommand
-  readonly #onChange: (push: TerminalsPush) => void
-  readonly #onCommand: (command: string | undefined) => void
+  readonly #options: TerminalOptions
   readonly #terminals = new Map<string, Terminal>()
   readonly #onExit = () => void this.#killAll('SIGKILL')
   #count = 0
   #trouble: string | undefined
 
-  /**
-   * `commandFor` returns what runs at a place, `onChange` is told which terminals there are, `onCommand` that a command was typed,
-   * and which, if the shell edits lines itself and the line was typed from its beginning to its end.
-   */
-  constructor(
-    commandFor: (place: string) => ShellCommand,
-    onChange: (push: TerminalsPush) => void,
-    onCommand: (command: string | undefined) => void,
-  ) {
-    this.#commandFor = commandFor
-    this.#onChange = onChange
-    this.#onCommand = onCommand
+  constructor(options: TerminalOptions) {
+    this.#options = options
     // However the process ends, no shell outlives it.
     process.once('exit', this.#onExit)
   }
@@ -73,7 +71,7 @@ export class Terminals {
   async open(place: string): Promise<string> {
     if (this.#terminals.size >= MOST)
       throw new Error(`There are ${MOST} terminals already: close one of them before you open another.`)
-    const { file, words, env, cwd } = this.#commandFor(place)
+    const { file, words, env, cwd } = this.#options.commandFor(place)
     const { spawn } = await this.#library()
     const id = `t${++this.#count}`
     const same = [...this.#terminals.values()].filter((other) => other.place === place).length
@@ -152,12 +150,10 @@ export class Terminals {
     this.#tell()
   }
 
-  /** Pushes the list of terminals, even if it is empty. */
-  announce(): Promise<void> {
-    return this.#library().then(
-      () => this.#tell(),
-      () => this.#tell(),
-    )
+  /** Pushes the list of terminals, even if it is empty, or why there are none. */
+  async announce(): Promise<void> {
+    await this.#library().catch(() => undefined)
+    this.#tell()
   }
 
   /** Ends every shell and the processes that it started; those that ignore the hang-up are killed. */
@@ -192,12 +188,12 @@ export class Terminals {
     const line = lineAfter(terminal.line, rest)
     terminal.line = ''
     // A shell with bracketed paste switches it on while it waits for a command; what a program reads may be a password.
-    this.#onCommand(terminal.screen.modes.bracketedPasteMode ? line?.trim() || undefined : undefined)
+    this.#options.onCommand(terminal.screen.modes.bracketedPasteMode ? line?.trim() || undefined : undefined)
   }
 
   #tell(): void {
     const terminals = [...this.#terminals.values()].map(({ id, place, title }) => ({ id, place, title }))
-    this.#onChange({ type: 'terminals', terminals, trouble: this.#trouble })
+    this.#options.onChange({ terminals, trouble: this.#trouble })
   }
 
   async #library(): Promise<typeof import('@lydell/node-pty')> {
@@ -251,24 +247,13 @@ function endSession(leader: number, signal: NodeJS.Signals): void {
   }
 }
 
-/** The processes of a session (field 6 of /proc/PID/stat); where there is no /proc, its leader. */
+/** The processes of a session; where there is no /proc, its leader. */
 function membersOf(leader: number): number[] {
-  try {
-    return readdirSync('/proc')
-      .map(Number)
-      .filter((pid) => pid > 0 && sessionOf(pid) === leader)
-  } catch {
-    return [leader]
-  }
-}
-
-function sessionOf(pid: number): number | undefined {
-  try {
-    const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
-      .replace(/^.*\) /s, '')
-      .split(' ')
-    return fields[0] === 'Z' ? undefined : Number(fields[3])
-  } catch {
-    return undefined
-  }
+  if (!existsSync('/proc')) return [leader]
+  return readdirSync('/proc')
+    .map(Number)
+    .filter((pid) => {
+      const { state, session } = processStat(pid) ?? {}
+      return state !== 'Z' && session === leader
+    })
 }

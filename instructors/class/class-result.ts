@@ -1,7 +1,7 @@
 import { plainText, shortened } from '../../host/plain-text.ts'
 import { type CopyOptions, copyFlags } from './copies.ts'
 import type { Judged } from './judge-file.ts'
-import type { ClassResult, Flag, Graded, LabSummary, Refused } from './result.ts'
+import type { ClassResult, Flag, Graded, LabSummary } from './result.ts'
 
 /** Printed in every report: what a grade from captures cannot prove. */
 const CANNOT_KNOW: readonly string[] = [
@@ -21,9 +21,7 @@ export function classResult(
   options: CopyOptions = {},
 ): ClassResult {
   const read = judged.filter((entry) => 'graded' in entry)
-  const refused = judged
-    .filter((entry) => 'refused' in entry)
-    .map(({ file, refused }): Refused => ({ file, reason: refused }))
+  const refused = judged.flatMap((entry) => ('refused' in entry ? [{ file: entry.file, reason: entry.refused }] : []))
   const copies = copyFlags(read, options)
   const flagged = read.map(({ graded }, index) => ({
     ...graded,
@@ -86,7 +84,7 @@ function labSummary(lab: number, entries: readonly Graded[]): LabSummary {
     lab,
     title: first?.title ?? '',
     learners: entries.length,
-    finished: entries.filter((entry) => openSteps(entry) === 0 && entry.score > 0).length,
+    finished: entries.filter((entry) => openSteps(entry).length === 0 && entry.score > 0).length,
     meanPercent: Number((percents.reduce((sum, percent) => sum + percent, 0) / entries.length).toFixed(1)),
     steps: (first?.steps ?? []).map(({ id, title }, index) => ({
       number: index + 1,
@@ -106,7 +104,7 @@ function stepCounts(entries: readonly Graded[], id: string) {
 }
 
 const openSteps = ({ steps }: Graded) =>
-  steps.filter(({ verdict }) => verdict !== 'passed' && verdict !== 'not applicable').length
+  steps.filter(({ verdict }) => verdict !== 'passed' && verdict !== 'not applicable').map(({ id }) => id)
 
 const NAME_WIDTH = 24
 
@@ -114,8 +112,8 @@ const NAME_WIDTH = 24
 export function judgedLine(judged: Judged, done: number, total: number): string {
   const count = `${String(done).padStart(String(total).length)}/${total}`
   if ('refused' in judged) return `${count} ! ${column(judged.file)} ${plainText(judged.refused)}`
-  const { learner, lab, score, maxScore, steps } = judged.graded
-  const open = steps.filter(({ verdict }) => verdict !== 'passed' && verdict !== 'not applicable').map(({ id }) => id)
+  const { learner, lab, score, maxScore } = judged.graded
+  const open = openSteps(judged.graded)
   const mark = open.length === 0 ? '✓' : '✗'
   const said = open.length === 0 ? 'every step passed' : `open: ${shortened(open.join(', '), 80)}`
   return `${count} ${mark} ${column(learner)} lab ${lab}  ${String(score).padStart(3)}/${maxScore}  ${said}`

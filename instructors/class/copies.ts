@@ -4,7 +4,7 @@ import { learnerIn } from '../../grading/variant.ts'
 import type { SubmittedCapture } from '../submission/read-submission.ts'
 import { DRAWN_KINDS, type DrawnValues, drawnValues } from './drawn-values.ts'
 import { readPublishedValues } from './published.ts'
-import type { Flag } from './result.ts'
+import type { Flag, Graded } from './result.ts'
 
 /** Values that two submissions share only when one was made from the other's cluster. Of bounded size. */
 export interface Prints {
@@ -62,8 +62,10 @@ export function printsOf(submitted: Iterable<Pick<SubmittedCapture, 'capture' | 
 
 const smallest = (values: Iterable<string>, most = KEPT) => [...values].filter(Boolean).sort().slice(0, most)
 
-interface Compared {
-  graded: { learner: string }
+/** A graded submission or cluster with what it is compared by. */
+export interface Compared {
+  graded: Graded
+  /** The seed that its learner's variant was derived from. */
   seed: string
   prints: Prints
 }

@@ -4,7 +4,7 @@
 import { hash } from 'node:crypto'
 import type { Capture } from '../../cluster/capture-folder.ts'
 import { parseNodeBoot } from '../../dataplane/capture.ts'
-import { birthMarks } from '../../grading/api-object.ts'
+import { birthMarks, textAt, valueAt } from '../../grading/api-object.ts'
 
 /** The name of each kind of value in reports. */
 export const DRAWN_KINDS = {
@@ -42,8 +42,8 @@ const KLOG_FRACTION = /^[IWEF]\d{4} \d\d:\d\d:\d\d\.(\d{3,6}) /
 type Find<Part> = (part: Part) => readonly string[]
 
 /** Where each kind is found: in one object, or in a file of a node. */
-const IN_OBJECTS: readonly [DrawnKind, Find<Record<string, unknown>>][] = [
-  ['uid', ({ metadata }) => [textAt(metadata, 'uid')]],
+const IN_OBJECTS: readonly [DrawnKind, Find<unknown>][] = [
+  ['uid', (item) => [textAt(item, 'metadata', 'uid')]],
   ['name', generatedName],
   ['container', containerIds],
 ]
@@ -66,7 +66,7 @@ export function drawnValues(captures: Iterable<Capture>): DrawnValues {
       if (value !== '') values.add(`${kind} ${hash('sha256', `${kind} ${value}`).slice(0, DIGEST_LENGTH)}`)
   }
   for (const { objects, nodes } of captures) {
-    const items = objects.items.filter(isRecord)
+    const { items } = objects
     add('ages', agesOfObjects(items))
     for (const item of items.filter(isNew)) for (const [kind, find] of IN_OBJECTS) add(kind, find(item))
     // A boot ID counts only for the embedded cluster, which has its own kernel: kind's nodes share that of their machine.
@@ -112,21 +112,15 @@ function agesOfObjects(items: readonly unknown[]): string[] {
   ]
 }
 
-function generatedName({ kind, metadata }: Record<string, unknown>): string[] {
-  return textAt(metadata, 'generateName') ? [`${kind} ${textAt(metadata, 'name')}`] : []
+function generatedName(item: unknown): string[] {
+  return textAt(item, 'metadata', 'generateName') ? [`${textAt(item, 'kind')} ${textAt(item, 'metadata', 'name')}`] : []
 }
 
-function containerIds({ status }: Record<string, unknown>): string[] {
-  const containers = isRecord(status) ? status.containerStatuses : undefined
+function containerIds(item: unknown): string[] {
+  const containers = valueAt(item, 'status', 'containerStatuses')
   return Array.isArray(containers) ? containers.map((container) => textAt(container, 'containerID')) : []
 }
 
 /** Whether the captured cluster is an embedded one, whose kernel boots with it. */
 export const isEmbedded = (items: readonly unknown[]): boolean =>
-  items.some((item) => isRecord(item) && textAt(item.spec, 'providerID').startsWith('embedded://'))
-
-const isRecord = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null
-const textAt = (value: unknown, key: string): string => {
-  const text = isRecord(value) ? value[key] : undefined
-  return typeof text === 'string' ? text : ''
-}
+  items.some((item) => textAt(item, 'spec', 'providerID').startsWith('embedded://'))

@@ -3,7 +3,7 @@
 import type { NodeFiles } from '../../cluster/capture-folder.ts'
 import { type NodeBoot, parseNodeBoot } from '../../dataplane/capture.ts'
 import { interfaceName } from '../../embedded/index.ts'
-import { type BirthMark, birthMarks, clusterIdentity } from '../../grading/api-object.ts'
+import { type BirthMark, birthMarks, clusterIdentity, textAt, valueAt } from '../../grading/api-object.ts'
 import type { Submission, SubmittedCapture } from '../submission/read-submission.ts'
 import { isEmbedded } from './drawn-values.ts'
 import type { Flag } from './result.ts'
@@ -155,22 +155,7 @@ function* linksStay(views: readonly CaptureView[]): Contradictions {
 const VETH = /"ifname":\s?"(veth[0-9a-f]{8})"/
 const MAC = /"address":\s?"([0-9a-f:]{17})"/
 
-interface PodTimes {
-  kind?: unknown
-  metadata?: {
-    name?: unknown
-    uid?: unknown
-    creationTimestamp?: unknown
-    deletionTimestamp?: unknown
-    labels?: Record<string, unknown>
-  }
-  spec?: { nodeName?: unknown; hostNetwork?: unknown }
-  status?: { phase?: unknown; podIP?: unknown }
-}
-
-const podsOf = ({ items }: CaptureView): PodTimes[] =>
-  (items as readonly (PodTimes | null)[]).flatMap((item) => (item?.kind === 'Pod' ? [item] : []))
-const dateOf = (value: unknown) => (typeof value === 'string' ? Date.parse(value) : Number.NaN)
+const podsOf = ({ items }: CaptureView) => items.filter((item) => textAt(item, 'kind') === 'Pod')
 
 /**
  * Dates in files of nodes match the days of the capture and its objects. The clock of an embedded kernel stops while its
@@ -180,13 +165,14 @@ function* datesOfNodes(views: readonly CaptureView[]): Contradictions {
   for (const view of views)
     for (const { name, files } of view.nodes) {
       const { id, takenAt, embedded } = view
-      const saved = dateOf(`${SAVED_AT.exec(files.get('iptables-save')?.slice(0, 200) ?? '')?.[1]} UTC`)
+      const saved = Date.parse(`${SAVED_AT.exec(files.get('iptables-save')?.slice(0, 200) ?? '')?.[1]} UTC`)
       if (saved > takenAt + ZONE_MS || (!embedded && saved < takenAt - ZONE_MS))
         yield `The rules of ${name} in the capture "${id}" were saved on ${day(saved)}, but the capture is of ${day(takenAt)}.`
-      const pod = podsOf(view).find(
-        ({ metadata, spec }) => metadata?.labels?.['k8s-app'] === 'kube-proxy' && spec?.nodeName === name,
+      const proxy = podsOf(view).find(
+        (pod) =>
+          textAt(pod, 'metadata', 'labels', 'k8s-app') === 'kube-proxy' && textAt(pod, 'spec', 'nodeName') === name,
       )
-      const createdAt = dateOf(pod?.metadata?.creationTimestamp)
+      const createdAt = Date.parse(textAt(proxy, 'metadata', 'creationTimestamp'))
       const logged = loggedAt(files.get('kube-proxy.log') ?? '', takenAt)
       const allowedMs = ZONE_MS + DAY_MS / 2
       if (logged < createdAt - allowedMs || (!Number.isNaN(createdAt) && logged > takenAt + allowedMs))
@@ -225,12 +211,15 @@ const iso = (date: number) => new Date(date).toISOString().slice(0, 19)
 function* namesOfLinks(views: readonly CaptureView[]): Contradictions {
   for (const view of views.filter(({ embedded }) => embedded)) {
     const linked = podsOf(view).filter(
-      ({ metadata, spec, status }) =>
-        !metadata?.deletionTimestamp && !spec?.hostNetwork && status?.phase === 'Running' && status.podIP !== undefined,
+      (pod) =>
+        valueAt(pod, 'spec', 'hostNetwork') !== true &&
+        textAt(pod, 'metadata', 'deletionTimestamp') === '' &&
+        textAt(pod, 'status', 'phase') === 'Running' &&
+        textAt(pod, 'status', 'podIP') !== '',
     )
-    const isNamed = ({ metadata, spec }: PodTimes) => {
-      const links = view.nodes.find(({ name }) => name === spec?.nodeName)?.files.get('ip-addr.json') ?? ''
-      return links.includes(`"${interfaceName('veth', String(metadata?.uid))}"`)
+    const isNamed = (pod: unknown) => {
+      const node = view.nodes.find(({ name }) => name === textAt(pod, 'spec', 'nodeName'))
+      return node?.files.get('ip-addr.json')?.includes(`"${interfaceName('veth', textAt(pod, 'metadata', 'uid'))}"`)
     }
     if (linked.length >= 2 && !linked.some(isNamed))
       yield `No interface in the capture "${view.id}" has the name that goes with the UID of any of its ${linked.length} Pods.`

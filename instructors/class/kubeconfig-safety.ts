@@ -1,6 +1,7 @@
 import { parseDocument } from 'yaml'
-import { z } from 'zod'
+import * as z from 'zod'
 import type { ClusterAccess } from '../../cluster/api-client.ts'
+import { isNestedDeeply } from '../../dataplane/kube-proxy/config.ts'
 import { quoted, refuse, requireHarmless } from '../submission/untrusted-text.ts'
 
 /**
@@ -105,6 +106,7 @@ function httpsAddress(text: string): string {
 function parsed(text: string): unknown {
   let value: unknown
   try {
+    if (isNestedDeeply(text)) return undefined
     const document = parseDocument(text, { logLevel: 'error', prettyErrors: false })
     if (document.errors.length > 0) return undefined
     value = document.toJS({ maxAliasCount: 0 })

@@ -14,15 +14,13 @@ export function readPublishedValues(): PublishedValues {
   return JSON.parse(readFileSync(PUBLISHED_FILE, 'utf8'))
 }
 
-/** Folders of a checkout that are not published with it. */
-const PRIVATE = ['node_modules', '.git', '.cache', '.evidence', 'dist', 'submissions', 'captures']
 /** Files that identify a folder with one node's recorded state. */
 const OF_A_NODE = ['ip-addr.json', 'ipset-save', 'conntrack', 'kube-proxy.log']
 
-/** The values of every submission, capture and recorded node in the repository. */
-export async function gatherPublished(folder = projectRoot): Promise<PublishedValues> {
+/** The values of every submission, capture and recorded node in data/. */
+export async function gatherPublished(folder = join(projectRoot, 'data')): Promise<PublishedValues> {
   const found: PublishedValues = {}
-  const entries = readdirSync(folder, { withFileTypes: true }).filter(({ name }) => !PRIVATE.includes(name))
+  const entries = readdirSync(folder, { withFileTypes: true })
   const path = relative(projectRoot, folder)
   const has = (name: string) => entries.some((entry) => entry.name === name)
   const note = (source: string, values: DrawnValues) => {
@@ -43,15 +41,12 @@ export async function gatherPublished(folder = projectRoot): Promise<PublishedVa
 }
 
 function nodeAlone(folder: string, entries: readonly Dirent[]): Capture {
-  const files = entries.filter((entry) => entry.isFile()).map(({ name }) => name)
+  const files = entries
+    .filter((entry) => entry.isFile())
+    .map(({ name }) => [name, readFileSync(join(folder, name), 'utf8')] as const)
   return {
     objects: { apiVersion: 'v1', kind: 'List', items: [] },
-    nodes: [
-      {
-        name: basename(folder),
-        files: new Map(files.map((name) => [name, readFileSync(join(folder, name), 'utf8')])),
-      },
-    ],
+    nodes: [{ name: basename(folder), files: new Map(files) }],
   }
 }
 

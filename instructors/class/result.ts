@@ -1,7 +1,7 @@
 // The result of grading a class, version 1. `instructors/schema/class.v1.json` is generated from this file.
 
-import { z } from 'zod'
-import { verdictSchema } from '../../grading/report-schema.ts'
+import * as z from 'zod'
+import { findingSchema, stepSchema, verdictSchema } from '../../grading/report-schema.ts'
 
 const flagSchema = z.object({
   kind: z
@@ -24,27 +24,17 @@ const flagSchema = z.object({
   text: z.string().describe('one sentence; a reason to look, never a verdict'),
 })
 
-const stepSchema = z.object({
-  id: z.string(),
-  title: z.string(),
-  verdict: verdictSchema,
-  points: z.number().int().nonnegative(),
-  maxPoints: z.number().int().nonnegative(),
-  claimed: verdictSchema.optional().describe("what the learner's own grader said"),
-  reason: z.string().optional(),
-  finding: z
-    .object({
-      node: z.string().optional(),
-      look: z.string(),
-      expected: z.string(),
-      actual: z.string(),
-      why: z.string(),
-      hint: z.string(),
-    })
-    .optional(),
-})
+/** A step of a report without what only its learner needs. */
+const gradedStepSchema = stepSchema
+  .pick({ id: true, title: true, verdict: true, points: true, maxPoints: true, reason: true })
+  .extend({
+    claimed: verdictSchema.optional().describe("what the learner's own grader said"),
+    finding: findingSchema
+      .pick({ node: true, look: true, expected: true, actual: true, why: true, hint: true })
+      .optional(),
+  })
 
-const gradedSchema = z.object({
+export const gradedSchema = z.object({
   file: z.string().describe('as handed in, without its folder; or the name of a live cluster'),
   learner: z.string(),
   lab: z.number().int(),
@@ -56,7 +46,7 @@ const gradedSchema = z.object({
   versions: z.object({ kubeProxy: z.string().optional(), mode: z.string().optional(), kernel: z.string().optional() }),
   score: z.number().int().nonnegative(),
   maxScore: z.number().int().nonnegative(),
-  steps: z.array(stepSchema),
+  steps: z.array(gradedStepSchema),
   answers: z.array(z.object({ question: z.string(), answer: z.string() })),
   flags: z.array(flagSchema),
 })
@@ -97,9 +87,8 @@ export const classSchema = z
 
 export type ClassResult = z.infer<typeof classSchema>
 export type Graded = z.infer<typeof gradedSchema>
-export type GradedStep = z.infer<typeof stepSchema>
+export type GradedStep = z.infer<typeof gradedStepSchema>
 export type Flag = z.infer<typeof flagSchema>
-export type Refused = ClassResult['refused'][number]
 export type LabSummary = ClassResult['labs'][number]
 
 /** What a step found, in one line: its difference, else its reason or verdict. */

@@ -3,7 +3,7 @@ import { EXAMPLE_CLIENT } from '../../checks/03-from-outside/outside-requests.ts
 import { VIPS } from '../../checks/04-lvs/lvs-nodes.ts'
 import { AGENT_PORT, clusterIPs } from '../../checks/05-exposure/node-agent.ts'
 import { targetOf } from '../../dataplane/rule.ts'
-import { CircleError, type Packet, PacketError, tracePacket } from '../../dataplane/trace.ts'
+import { CircleError, PacketError, tracePacket } from '../../dataplane/trace.ts'
 import { evaluate } from '../../grading/evaluate.ts'
 import { WEB_NAMESPACE } from '../../grading/expect-object.ts'
 import { Failure } from '../../grading/failure.ts'
@@ -12,85 +12,38 @@ import { busiestNode, type GoodCapture, nodesToBreak, noticed } from './good-cap
 import { isLearnersRule, type Mutation } from './mutation.ts'
 import { mutationsOf } from './mutations.ts'
 
-type Followed = Omit<Packet, 'protocol'>
+type Destinations = Generator<readonly [address: string, port: number]>
 
-/** Where the rules of one node send every packet that a lab follows at its moments, as text for comparison. */
-function packetEnds(snapshot: Snapshot, node: string, lab: number): string {
-  const state = stateOf(snapshot.node(node))
-  return (FOLLOWED[lab]?.(snapshot, node) ?? [])
-    .map((packet) => {
-      try {
-        const { verdict, outcomes, lost } = tracePacket(state, { ...packet, protocol: 'tcp' }, { matchingOnly: true })
-        const ends = outcomes.map(({ to, probability }) => [to, probability.toFixed(6)])
-        return JSON.stringify([packet, verdict, ends.sort(), lost.map((loss) => [loss.verdict, loss.probability])])
-      } catch (error) {
-        if (!(error instanceof PacketError || error instanceof CircleError)) throw error
-        return JSON.stringify([packet, error.message])
-      }
-    })
-    .join('\n')
+const isLearners = (namespace: string, name: string | undefined) => namespace === WEB_NAMESPACE && name !== 'kubernetes'
+
+/** The ClusterIPs of the learner's own Services. */
+function* toServices(snapshot: Snapshot): Destinations {
+  for (const { namespace, name, clusterIPs, ports } of objectsOf(snapshot).services)
+    if (isLearners(namespace, name))
+      for (const ip of clusterIPs.filter((one) => /^\d+\./.test(one))) for (const { port } of ports) yield [ip, port]
 }
 
-const FOLLOWED: Record<number, (snapshot: Snapshot, node: string) => Followed[]> = {
-  1: toServices,
-  2: toServices,
-  3: fromOutside,
-  4: toServersByHand,
-  5: (snapshot, node) => [toServices, toPods, toMetricsListeners].flatMap((packets) => packets(snapshot, node)),
-  // In iptables mode the lab uses real requests.
-  7: (snapshot, node) => (modeOf(snapshot.node(node)) === 'userspace' ? toServices(snapshot, node) : []),
+/** Their endpoints, directly. */
+function* toPods(snapshot: Snapshot): Destinations {
+  for (const { namespace, serviceName, endpoints, ports } of objectsOf(snapshot).endpointSlices)
+    if (isLearners(namespace, serviceName))
+      for (const ip of endpoints.flatMap(({ addresses }) => addresses))
+        for (const { port } of ports) if (port !== undefined) yield [ip, port]
 }
 
-/** Makes packets of the Pod "client", on its node. */
-function clientOn(snapshot: Snapshot, node: string) {
-  const client = snapshot.find('Pod', WEB_NAMESPACE, 'client')
-  const source = client?.spec?.nodeName === node ? client.status?.podIP : undefined
-  return (destination: string, port: number | undefined): Followed[] =>
-    source === undefined || port === undefined ? [] : [{ from: 'pod', source, destination, port }]
+/** The port of the metrics listener on every ClusterIP. */
+function* toMetricsListeners(snapshot: Snapshot): Destinations {
+  for (const ip of clusterIPs(snapshot)) yield [ip, AGENT_PORT]
 }
 
-/** To the learner's own Services. */
-function toServices(snapshot: Snapshot, node: string): Followed[] {
-  const fromClient = clientOn(snapshot, node)
-  const own = objectsOf(snapshot).services.filter(
-    ({ namespace, name }) => namespace === WEB_NAMESPACE && name !== 'kubernetes',
-  )
-  return own.flatMap((service) =>
-    service.clusterIPs
-      .filter((ip) => /^\d/.test(ip))
-      .flatMap((ip) => service.ports.flatMap(({ port }) => fromClient(ip, port))),
-  )
-}
-
-/** Directly to their endpoints. */
-function toPods(snapshot: Snapshot, node: string): Followed[] {
-  const fromClient = clientOn(snapshot, node)
-  const own = objectsOf(snapshot).endpointSlices.filter(
-    ({ namespace, serviceName }) => namespace === WEB_NAMESPACE && serviceName !== 'kubernetes',
-  )
-  return own.flatMap(({ endpoints, ports }) =>
-    endpoints.flatMap(({ addresses }) => addresses.flatMap((ip) => ports.flatMap(({ port }) => fromClient(ip, port)))),
-  )
-}
-
-/** To the port of the metrics listener on every ClusterIP. */
-function toMetricsListeners(snapshot: Snapshot, node: string): Followed[] {
-  const fromClient = clientOn(snapshot, node)
-  return clusterIPs(snapshot).flatMap((ip) => fromClient(ip, AGENT_PORT))
-}
-
-/** From outside to the node port of the Service that lab 3 exposes, and to its load balancer, if they exist. */
-function fromOutside(snapshot: Snapshot, node: string): Followed[] {
-  const ownAddress = objectsOf(snapshot).nodes.find(({ name }) => name === node)?.internalIPs[0] ?? ''
-  const to = (destination: string, port: number): Followed => {
-    return { from: 'external', source: EXAMPLE_CLIENT, destination, port }
-  }
-  const port = unlessMissing(() => nodePortService(snapshot))
-  const balancer = unlessMissing(() => loadBalancerService(snapshot))
-  return [
-    ...(port ? [to(ownAddress, port.nodePort)] : []),
-    ...(balancer ? [to(balancer.address, balancer.port), to(ownAddress, balancer.nodePort)] : []),
-  ]
+/** The node port of the Service that lab 3 exposes, and its load balancer, if they exist. */
+function* toExposed(snapshot: Snapshot, node: string): Destinations {
+  const own = objectsOf(snapshot).nodes.find(({ name }) => name === node)?.internalIPs[0] ?? ''
+  const exposed = unlessMissing(() => nodePortService(snapshot))
+  if (exposed) yield [own, exposed.nodePort]
+  const balanced = unlessMissing(() => loadBalancerService(snapshot))
+  if (balanced) yield [balanced.address, balanced.port]
+  if (balanced) yield [own, balanced.nodePort]
 }
 
 function unlessMissing<Found>(find: () => Found): Found | undefined {
@@ -102,11 +55,52 @@ function unlessMissing<Found>(find: () => Found): Found | undefined {
   }
 }
 
-/** From outside to the virtual servers that the learner made. */
-function toServersByHand(snapshot: Snapshot, node: string): Followed[] {
-  return stateOf(snapshot.node(node))
-    .virtualServers.filter(({ address }) => VIPS.includes(address))
-    .map(({ address, port }) => ({ from: 'external', source: EXAMPLE_CLIENT, destination: address, port }))
+/** The virtual servers that the learner made. */
+function* toServersByHand(snapshot: Snapshot, node: string): Destinations {
+  for (const { address, port } of stateOf(snapshot.node(node)).virtualServers)
+    if (VIPS.includes(address)) yield [address, port]
+}
+
+/** Lab 7 sends real requests in its other modes. */
+function* inUserspaceMode(snapshot: Snapshot, node: string): Destinations {
+  if (modeOf(snapshot.node(node)) === 'userspace') yield* toServices(snapshot)
+}
+
+/** The packets that each lab follows: those of the Pod "client", or from outside. */
+const FOLLOWED: Record<
+  number,
+  { from: 'pod' | 'external'; to: ((snapshot: Snapshot, node: string) => Destinations)[] }
+> = {
+  1: { from: 'pod', to: [toServices] },
+  2: { from: 'pod', to: [toServices] },
+  3: { from: 'external', to: [toExposed] },
+  4: { from: 'external', to: [toServersByHand] },
+  5: { from: 'pod', to: [toServices, toPods, toMetricsListeners] },
+  7: { from: 'pod', to: [inUserspaceMode] },
+}
+
+/** Where the rules of one node send every packet that a lab follows at its moments, as text for comparison. */
+function packetEnds(snapshot: Snapshot, node: string, lab: number): string {
+  const { from, to } = FOLLOWED[lab] ?? { from: 'pod', to: [] }
+  const client = snapshot.find('Pod', WEB_NAMESPACE, 'client')
+  const source =
+    from === 'external' ? EXAMPLE_CLIENT : client?.spec?.nodeName === node ? client.status?.podIP : undefined
+  if (source === undefined) return ''
+  const state = stateOf(snapshot.node(node))
+  const ends = to
+    .flatMap((destinations) => [...destinations(snapshot, node)])
+    .map(([destination, port]) => {
+      const packet = { from, source, destination, port, protocol: 'tcp' } as const
+      try {
+        const { verdict, outcomes, lost } = tracePacket(state, packet, { matchingOnly: true })
+        const ends = outcomes.map(({ to, probability }) => [to, probability.toFixed(6)])
+        return JSON.stringify([packet, verdict, ends.sort(), lost.map((loss) => [loss.verdict, loss.probability])])
+      } catch (error) {
+        if (!(error instanceof PacketError || error instanceof CircleError)) throw error
+        return JSON.stringify([packet, error.message])
+      }
+    })
+  return ends.join('\n')
 }
 
 /** Labs about objects that learners create beside kube-proxy's; kube-proxy's own are claimed by other labs. */

@@ -7,7 +7,8 @@ import type { LabSpec } from '../../grading/check-context.ts'
 import type { StepOutcome } from '../../grading/failure.ts'
 import { loadSpec } from '../../grading/grader.ts'
 import { judgeRound } from '../../grading/judge.ts'
-import { listLabs, readLab } from '../../grading/lab-definition.ts'
+import { listLabs } from '../../grading/lab-definition.ts'
+import { notesOf } from '../../grading/lab-notes.ts'
 import { modeOf, Snapshot, stateOf } from '../../grading/snapshot.ts'
 import { projectRoot } from '../../host/layout.ts'
 import { readSubmission } from '../submission/read-submission.ts'
@@ -42,6 +43,8 @@ export interface GoodCapture {
   snapshot: Snapshot
   /** The steps that pass because of the nodes' state, not because of a note of an earlier moment. */
   passing: readonly string[]
+  /** These steps also pass on the lab's notes alone, without node state and without other objects. */
+  judgesOnlyNotes: boolean
   /** For the capture of a moment: the same cluster at the end of the lab. */
   end?: GoodCapture
   /** For a genuine cluster that was recorded during the lab: its last step does not pass. */
@@ -50,15 +53,16 @@ export interface GoodCapture {
   isEnd?: true
 }
 
-const FIXTURES = join(projectRoot, 'data')
+const DATA = join(projectRoot, 'data')
 
 /**
  * Every good capture. A lab joins when its spec exists and either a submission of it, as `make submit` writes it, is in
  * data/solved, or a genuine cluster recorded under data/recordings/kind-* lets some of its steps pass.
  */
 export async function goodCaptures(): Promise<GoodCapture[]> {
-  const specs = await Promise.all(listLabs().map(({ number }) => loadSpec(readLab(number))))
-  const handedIn = await Promise.all(filesIn('solved', '.labgrade').map((file) => ofSubmission(specs, file)))
+  const specs = await Promise.all(listLabs().map(loadSpec))
+  const solved = readdirSync(join(DATA, 'solved')).filter((name) => name.endsWith('.labgrade'))
+  const handedIn = await Promise.all(solved.sort().map((file) => ofSubmission(specs, join(DATA, 'solved', file))))
   const genuine = await Promise.all(
     genuineCaptures().flatMap(([name, capture]) =>
       specs.map((spec) => {
@@ -77,46 +81,45 @@ export async function goodCaptures(): Promise<GoodCapture[]> {
   return [...handedIn.flat(), ...telling].filter(({ passing }) => passing.length > 0)
 }
 
-function filesIn(folder: string, ending: string): string[] {
-  const path = join(FIXTURES, folder)
-  if (!existsSync(path)) return []
-  return readdirSync(path)
-    .filter((name) => name.endsWith(ending))
-    .sort()
-    .map((name) => join(path, name))
-}
-
 /** The captures of a submission, the end first, each of which proves a step that no earlier one proves. */
 async function ofSubmission(specs: readonly LabSpec[], file: string): Promise<GoodCapture[]> {
   const { manifest, captures } = await readSubmission(file)
-  const spec = specs.find(({ lab }) => lab.number === manifest.lab)
+  const { lab, cluster, steps, final } = manifest
+  const spec = specs.find((one) => one.lab.number === lab)
   if (!spec) return []
-  const nameOf = (id = '') => `lab ${manifest.lab} ${manifest.cluster.driver}, ${id}`
+  // A lab whose steps are all about moments ends with the notes of all of them.
+  const endsInNotes = spec.lab.steps.every(({ moment }) => moment)
+  const moments = new Set(spec.lab.steps.filter(({ moment }) => moment).map(({ id }) => id))
   const proved = new Set<string>()
   const kept: GoodCapture[] = []
-  const order = [...(manifest.final === undefined ? [] : [manifest.final]), ...captures.keys()]
-  for (const id of new Set(order)) {
-    const submitted = captures.get(id)
-    if (!submitted) continue
-    const isEnd = id === manifest.final
-    const own = new Set(manifest.steps.filter(({ capture }) => capture === id).map((step) => step.id))
-    const found = await good({ name: nameOf(id), driver: manifest.cluster.driver, spec, capture: submitted.capture })
-    const passing = found.passing.filter(
-      (step) => own.has(step) || !isMoment(spec, step) || (isEnd && endsInNotes(spec)),
-    )
-    if (passing.every((step) => proved.has(step))) continue
-    for (const step of passing) proved.add(step)
+  for (const [id, { capture }] of [...captures].sort(([a], [b]) => Number(b === final) - Number(a === final))) {
+    const isEnd = id === final
+    const own = new Set(steps.filter((step) => step.capture === id).map((step) => step.id))
+    const isProved = (step: string) => own.has(step) || !moments.has(step) || (isEnd && endsInNotes)
+    const name = `lab ${lab} ${cluster.driver}, ${id}`
+    const found = await good({ name, driver: cluster.driver, spec, capture }, isProved)
+    if (found.passing.every((step) => proved.has(step))) continue
+    for (const step of found.passing) proved.add(step)
     const [end] = kept
-    kept.push({ ...found, passing, ...(isEnd ? { isEnd } : end?.isEnd ? { end } : {}) })
+    kept.push({ ...found, ...(isEnd ? { isEnd } : end?.isEnd ? { end } : {}) })
   }
   return kept
 }
 
-async function good(recorded: Omit<GoodCapture, 'passing' | 'snapshot'>): Promise<GoodCapture> {
-  const snapshot = new Snapshot(recorded.capture)
-  const outcomes = await judgeRound(recorded.spec, snapshot, undefined)
-  const passing = outcomes.filter(({ verdict }) => verdict === 'passed').map(({ id }) => id)
-  return { ...recorded, snapshot, passing }
+async function good(
+  recorded: Pick<GoodCapture, 'name' | 'driver' | 'spec' | 'capture'>,
+  isProved: (step: string) => boolean = () => true,
+): Promise<GoodCapture> {
+  const { spec, capture } = recorded
+  const passes = async (on: Snapshot, only?: string[]) =>
+    (await judgeRound(spec, on, undefined, only)).flatMap(({ id, verdict }) => (verdict === 'passed' ? [id] : []))
+  const snapshot = new Snapshot(capture)
+  const passing = (await passes(snapshot)).filter(isProved)
+  const notes = notesOf(capture.objects.items, spec.lab.number)
+  const nodes = capture.nodes.map(({ name }) => ({ name, files: new Map<string, string>() }))
+  const bare = new Snapshot({ objects: { ...capture.objects, items: notes ? [notes] : [] }, nodes })
+  const judgesOnlyNotes = (await passes(bare, passing)).length === passing.length
+  return { ...recorded, snapshot, passing, judgesOnlyNotes }
 }
 
 /** The node of the learner's client Pod, where packets are traced from; else the last, a worker. */
@@ -135,14 +138,9 @@ export function nodesToBreak(good: GoodCapture): string[] {
   return [...new Set([busiestNode(good), controlPlane?.metadata.name ?? busiestNode(good)])]
 }
 
-/** A lab whose steps are all about moments ends with the notes of all of them. */
-const endsInNotes = ({ lab }: LabSpec) => lab.steps.every(({ moment }) => moment)
-
-const isMoment = ({ lab }: LabSpec, id: string) => lab.steps.find((step) => step.id === id)?.moment === true
-
 /** Whole genuine clusters as recorded, those in IPVS mode after a flush as well. */
 function genuineCaptures(): [name: string, capture: Capture][] {
-  const recordings = join(FIXTURES, 'recordings')
+  const recordings = join(DATA, 'recordings')
   const versions = readdirSync(recordings).filter((name) => name.startsWith('kind-'))
   return versions.flatMap((version) =>
     readdirSync(join(recordings, version))

@@ -1,9 +1,8 @@
 import type { Capture } from '../../cluster/capture-folder.ts'
 import { groupBy } from '../../dataplane/compare/finding.ts'
-import { printIpAddr } from '../../dataplane/ip-addr.ts'
 import { printIpsetSave } from '../../dataplane/ipset-save.ts'
 import { printIptablesSave, type Ruleset } from '../../dataplane/iptables-save.ts'
-import { printIpvsadmSave, type VirtualServer, virtualServerKey } from '../../dataplane/ipvsadm-save.ts'
+import { printIpvsadmSave, virtualServerKey } from '../../dataplane/ipvsadm-save.ts'
 import { evaluate } from '../../grading/evaluate.ts'
 import { judgeRound } from '../../grading/judge.ts'
 import { type NodeView, Snapshot, stateOf } from '../../grading/snapshot.ts'
@@ -22,32 +21,20 @@ function underVersion({ capture, snapshot: before }: GoodCapture, version: strin
   const objects = { ...capture.objects, items: capture.objects.items.map((item) => withVersion(item, version)) }
   const snapshot = new Snapshot({ ...capture, objects })
   const nodes = snapshot.nodes.map((node, index) => {
+    const { name, mode } = node
     const files = new Map(capture.nodes[index]?.files)
-    const { mode } = node
-    if (mode !== 'ipvs' && mode !== 'iptables') return { name: node.name, files }
-    const { iptables, ipsets, virtualServers, links } = evaluate(node, mode).expected
+    if (mode !== 'ipvs' && mode !== 'iptables') return { name, files }
+    const { iptables, ipsets, virtualServers } = evaluate(node, mode).expected
     files.set('iptables-save', printIptablesSave(withForeign(node, iptables), { counters: true }))
-    if (mode === 'ipvs') {
-      files.set('ipset-save', printIpsetSave(ipsets))
-      files.set('ipvsadm-save', printIpvsadmSave([...virtualServers, ...byHand(before.node(node.name), mode)]))
-      const own = links.map(({ name }) => name)
-      const kept = stateOf(node).links.filter(({ name }) => !own.includes(name))
-      const made = links.map((link) => ({
-        ...stateOf(node).links.find(({ name }) => name === link.name),
-        ...link,
-        flags: ['BROADCAST', 'NOARP'],
-      }))
-      files.set('ip-addr.json', printIpAddr([...kept, ...made]))
-    }
-    return { name: node.name, files }
+    if (mode === 'iptables') return { name, files }
+    files.set('ipset-save', printIpsetSave(ipsets))
+    // Virtual servers that are not kube-proxy's are kept, for example those of lab 4.
+    const own = new Set(evaluate(before.node(name), mode).expected.virtualServers.map(virtualServerKey))
+    const others = stateOf(node).virtualServers.filter((server) => !own.has(virtualServerKey(server)))
+    files.set('ipvsadm-save', printIpvsadmSave([...virtualServers, ...others]))
+    return { name, files }
   })
   return { ...capture, objects, nodes }
-}
-
-/** Virtual servers that are not kube-proxy's are kept, for example those of lab 4. */
-function byHand(node: NodeView, mode: 'ipvs' | 'iptables'): VirtualServer[] {
-  const own = new Set(evaluate(node, mode).expected.virtualServers.map(virtualServerKey))
-  return stateOf(node).virtualServers.filter((server) => !own.has(virtualServerKey(server)))
 }
 
 /** Foreign rules in built-in chains remain, after kube-proxy's own jumps. */
@@ -135,12 +122,8 @@ export async function seekFalseAlarms(
     for (const { what, made, steps } of variants) {
       if (index++ % every !== 0) continue
       tried++
-      for (const { id, verdict, reason, failure } of await judgeRound(
-        good.spec,
-        new Snapshot(made()),
-        undefined,
-        steps,
-      ))
+      const snapshot = new Snapshot(made(), good.snapshot)
+      for (const { id, verdict, reason, failure } of await judgeRound(good.spec, snapshot, undefined, steps))
         if (verdict !== 'passed') alarms.push({ good, what, step: id, said: failure?.actual ?? reason ?? verdict })
     }
   }

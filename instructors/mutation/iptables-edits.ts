@@ -65,7 +65,7 @@ function readRules(lines: readonly string[]): RuleLine[] {
 
 function* ruleEdits(lines: readonly string[], rules: readonly RuleLine[], rule: RuleLine): Generator<FileEdit> {
   const { at, table, chain, text, target } = rule
-  const words = FOREIGN.test(chain) && isOwn(target) ? [chain, target] : [chain]
+  const words = FOREIGN.test(chain) && isOwn(target) ? [target] : []
   const place = { place: `${table} ${chain}`, words, detail: specOf(text) }
   const altered = Object.entries(ALTERATIONS).map(([operator, alter]) => [operator, [alter(text)]])
   yield* lineEdits(lines, at, place, {
@@ -85,7 +85,7 @@ function* chainEdits(lines: readonly string[], rules: readonly RuleLine[]): Gene
   for (const { at, table, line } of linesOfTables(lines)) {
     const chain = /^:(KUBE-\S+) /.exec(line)?.[1]
     if (chain === undefined || !isOwn(chain)) continue
-    const place = { place: `${table} ${chain}`, words: [chain], detail: `:${chain}` }
+    const place = { place: `${table} ${chain}`, detail: `:${chain}` }
     const here = rules.filter((rule) => rule.table === table)
     const body = here.filter((rule) => rule.chain === chain).map((rule) => rule.at)
     const jumps = here.filter(({ target }) => target === chain).map((rule) => rule.at)
@@ -95,10 +95,10 @@ function* chainEdits(lines: readonly string[], rules: readonly RuleLine[]): Gene
     yield { ...place, operator: 'empty chain', edit: without(new Set(body)) }
     yield insertion('insert rule', place, lines, first, `-A ${chain} -j RETURN`)
   }
-  const stale = { place: 'nat KUBE-SVC-AAAAAAAAAAAAAAAA', words: ['KUBE-SVC-AAAAAAAAAAAAAAAA'] }
+  const stale = 'nat KUBE-SVC-AAAAAAAAAAAAAAAA'
   const line = ':KUBE-SVC-AAAAAAAAAAAAAAAA - [0:0]'
   if (lines.includes('*nat'))
-    yield insertion('add stale chain', { ...stale, detail: line }, lines, lines.indexOf('*nat') + 1, line)
+    yield insertion('add stale chain', { place: stale, detail: line }, lines, lines.indexOf('*nat') + 1, line)
 }
 
 /** The lines of an iptables-save text, each with its table. */
@@ -129,17 +129,16 @@ function* builtInEdits(lines: readonly string[], rules: readonly RuleLine[]): Ge
   for (const { at, table, line } of linesOfTables(lines)) {
     const chain = /^:(INPUT|FORWARD|OUTPUT) ACCEPT/.exec(line)?.[1]
     if (chain === undefined || table !== 'filter') continue
-    const place = { place: `filter ${chain}`, words: [chain], detail: `${chain} DROP` }
+    const place = { place: `filter ${chain}`, detail: `${chain} DROP` }
     yield* lineEdits(lines, at, place, { 'alter policy': [line.replace('ACCEPT', 'DROP')] })
   }
-  const mangle = { place: 'mangle PREROUTING', words: ['PREROUTING'] }
   const commit = lines.indexOf('COMMIT', lines.indexOf('*mangle'))
   for (const rule of lines.includes('*mangle') ? DROPPING_RULES : [])
-    yield insertion('take packets', { ...mangle, detail: rule }, lines, commit, rule)
+    yield insertion('take packets', { place: 'mangle PREROUTING', detail: rule }, lines, commit, rule)
   for (const chain of ['PREROUTING', 'OUTPUT', 'POSTROUTING']) {
     const jump = rules.find((rule) => rule.table === 'nat' && rule.chain === chain && isOwn(rule.target))
     const rule = `-A ${chain} -p tcp -j ACCEPT`
-    const place = { place: `nat ${chain}`, words: [chain], detail: rule }
+    const place = { place: `nat ${chain}`, detail: rule }
     if (jump) yield insertion('insert rule', place, lines, jump.at, rule)
   }
 }

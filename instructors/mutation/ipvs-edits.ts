@@ -6,7 +6,7 @@ export function* ipsetEdits(text: string): Generator<FileEdit> {
   for (const [at, line] of lines.entries()) {
     const [verb, set = '', entry = ''] = line.split(' ')
     if (!set.startsWith('KUBE-')) continue
-    const place = { place: `set ${set}`, words: [set], detail: line }
+    const place = { place: `set ${set}`, detail: line }
     if (verb === 'add')
       yield* lineEdits(lines, at, place, {
         'drop member': [],
@@ -22,7 +22,7 @@ export function* ipsetEdits(text: string): Generator<FileEdit> {
       'add member': hasPorts ? [line, `add ${set} 10.96.99.99,tcp:99`] : [line],
     })
   }
-  const stale = { place: 'set KUBE-NOBODY', detail: 'create KUBE-NOBODY hash:ip', words: ['KUBE-NOBODY'] }
+  const stale = { place: 'set KUBE-NOBODY', detail: 'create KUBE-NOBODY hash:ip' }
   const created = 'create KUBE-NOBODY hash:ip family inet hashsize 1024 maxelem 65536'
   yield { ...stale, operator: 'add stale set', edit: () => `${created}\n${text}` }
 }
@@ -47,13 +47,13 @@ export function* ipvsEdits(text: string): Generator<FileEdit> {
     const found = /^-([Aa]) (-[tuf]) (\S+) (.*)$/.exec(line)
     if (!found) continue
     const [, verb, protocol = '', server = '', rest = ''] = found
-    const place = { place: `virtual server ${server}`, words: [server], detail: line }
+    const place = { place: `virtual server ${server}`, detail: line }
     if (verb === 'A') {
       const isOwn = (other: string) => /^-[Aa]/.test(other) && other.slice(3).startsWith(`${protocol} ${server} `)
       const moved = shifted(server)
       const renamed = () => lines.map((other) => (isOwn(other) ? other.replace(server, moved) : other)).join('\n')
       yield { ...place, operator: 'drop virtual server', edit: () => lines.filter((other) => !isOwn(other)).join('\n') }
-      yield { ...place, words: [server, moved], operator: 'alter virtual server', edit: renamed }
+      yield { ...place, words: [moved], operator: 'alter virtual server', edit: renamed }
       yield* lineEdits(lines, at, place, {
         'alter scheduler': [line.replace(/-s \w+/, (now) => (now === '-s wrr' ? '-s sh' : '-s wrr'))],
         'alter persistence': [/-p \d+/.test(line) ? line.replace(/ -p \d+/, '') : `${line} -p 300`],
@@ -66,7 +66,7 @@ export function* ipvsEdits(text: string): Generator<FileEdit> {
     yield* lineEdits(
       lines,
       at,
-      { ...place, words: [server, real] },
+      { ...place, words: [real] },
       {
         'drop real server': [],
         'alter weight': [line.replace(/-w \d+/, '-w 7')],
@@ -76,11 +76,7 @@ export function* ipvsEdits(text: string): Generator<FileEdit> {
       },
     )
   }
-  const added = {
-    place: 'virtual server 10.96.97.97:80',
-    words: ['10.96.97.97:80'],
-    detail: '-A -t 10.96.97.97:80 -s rr',
-  }
+  const added = { place: 'virtual server 10.96.97.97:80', detail: '-A -t 10.96.97.97:80 -s rr' }
   yield { ...added, operator: 'add virtual server', edit: () => `${text.trimEnd()}\n${added.detail}\n` }
 }
 
@@ -110,25 +106,25 @@ export function* linkEdits(text: string): Generator<FileEdit> {
       put({ addr_info: addresses.toSpliced(index, 1, ...instead) })
     for (const [index, { local }] of addresses.entries()) {
       if (!local.startsWith(LEARNERS_RANGE)) continue
-      const place = { place: `address ${local}`, words: [local], detail: ifname }
+      const place = { place: `address ${local}`, detail: ifname }
       const other = { family: 'inet', local: `${LEARNERS_RANGE}99`, prefixlen: 32 }
       yield { ...place, operator: 'drop address', edit: withAddress(index) }
       yield { ...place, operator: 'alter address', edit: withAddress(index, other) }
     }
     if (ifname.startsWith('veth') && flags.includes('UP')) {
-      const place = { place: `link ${ifname}`, words: [ifname], detail: ifname }
+      const place = { place: `link ${ifname}`, detail: ifname }
       yield { ...place, operator: 'take link down', edit: put({ flags: [] }) }
     }
     if (ifname !== DEVICE) continue
     for (const [index, address] of addresses.entries()) {
       const { local } = address
-      const place = { place: DEVICE, words: [DEVICE, local], detail: local }
+      const place = { place: DEVICE, words: [local], detail: local }
       const other = local.replace(/\d+$/, (end) => String((Number(end) + 9) % 250))
       yield { ...place, operator: 'drop address', edit: withAddress(index) }
       yield { ...place, operator: 'alter address', edit: withAddress(index, { ...address, local: other }) }
       yield { ...place, operator: 'alter prefix', edit: withAddress(index, { ...address, prefixlen: 24 }) }
     }
-    const place = { place: DEVICE, words: [DEVICE] }
+    const place = { place: DEVICE }
     const added = { family: 'inet', local: '10.96.96.96', prefixlen: 32 }
     yield { ...place, operator: 'add address', detail: added.local, edit: put({ addr_info: [...addresses, added] }) }
     yield { ...place, operator: 'raise link', detail: 'UP', edit: put({ flags: [...flags, 'UP'] }) }

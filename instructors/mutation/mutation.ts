@@ -18,8 +18,9 @@ export interface Mutation {
   apply(capture: Capture): Capture
 }
 
-/** A change of the text of one file. */
-export interface FileEdit extends Omit<Mutation, 'apply' | 'node'> {
+/** A change of the text of one file. The last word of its place is one of the words of a finding about it. */
+export interface FileEdit extends Omit<Mutation, 'apply' | 'node' | 'words'> {
+  words?: readonly string[]
   edit(text: string): string
 }
 
@@ -38,10 +39,11 @@ export function* lineEdits(
       yield { ...place, operator, edit: () => lines.toSpliced(at, 1, ...instead).join('\n') }
 }
 
-/** The capture with one file of one node changed; undefined when the change changes nothing. */
-export function onNode(node: string, file: string, { edit, ...about }: FileEdit): Mutation {
+/** The edit of a file of one node. */
+export function onNode(node: string, file: string, { edit, words = [], ...about }: FileEdit): Mutation {
   return {
     ...about,
+    words: [about.place.split(' ').at(-1) ?? '', ...words],
     node,
     apply(capture) {
       const nodes = capture.nodes.map((entry) => {

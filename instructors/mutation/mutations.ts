@@ -43,8 +43,8 @@ export function* mutationsOf(capture: Capture, nodes: readonly string[]): Genera
 
 function* proxyEdits(text: string): Generator<FileEdit> {
   const other = text.trim() === 'ipvs' ? 'iptables' : 'ipvs'
-  const words = ['proxyMode', 'proxier', 'mode']
-  yield { operator: 'other proxier', place: 'kube-proxy', detail: other, words, edit: () => other }
+  const words = ['proxier', 'mode']
+  yield { operator: 'other proxier', place: 'kube-proxy proxyMode', detail: other, words, edit: () => other }
 }
 
 /** The fields of API objects that are changed here. */

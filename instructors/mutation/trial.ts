@@ -1,66 +1,11 @@
 import { isDeepStrictEqual } from 'node:util'
-import { DIAGNOSIS } from '../../course/incident/incident-note.ts'
-import { INCIDENT_LAB } from '../../course/incident/shop.ts'
 import { evaluate } from '../../grading/evaluate.ts'
 import { Trouble } from '../../grading/failure.ts'
-import { judgeRound } from '../../grading/judge.ts'
-import { notesName, notesOf } from '../../grading/lab-notes.ts'
+import { notesName } from '../../grading/lab-notes.ts'
 import { modeOf, objectsOf, Snapshot } from '../../grading/snapshot.ts'
 import type { EquivalentMutants } from './equivalent-mutants.ts'
 import { type GoodCapture, noticed } from './good-captures.ts'
 import { isLearnersRule, type Mutation } from './mutation.ts'
-
-const REASON =
-  'In userspace mode rules contain no Pod, Pod range, mark or scheduler: kube-proxy programs the same after this change, and the real requests of lab 7 test how it handles connections.'
-
-/** Proves that a change of an object or a setting is harmless because kube-proxy in userspace mode programs every node as before. */
-function sameProgram({ capture, snapshot }: GoodCapture, mutation: Mutation): string | undefined {
-  if (mutation.node !== undefined) return undefined
-  const before = programmed(snapshot)
-  return before && isDeepStrictEqual(programmed(new Snapshot(mutation.apply(capture), snapshot)), before)
-    ? REASON
-    : undefined
-}
-
-/** What kube-proxy programs on each node; undefined in another mode, and if it can't be predicted. */
-function programmed({ nodes }: Snapshot) {
-  if (!nodes.every((node) => modeOf(node) === 'userspace')) return undefined
-  try {
-    return nodes.map((node) => evaluate(node, 'userspace').expected)
-  } catch (error) {
-    if (error instanceof Trouble) return undefined
-    throw error
-  }
-}
-
-const NOTES_REASON =
-  'The passing steps judge only the lab’s notes: they also pass on a cluster without node state and without other objects.'
-
-const SCALE_LAB = 6
-const passesByNotes = new WeakMap<GoodCapture['capture'], Promise<boolean>>()
-
-/**
- * Proves that changes of nodes and of other objects are harmless on a capture whose steps judge only the lab notes: a run that was
- * measured elsewhere, the id of a cause. The proof judges the notes without the rest of the capture; a step that needs more fails
- * there.
- */
-async function notesAlone(good: GoodCapture, { place }: Mutation): Promise<string | undefined> {
-  const { spec, capture, passing } = good
-  const { number } = spec.lab
-  const isAboutNotes = number === SCALE_LAB || (number === INCIDENT_LAB && passing.every((step) => step === DIAGNOSIS))
-  if (!isAboutNotes || place === `ConfigMap ${notesName(number)}`) return undefined
-  const known = passesByNotes.get(capture) ?? passesOnNotesOf(good)
-  passesByNotes.set(capture, known)
-  return (await known) ? NOTES_REASON : undefined
-}
-
-async function passesOnNotesOf({ spec, capture, passing }: GoodCapture): Promise<boolean> {
-  const notes = notesOf(capture.objects.items, spec.lab.number)
-  const nodes = capture.nodes.map(({ name }) => ({ name, files: new Map<string, string>() }))
-  const bare = { objects: { ...capture.objects, items: notes ? [notes] : [] }, nodes }
-  const outcomes = await judgeRound(spec, new Snapshot(bare), undefined, passing)
-  return outcomes.every(({ verdict }) => verdict === 'passed')
-}
 
 interface HarmlessChange {
   /** Why no claim of the lab depends on it. */
@@ -77,6 +22,17 @@ function hasEndpoints({ snapshot }: GoodCapture, service: string): boolean {
 
 const runs = ({ snapshot }: GoodCapture, mode: string) => snapshot.nodes.every((node) => modeOf(node) === mode)
 const isLab = ({ spec }: GoodCapture, number: number) => spec.lab.number === number
+
+/** Whether kube-proxy in userspace mode programs every node as before the change; false if that can't be predicted. */
+function isProgrammedAlike({ capture, snapshot }: GoodCapture, mutation: Mutation): boolean {
+  const programmed = ({ nodes }: Snapshot) => nodes.map((node) => evaluate(node, 'userspace').expected)
+  try {
+    return isDeepStrictEqual(programmed(new Snapshot(mutation.apply(capture), snapshot)), programmed(snapshot))
+  } catch (error) {
+    if (error instanceof Trouble) return false
+    throw error
+  }
+}
 
 /** Changes that no step detects, with the reason why none has to. Only consulted for mutations that no step catches. */
 const HARMLESS_CHANGES: readonly HarmlessChange[] = [
@@ -137,6 +93,18 @@ const HARMLESS_CHANGES: readonly HarmlessChange[] = [
       isLearnersRule(detail),
   },
   {
+    reason:
+      'In userspace mode rules contain no Pod, Pod range, mark or scheduler: kube-proxy programs the same after this change, and the real requests of lab 7 test how it handles connections.',
+    covers: (mutation, good) =>
+      mutation.node === undefined && runs(good, 'userspace') && isProgrammedAlike(good, mutation),
+  },
+  {
+    reason:
+      'The passing steps judge only the lab’s notes: they also pass on a cluster without node state and without other objects.',
+    covers: ({ place }, { spec, judgesOnlyNotes }) =>
+      judgesOnlyNotes && place !== `ConfigMap ${notesName(spec.lab.number)}`,
+  },
+  {
     reason: 'Packets to a Service without endpoints are rejected, so no rule records its clients.',
     covers: ({ operator, place }, good) => operator === 'alter affinity' && !hasEndpoints(good, place),
   },
@@ -182,8 +150,6 @@ export async function tryMutation(
   if (steps.length > 0) return { good, mutation, end: 'elsewhere', steps }
   const reason =
     HARMLESS_CHANGES.find(({ covers }) => covers(mutation, good))?.reason ??
-    sameProgram(good, mutation) ??
-    (await notesAlone(good, mutation)) ??
     (await equivalentMutants.reason(good, mutation))
   return { good, mutation, steps, ...(reason === undefined ? { end: 'missed' } : { end: 'harmless', reason }) }
 }

@@ -51,7 +51,7 @@ export async function handIn(cluster: Cluster, lab: LabDefinition, learner: stri
     file,
     sizeBytes: bytes.length,
     isSigned: key !== undefined,
-    report: await reportSubmission(await loadSpec(lab), submission, basename(file)),
+    report: await reportSubmission(submission, basename(file)),
     notes: [
       ...(now ? [] : [`${downText(cluster)}. The captures that were kept during the lab are submitted.`]),
       ...wordWarning(lab, submission, key),

@@ -1,6 +1,6 @@
 // The content of `submission.json`, version 1 (`instructors/schema/submission.v1.json` is generated from it), and of objects.json.
 
-import { z } from 'zod'
+import * as z from 'zod'
 import { LEARNER_NAME } from '../../grading/class-key.ts'
 import { verdictSchema } from '../../grading/report-schema.ts'
 import { parseUntrustedJson, refuse } from './untrusted-text.ts'

@@ -94,16 +94,20 @@ export interface HandIn {
 
 /** The bytes of a learner's `.labgrade` file, from the captures kept during the lab. */
 export function packSubmission({ lab, learner, cluster, moments, now, key }: HandIn): Buffer {
-  const captures = new Map<string, CaptureToHandIn>()
+  // Steps that passed at one moment share its capture, which is named after the first of them.
+  const captures = new Map<number, CaptureToHandIn>()
   const steps = lab.steps.map(({ id }): Manifest['steps'][number] => {
     const moment = moments.find(({ step }) => step === id)
     const verdict = now?.report.steps.find((step) => step.id === id)?.verdict ?? (moment ? 'passed' : 'not yet')
-    return moment ? { id, verdict, passedAt: moment.passedAt, capture: addCapture(captures, moment) } : { id, verdict }
+    if (!moment) return { id, verdict }
+    const { passedAt, takenAt, capture } = moment
+    const kept = captures.get(takenAt) ?? { id, takenAt: isoTime(takenAt), capture }
+    captures.set(takenAt, kept)
+    return { id, verdict, passedAt, capture: kept.id }
   })
   const at = new Date()
   const last = now?.capture ?? moments.toSorted((a, b) => a.takenAt - b.takenAt).at(-1)?.capture
-  if (now)
-    captures.set('final', { id: 'final', takenAt: isoTime(now.capture.takenAt ?? at.getTime()), capture: now.capture })
+  const final = now && { id: 'final', takenAt: isoTime(now.capture.takenAt ?? at.getTime()), capture: now.capture }
   const { node: _node, ...facts } = now?.report.versions ?? { node: '' }
   const kernel = now?.capture.nodes[0]?.files.get('versions')?.split('\n')[0]
   return writeSubmission(
@@ -120,23 +124,12 @@ export function packSubmission({ lab, learner, cluster, moments, now, key }: Han
       },
       versions: { project: projectVersion(), node: process.version, ...facts, ...(kernel ? { kernel } : {}) },
       steps,
-      ...(now ? { final: 'final' } : {}),
+      ...(final && { final: final.id }),
       answers: readAnswers(last?.objects.items ?? [], lab.number),
     },
-    [...captures.values()],
+    [...captures.values(), ...(final ? [final] : [])],
     key,
   )
-}
-
-/** Adds the capture of a moment, named after the first step that passed on it; steps of one moment share theirs. */
-function addCapture(captures: Map<string, CaptureToHandIn>, { step, takenAt, capture }: Moment): string {
-  const content = createHash('sha256')
-    .update(JSON.stringify([takenAt, capture.objects, capture.nodes.map(({ files }) => [...files])]))
-    .digest('hex')
-  const found = captures.get(content)
-  if (found) return found.id
-  captures.set(content, { id: step, takenAt: isoTime(takenAt), capture })
-  return step
 }
 
 const isoTime = (milliseconds: number) => new Date(milliseconds).toISOString()

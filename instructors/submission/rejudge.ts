@@ -1,11 +1,13 @@
 import type { LabSpec } from '../../grading/check-context.ts'
 import type { StepOutcome } from '../../grading/failure.ts'
+import { loadSpec } from '../../grading/grader.ts'
 import { judgeRound } from '../../grading/judge.ts'
-import type { StepDefinition } from '../../grading/lab-definition.ts'
+import { listLabs, type StepDefinition } from '../../grading/lab-definition.ts'
 import { reportOf } from '../../grading/report.ts'
 import type { Report, Verdict } from '../../grading/report-schema.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
 import type { Submission } from './read-submission.ts'
+import { refuse } from './untrusted-text.ts'
 
 /**
  * Judges a submission again, from its raw captures alone. A step about the cluster's current state is judged on the final
@@ -34,13 +36,22 @@ export async function rejudge(
 
 const SETTLED: readonly (Verdict | undefined)[] = ['passed', 'not applicable']
 
-/** The report of a submission. A step that the captures do not show gets no points, with a reason. */
-export async function reportSubmission(spec: LabSpec, submission: Submission, file: string): Promise<Report> {
+/**
+ * The report of a submission. A step that the captures do not show gets no points, with a reason.
+ * @throws Refusal if its lab does not exist
+ */
+export async function reportSubmission(submission: Submission, file: string): Promise<Report> {
+  const { lab, final } = submission.manifest
+  const labs = listLabs()
+  const found = labs.find(({ number }) => number === lab)
+  if (!found)
+    refuse(`It is for lab ${lab}, which does not exist: the labs are ${labs.map(({ number }) => number).join(', ')}.`)
+  const spec = await loadSpec(found)
   const began = performance.now()
   const snapshotOf = snapshotsOf(submission)
   const outcomes = await rejudge(spec, submission, snapshotOf)
-  return reportOf(spec.lab, { lab: spec.lab.number, source: { kind: 'submission', file } }, outcomes, {
-    snapshot: snapshotOf(submission.manifest.final ?? [...submission.captures.keys()].at(-1)),
+  return reportOf(spec.lab, { lab, source: { kind: 'submission', file } }, outcomes, {
+    snapshot: snapshotOf(final ?? [...submission.captures.keys()].at(-1)),
     seconds: (performance.now() - began) / 1000,
     handedIn: true,
   })

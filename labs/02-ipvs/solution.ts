@@ -17,6 +17,7 @@ import {
 
 const MANIFESTS = 'labs/02-ipvs/manifests'
 const EXTRA_SERVICES = `${MANIFESTS}/crowd.yaml`
+const CLIENT = `${MANIFESTS}/client.yaml`
 const withExtraServices = { ...apply(EXTRA_SERVICES), cleanup: remove(EXTRA_SERVICES) }
 
 export const solution: LabSolution = {
@@ -33,7 +34,7 @@ export const solution: LabSolution = {
     prerouting: readsOnly,
     'virtual-servers': readsOnly,
     'node-port': expose('np', 'NodePort'),
-    'pod-to-service': independent(typing(apply(`${MANIFESTS}/client.yaml`), podsReady('client'))),
+    'pod-to-service': independent(typing(apply(CLIENT), podsReady('client'))),
     scheduler: mode('ipvs', { scheduler: 'lc' }),
     output: readsOnly,
     postrouting: readsOnly,
@@ -41,5 +42,7 @@ export const solution: LabSolution = {
     conntrack: readsOnly,
   },
 
-  leave: (bench) => bench.remove(EXTRA_SERVICES),
+  async leave(bench) {
+    await Promise.all([EXTRA_SERVICES, CLIENT].map((file) => bench.remove(file)))
+  },
 }

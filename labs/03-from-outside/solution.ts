@@ -18,7 +18,6 @@ import {
 } from '../../course/typed-commands.ts'
 import { projectRoot } from '../../host/layout.ts'
 import { OUTSIDE, printOutsideAddresses, readOutsideAddresses } from '../../host/outside.ts'
-import { waitFor } from '../../host/wait.ts'
 
 /** For two replicas; a variant with more of them grows to six. */
 const REPLICAS = 4
@@ -34,13 +33,10 @@ const cordon = (bench: LabBench, node: string, unschedulable: boolean) =>
 async function loggedClient(bench: LabBench): Promise<string> {
   const [controlPlane] = await bench.nodes()
   const { ports } = await bench.service(`${bench.variant.name}-np`)
-  const mark = `who-${Date.now()}`
-  const url = `http://${controlPlane?.address}:${ports?.[0]?.nodePort}/?${mark}`
-  await bench.onNode(OUTSIDE, `curl -s -o /dev/null --max-time 3 '${url}' || true`)
-  return waitFor('the request in the logs', 5000, async () => {
-    const lines = (await bench.logs('web')).join('\n').split('\n')
-    return lines.find((line) => line.includes(mark))?.split(' ', 1)[0]
-  })
+  const url = `http://${controlPlane?.address}:${ports?.[0]?.nodePort}/`
+  return bench.clientInLogs('web', (mark) =>
+    bench.onNode(OUTSIDE, `curl -s -o /dev/null --max-time 3 '${url}?${mark}' || true`),
+  )
 }
 
 /** The share of one Pod on the node with the most Pods, as `kubectl get pods -o wide` shows them. */

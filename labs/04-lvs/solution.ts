@@ -18,7 +18,6 @@ import {
   withVariables,
 } from '../../course/typed-commands.ts'
 import { hasOutside, OUTSIDE } from '../../host/outside.ts'
-import { waitFor } from '../../host/wait.ts'
 
 const LAB = 4
 const REAL_SERVER = 'labs/04-lvs/manifests/real-server.yaml'
@@ -56,15 +55,13 @@ const weighted = (pairs: string, first: number, second: number) =>
 const onBoth = (virtual: string, port: number, method: string) =>
   `ipvsadm -A -t ${virtual}:${port} -s rr; for W in $W1 $W2; do ipvsadm -a -t ${virtual}:${port} -r \\$W:${port} ${method}; done`
 
-/** Sends a request to each real server, and reads the client address in the log of one. */
-async function loggedClient(bench: LabBench): Promise<string> {
-  await bench.onNode(OUTSIDE, `curl -s --max-time 2 ${VIP}:8090 ${VIP}:8090`)
-  return waitFor('the request in the log', 5000, async () => {
-    const [log = ''] = await bench.logs('real-server', 'nginx')
-    const line = log.split('\n').findLast((one) => one.includes('curl/'))
-    return line?.split(' ', 1)[0]
-  })
-}
+/** Sends a request from outside and reads the client address in the log of its real server. */
+const loggedClient = (bench: LabBench) =>
+  bench.clientInLogs(
+    'real-server',
+    (mark) => bench.onNode(OUTSIDE, `curl -s --max-time 2 '${VIP}:8090/?${mark}'`),
+    'nginx',
+  )
 
 export const solution: LabSolution = {
   steps: {

@@ -2,21 +2,12 @@
 
 import type { LabBench } from '../../course/lab-bench.ts'
 import type { LabSolution } from '../../course/lab-solution.ts'
-import { measureHere } from '../../course/scale/measure.ts'
-import { MEASUREMENT, type Measurement, measurement } from '../../course/scale/measurement.ts'
+import { lastRun, measureHere } from '../../course/scale/measure.ts'
 import { lastServiceSlowdown } from '../../course/scale/results.ts'
 import { readsOnly } from '../../course/typed-commands.ts'
 import { Unsupported } from '../../embedded/index.ts'
-import { NOTES_NAMESPACE, notesName } from '../../grading/lab-notes.ts'
 
 const LAB = 6
-
-/** `make measure SHOW=1`, as numbers; undefined if there is no run. */
-async function lastRun({ client }: LabBench): Promise<Measurement | undefined> {
-  const fieldSelector = `metadata.name=${notesName(LAB)}`
-  const { items } = await client.core.listNamespacedConfigMap({ namespace: NOTES_NAMESPACE, fieldSelector })
-  return measurement.safeParse(JSON.parse(items[0]?.data?.[MEASUREMENT] ?? 'null')).data
-}
 
 /** If the measuring kernel can't run, no step of this lab is applicable, and the checks give the reason. */
 async function measure({ cluster, client, progress }: LabBench): Promise<void> {
@@ -37,7 +28,7 @@ export const solution: LabSolution = {
         `make answer LAB=6 Q=rules-each A="$(make -s measure SHOW=1 | awk '$1 == "Services" {services = $NF - $2} $1 == "rules" {print ($NF - $3) / services}')"`,
       ],
       play: async (bench) => {
-        const { iptables = [] } = (await lastRun(bench)) ?? {}
+        const { iptables = [] } = (await lastRun(bench.cluster, bench.client)) ?? {}
         const [first, last] = [iptables[0], iptables.at(-1)]
         if (!first || !last) return
         const each = (last.rules - first.rules) / (last.services - first.services)
@@ -52,7 +43,7 @@ export const solution: LabSolution = {
         `make answer LAB=6 Q=turning-point A="$(make -s measure SHOW=1 | awk '$1 == "Services" {n = NF - 1; for (i = 1; i <= n; i++) size[i] = $(i + 1)} $1 == "slower" {for (i = 1; i <= n; i++) if ($(NF - n + i) > 10) {print size[i]; exit}; print "none"}')"`,
       ],
       play: async (bench) => {
-        const run = await lastRun(bench)
+        const run = await lastRun(bench.cluster, bench.client)
         if (!run) return
         const first = lastServiceSlowdown(run.iptables).find(({ part }) => part > 0.1)
         await bench.answer(LAB, 'turning-point', first === undefined ? 'none' : String(first.services))

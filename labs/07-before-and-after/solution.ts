@@ -17,7 +17,6 @@ import {
   web,
   withVariables,
 } from '../../course/typed-commands.ts'
-import { waitFor } from '../../host/wait.ts'
 
 const LAB = 7
 const MANIFESTS = 'labs/07-before-and-after/manifests'
@@ -27,19 +26,15 @@ const CLIENT = `${MANIFESTS}/client.yaml`
 const answer = answers(LAB)
 const { printed } = withVariables()
 
-/** The client address of the line that a request of the Pod client adds to the log of one of the Pods of web. */
+/** The client address in the log of the Pod of web that answers a request of the Pod client. */
 async function clientOfOneRequest(bench: LabBench): Promise<string> {
   const { name, port } = bench.variant
   const { clusterIP } = await bench.service(name)
-  const before = await bench.logs('web')
+  const curl = `curl -s -o /dev/null --max-time 3 'http://${clusterIP}:${port}/`
   // Without userspace mode, a third of the connections go to the Pod without a listener, and fail.
-  const request = `curl -s -o /dev/null --max-time 3 http://${clusterIP}:${port}/`
-  await bench.inPod('client', `for i in $(seq 20); do if ${request}; then break; fi; done`)
-  // The log line may appear after the answer, and after other lines.
-  const grown = await waitFor('the request in the log of a Pod of web', 10_000, async () =>
-    (await bench.logs('web')).find((log, index) => log.length > (before[index] ?? '').length),
+  return bench.clientInLogs('web', (mark) =>
+    bench.inPod('client', `for i in $(seq 20); do if ${curl}?${mark}'; then break; fi; done`),
   )
-  return /^\d+\.\d+\.\d+\.\d+/.exec(grown.trimEnd().split('\n').at(-1) ?? '')?.[0] ?? 'none'
 }
 
 /** Shell: the mode in the table of lab 1 whose row continues with this text. */

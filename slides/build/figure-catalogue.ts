@@ -25,8 +25,7 @@ import {
 import { hooksFigure, legsAlong, PATHS } from '../figures/hooks.ts'
 import { packetFigure } from '../figures/packets.ts'
 import { scheduleFigure } from '../figures/schedule.ts'
-import { readServiceChains, readServiceSets, serviceChainsFigure, serviceSetsFigure } from '../figures/services.ts'
-import type { Directive } from './deck.ts'
+import { serviceChainsFigure, serviceSetsFigure } from '../figures/services.ts'
 import { countsOfFlow, readRecording, serviceOf } from './recording.ts'
 
 /** Points of lab 8 for a repair, by the number of hints and wrong diagnoses. */
@@ -50,12 +49,12 @@ const FIGURES: Readonly<Record<string, Draw>> = {
   growth: (options) => ruleGrowthFigure(Number(need(options, 'endpoints'))),
   published: () => {
     const { iptables, ipvs } = published.cpuPercent
-    return labelledBars('Published for 10,000 Services', [
+    return barsFigure('Published for 10,000 Services', [
       { name: 'iptables mode', share: iptables / 100, value: `${iptables} % of a core` },
       { name: 'IPVS mode', share: ipvs / 100, value: `${ipvs} % of a core`, tone: 'strong' },
     ])
   },
-  score: () => labelledBars('Points', REPAIRS),
+  score: () => barsFigure('Points', REPAIRS),
   hooks: (options) => {
     const path = entryOf(PATHS, options.get('path') ?? 'none', 'path')
     const label =
@@ -69,22 +68,21 @@ const FIGURES: Readonly<Record<string, Draw>> = {
     return hooksFigure(packetFigure(packetPath(recording.state, packet, given), { brief: true }))
   },
   chains: (options) =>
-    serviceChainsFigure(
-      readServiceChains(readRecording(need(options, 'recording')).state.iptables, destination(options)),
-    ),
-  sets: (options) =>
-    serviceSetsFigure(readServiceSets(readRecording(need(options, 'recording')).state, destination(options))),
+    serviceChainsFigure(readRecording(need(options, 'recording')).state.iptables, destination(options)),
+  sets: (options) => serviceSetsFigure(readRecording(need(options, 'recording')).state, destination(options)),
   probabilities: (options) => {
     const endpoints = Number(need(options, 'endpoints'))
-    const label = `With ${endpoints} endpoints each rule matches 1/${endpoints} of all packets.`
-    return barsFigure(choiceBars(endpoints), label)
+    return barsFigure(
+      `With ${endpoints} endpoints each rule matches 1/${endpoints} of all packets`,
+      choiceBars(endpoints),
+    )
   },
   counts: (options) =>
-    labelledBars(
+    barsFigure(
       'Who answered',
       countBars(countsOfFlow(need(options, 'recording'), need(options, 'from'), destination(options))),
     ),
-  local: (options) => labelledBars('Shares under Local', localShares(need(options, 'pods').split(',').map(Number))),
+  local: (options) => barsFigure('Shares under Local', localShares(need(options, 'pods').split(',').map(Number))),
   headers: (options) => {
     const name = need(options, 'journey')
     return headersFigure(entryOf(JOURNEYS, name, 'journey'), `Addresses of a packet (${name})`)
@@ -95,19 +93,8 @@ const FIGURES: Readonly<Record<string, Draw>> = {
   },
 }
 
-/** Bars whose text alternative lists them; the longest fills the width. */
-const labelledBars = (label: string, bars: readonly Bar[]): Figure =>
-  barsFigure(
-    bars,
-    `${label}: ${bars.map(({ name, value }) => `${name}, ${value}`).join('; ')}.`,
-    Math.max(...bars.map(({ share }) => share)),
-  )
-
-/**
- * Draws the figure of a directive `<!-- figure: name … -->`. Throws Error for an unknown name or option, and
- * for content that does not fit.
- */
-export function drawFigure({ name, options }: Directive): Figure {
+/** Draws the figure of a directive `<!-- figure: name … -->`. Throws Error for an unknown name or option. */
+export function drawFigure(name: string, options: ReadonlyMap<string, string>): Figure {
   return entryOf(FIGURES, name, 'figure')(options)
 }
 

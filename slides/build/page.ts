@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto'
-import { type Drawing, escapeText, type Figure } from '../figures/canvas.ts'
-import type { BuiltDeck, BuiltSlide, Content } from './content.ts'
-import { markdown } from './deck.ts'
+import { escapeText } from '../figures/canvas.ts'
+import type { Deck, Slide } from './deck.ts'
 import { geometryStyle, paletteStyle } from './style.ts'
 
 /** The style sheet of every page, and the scripts of a deck: what fits the text to the slides, and what is done then. */
@@ -12,7 +11,7 @@ export interface Theme {
 }
 
 /** A deck as one self-contained page: readable without scripts, network or fonts. */
-export function deckPage(deck: BuiltDeck, theme: Theme): string {
+export function deckPage(deck: Deck, theme: Theme): string {
   const slides = deck.slides.map((slide, index) => slideSection(slide, index, deck))
   return page(
     deck.title,
@@ -26,7 +25,7 @@ ${slides.join('\n')}
 }
 
 /** The page that lists the decks; `pdf` contains the names of those with a PDF. */
-export function indexPage(decks: readonly BuiltDeck[], pdf: ReadonlySet<string>, theme: Theme): string {
+export function indexPage(decks: readonly Deck[], pdf: ReadonlySet<string>, theme: Theme): string {
   const items = decks.map(({ name, title, slides }) => {
     const print = pdf.has(name) ? ` · <a href="${name}.pdf">PDF</a>` : ''
     return `<li><a href="${name}.html">${escapeText(title)}</a> <small>${slides.length} slides${print}</small></li>`
@@ -55,40 +54,15 @@ ${body}
 `
 }
 
-function slideSection(slide: BuiltSlide, index: number, deck: BuiltDeck): string {
-  const { level, titleTokens, contents, notes } = slide
-  const heading = `<h${level}>${wholeWords(markdown.renderer.render(titleTokens, markdown.options, {}))}</h${level}>`
-  const notesHtml = notes.length > 0 ? markdown.renderer.render(notes, markdown.options, {}) : ''
+function slideSection({ level, heading, content, notes }: Slide, index: number, deck: Deck): string {
   const foot = level === 1 ? '' : `<footer><span>${escapeText(deck.title)}</span><span>${index + 1}</span></footer>`
   return `<section class="slide${level === 1 ? ' cover' : ''}" id="${index + 1}" aria-label="Slide ${index + 1} of ${deck.slides.length}">
 <div class="sheet">
-${heading}
+<h${level}>${heading}</h${level}>
 <div class="content">
-${contents.map(render).join('\n')}
-</div>
+${content}</div>
 ${foot}
 </div>
-${notesHtml === '' ? '' : `<details class="notes"><summary>Speaker notes</summary>\n${notesHtml}</details>`}
+${notes === '' ? '' : `<details class="notes"><summary>Speaker notes</summary>\n${notes}</details>`}
 </section>`
-}
-
-function render(content: Content): string {
-  if (content.kind === 'text') return wholeWords(markdown.renderer.render(content.tokens, markdown.options, {}))
-  if (content.kind === 'code') {
-    return `<pre aria-label="${escapeText(content.label)}"><code>${wholeWords(escapeText(content.text))}</code></pre>`
-  }
-  return renderFigure(content.figure)
-}
-
-/** Prevents line breaks after hyphens, so that `--match-set` and `KUBE-CLUSTER-IP` are not broken if they fit. */
-function wholeWords(html: string): string {
-  return html.replace(/(<[^>]*>)|[^\s<]*-[^\s<]*/g, (word, tag) => tag ?? `<span class="word">${word}</span>`)
-}
-
-function renderFigure({ wide, tall, label }: Figure): string {
-  return `<figure role="img" aria-label="${escapeText(label)}">${svg(wide, 'wide')}${svg(tall, 'tall')}</figure>`
-}
-
-function svg({ width, height, body }: Drawing, kind: string): string {
-  return `<svg class="${kind}" viewBox="0 0 ${width} ${height}" aria-hidden="true">${body}</svg>`
 }

@@ -5,8 +5,7 @@ import type { Browser } from 'playwright-core'
 import { projectRoot } from '../../host/layout.ts'
 import { createProgress } from '../../host/progress.ts'
 import { measureSlides, printSlides, startChromium } from './chromium.ts'
-import { type BuiltDeck, fillDeck } from './content.ts'
-import { DeckError, readDeck } from './deck.ts'
+import { type Deck, DeckError, readDeck } from './deck.ts'
 import { deckPage, indexPage, type Theme } from './page.ts'
 import { CONTENT, GEOMETRY } from './style.ts'
 
@@ -27,11 +26,11 @@ export function deckNames(): string[] {
 }
 
 /** Builds every deck in memory. Throws DeckError that names each broken reference with file and line. */
-export function buildDecks(names: readonly string[] = deckNames()): BuiltDeck[] {
+export function buildDecks(): Deck[] {
   const faults: string[] = []
-  const decks = names.flatMap((name) => {
+  const decks = deckNames().flatMap((name) => {
     try {
-      return [fillDeck(readDeck(name, readFileSync(join(SLIDES, `${name}.md`), 'utf8')))]
+      return [readDeck(name, readFileSync(join(SLIDES, `${name}.md`), 'utf8'))]
     } catch (error) {
       if (!(error instanceof DeckError)) throw error
       faults.push(error.message)
@@ -48,7 +47,7 @@ export const SLIDES_FOLDER = join(projectRoot, 'dist/slides')
 const NARROW_WIDTH = 360
 
 interface Written {
-  decks: readonly BuiltDeck[]
+  decks: readonly Deck[]
   /** Names of the decks that have a PDF in the folder. */
   pdf: ReadonlySet<string>
   /** The reason if no PDF was printed. */
@@ -77,7 +76,7 @@ export async function writeSlides(folder = SLIDES_FOLDER, { print = true } = {})
 }
 
 /** The PDF of each deck, or the reason why none can be printed here. */
-async function printDecks(decks: readonly BuiltDeck[], theme: Theme): Promise<Map<string, Buffer> | string> {
+async function printDecks(decks: readonly Deck[], theme: Theme): Promise<Map<string, Buffer> | string> {
   const pdf = new Map<string, Buffer>()
   let browser: Browser | undefined
   try {
@@ -94,7 +93,7 @@ async function printDecks(decks: readonly BuiltDeck[], theme: Theme): Promise<Ma
 }
 
 /** Throws DeckError with file and line of each slide that would be cut off. */
-export async function measureDecks(browser: Browser, decks: readonly BuiltDeck[], theme: Theme): Promise<void> {
+export async function measureDecks(browser: Browser, decks: readonly Deck[], theme: Theme): Promise<void> {
   const faults: string[] = []
   for (const deck of decks) {
     const html = deckPage(deck, { ...theme, script: '' })

@@ -40,10 +40,10 @@ export interface Box {
 
 export const boxAt = (x: number, y: number, width: number, height: number): Box => ({ x, y, width, height })
 
+type Point = readonly [x: number, y: number]
+
 /** The style of a shape: classes of the theme, whose contrast is tested. */
 export type Tone = 'plain' | 'path' | 'strong' | 'faint' | 'good' | 'bad'
-
-export type Side = 'n' | 'e' | 's' | 'w'
 
 const LINE = 34
 
@@ -100,7 +100,7 @@ export class Canvas {
   }
 
   /** An arrow through points, its head at the last one. */
-  arrow(points: readonly (readonly [number, number])[], tone: Tone = 'plain'): void {
+  arrow(points: readonly Point[], tone: Tone = 'plain'): void {
     for (const [x, y] of points) this.#reach({ x, y, width: 0, height: 0 })
     const path = shortened(points)
       .map(([x, y], index) => `${index === 0 ? 'M' : 'L'}${round(x)} ${round(y)}`)
@@ -108,11 +108,13 @@ export class Canvas {
     this.#parts.push(`<path class="arrow ${tone}" d="${path}"/>`, head(points, tone))
   }
 
-  /** An arrow from a side of one box to a side of another, bent once or twice where they are not in line. */
-  connect(from: Box, out: Side, to: Box, into: Side, tone: Tone = 'plain'): void {
-    const start = anchor(from, out)
-    const end = anchor(to, into)
-    this.arrow([start, ...bends(start, out, end, into), end], tone)
+  /** An arrow from one box to another, across the wider of the gaps between them; bent where they are not in line. */
+  connect(from: Box, to: Box, tone: Tone = 'plain'): void {
+    const isAcross = gapBetween(from, to) > gapBetween(turned(from), turned(to))
+    const points = isAcross
+      ? arrowAcross(from, to)
+      : arrowAcross(turned(from), turned(to)).map(([y, x]): Point => [x, y])
+    this.arrow(points, tone)
   }
 
   finish(): Drawing {
@@ -138,26 +140,29 @@ export function escapeText(text: string): string {
   return text.replace(/&/g, '&amp;').replace(/</g, '&lt;').replace(/>/g, '&gt;').replace(/"/g, '&quot;')
 }
 
-function anchor({ x, y, width, height }: Box, side: Side): [number, number] {
-  if (side === 'n') return [x + width / 2, y]
-  if (side === 's') return [x + width / 2, y + height]
-  return side === 'w' ? [x, y + height / 2] : [x + width, y + height / 2]
-}
+/** The box with its axes exchanged: what holds across for it holds down for the box itself. */
+const turned = ({ x, y, width, height }: Box): Box => ({ x: y, y: x, width: height, height: width })
 
-function bends(start: readonly [number, number], out: Side, end: readonly [number, number], into: Side) {
-  const across = (side: Side) => side === 'e' || side === 'w'
-  if (start[0] === end[0] || start[1] === end[1]) return []
-  if (across(out) !== across(into)) return [across(out) ? ([end[0], start[1]] as const) : ([start[0], end[1]] as const)]
-  if (across(out)) {
-    const middle = (start[0] + end[0]) / 2
-    return [[middle, start[1]] as const, [middle, end[1]] as const]
-  }
-  const middle = (start[1] + end[1]) / 2
-  return [[start[0], middle] as const, [end[0], middle] as const]
+/** The space beside a box up to another; negative if one is above the other. */
+const gapBetween = (from: Box, to: Box): number => Math.max(to.x - from.x - from.width, from.x - to.x - to.width)
+
+/** The points of an arrow between the facing sides of two boxes that are side by side. */
+function arrowAcross(from: Box, to: Box): Point[] {
+  const [start, end] = to.x > from.x ? [from.x + from.width, to.x] : [from.x, to.x + to.width]
+  const [source, target] = [from.y + from.height / 2, to.y + to.height / 2]
+  const middle = (start + end) / 2
+  const bends: Point[] =
+    source === target
+      ? []
+      : [
+          [middle, source],
+          [middle, target],
+        ]
+  return [[start, source], ...bends, [end, target]]
 }
 
 /** Ends the line inside the arrow head, so that the tip stays sharp. */
-function shortened(points: readonly (readonly [number, number])[]): (readonly [number, number])[] {
+function shortened(points: readonly Point[]): Point[] {
   const [x, y] = points.at(-1) ?? [0, 0]
   const [fromX, fromY] = points.at(-2) ?? [x, y]
   const length = Math.hypot(x - fromX, y - fromY) || 1
@@ -165,7 +170,7 @@ function shortened(points: readonly (readonly [number, number])[]): (readonly [n
   return [...points.slice(0, -1), [x - (x - fromX) * part, y - (y - fromY) * part]]
 }
 
-function head(points: readonly (readonly [number, number])[], tone: Tone): string {
+function head(points: readonly Point[], tone: Tone): string {
   const [x, y] = points.at(-1) ?? [0, 0]
   const [fromX, fromY] = points.at(-2) ?? [x, y]
   const turn = (Math.atan2(y - fromY, x - fromX) * 180) / Math.PI

@@ -14,10 +14,12 @@ export interface Bar {
 }
 
 /**
- * Horizontal bars, one below the other, all on the same scale: the whole is `whole` (default 1). Throws Error for labels that
- * leave no space.
+ * Horizontal bars, one below the other, all on the same scale; the one that ends last fills the width, and the text alternative
+ * lists them. Throws Error for labels that leave no space.
  */
-export function barsFigure(bars: readonly Bar[], label: string, whole = 1): Figure {
+export function barsFigure(title: string, bars: readonly Bar[]): Figure {
+  const whole = Math.max(...bars.map(({ from = 0, share }) => from + share))
+  const label = `${title}: ${bars.map(({ name, value }) => `${name}, ${value}`).join('; ')}.`
   return figure(label, (canvas, isWide) => {
     const widest = (key: 'name' | 'value') => Math.max(...bars.map((bar) => textWidth(bar[key], TEXT)))
     const left = isWide ? Math.ceil(widest('name')) + 20 : 0
@@ -135,24 +137,30 @@ export function modeHistoryFigure(): Figure {
   })
 }
 
-/** One quantity over the sizes, and its label. */
-interface Curve {
-  name: string
-  values: readonly number[]
-  tone: Extract<Tone, 'path' | 'strong'>
-}
-
+const SIZES = [10, 500, 1000]
 const HEIGHT = 330
 const AXIS = 44
+const thousands = (value: number) => value.toLocaleString('en')
 
 /**
- * Quantities over sizes, both axes linear and from zero, so that linear growth is a straight line. Throws Error for labels that
- * do not fit.
+ * The predicted number of rules on a node over the number of Services, by mode; both axes are linear and from zero, so that linear
+ * growth is a straight line. Throws Error for labels that do not fit.
  */
-function curvesFigure(sizes: readonly number[], curves: readonly Curve[], label: string): Figure {
+export function ruleGrowthFigure(endpoints: number): Figure {
+  const clusters = SIZES.map((services) => readObjects(syntheticCluster(services, endpoints)).objects)
+  const rulesIn = (mode: SwitchedMode) =>
+    clusters.map(
+      (objects) => countState(predict(objects, { node: MEASURED_NODE, mode, version: MEASURED_VERSION })).rules,
+    )
+  const curves = [
+    { name: 'iptables', rules: rulesIn('iptables'), tone: 'path' },
+    { name: 'IPVS', rules: rulesIn('ipvs'), tone: 'strong' },
+  ] as const
+  const largest = Math.max(...SIZES)
+  const highest = Math.max(...curves.flatMap(({ rules }) => rules))
+  const ends = curves.map(({ name, rules }) => `${rules.at(-1)} in ${name} mode`).join(', ')
+  const label = `Rules on a node with ${largest} Services of ${endpoints} endpoints: ${ends}.`
   return figure(label, (canvas, isWide) => {
-    const largest = Math.max(...sizes)
-    const highest = Math.max(...curves.flatMap(({ values }) => values))
     const left = Math.ceil(textWidth(thousands(highest), TEXT)) + 14
     const right = isWide ? Math.ceil(Math.max(...curves.map(({ name }) => textWidth(name, TEXT)))) + 24 : 16
     const width = canvas.width - left - right
@@ -164,44 +172,13 @@ function curvesFigure(sizes: readonly number[], curves: readonly Curve[], label:
     canvas.bar({ x: left, y: bottom, width, height: 2 }, 'faint')
     canvas.text(thousands(highest), left - 10, top + 10, { anchor: 'end' })
     canvas.text('0', left - 10, bottom + 8, { anchor: 'end' })
-    for (const size of readable(sizes, x, isWide ? 90 : 70))
+    for (const size of SIZES)
       canvas.text(thousands(size), x(size), bottom + AXIS - 6, { anchor: size === largest ? 'end' : 'middle' })
-    for (const [index, { name, values, tone }] of curves.entries()) {
-      canvas.arrow(
-        sizes.map((size, at) => [x(size), y(values[at] ?? 0)] as const),
-        tone,
-      )
-      if (isWide) canvas.text(name, x(largest) + 16, y(values.at(-1) ?? 0) + 8, { tone })
+    for (const [index, { name, rules, tone }] of curves.entries()) {
+      const points = SIZES.map((size, at) => [x(size), y(rules[at] ?? 0)] as const)
+      canvas.arrow(points, tone)
+      if (isWide) canvas.text(name, x(largest) + 16, y(rules.at(-1) ?? 0) + 8, { tone })
       else canvas.text(name, left, index * 36 + 24, { tone })
     }
   })
-}
-
-/** The sizes whose labels do not overlap the next one; the largest is always included. */
-function readable(sizes: readonly number[], x: (size: number) => number, room: number): number[] {
-  const shown: number[] = []
-  for (const size of [...sizes].reverse()) if (shown.every((one) => x(one) - x(size) > room)) shown.push(size)
-  return shown
-}
-
-const thousands = (value: number) => value.toLocaleString('en')
-
-const SIZES = [10, 250, 500, 750, 1000]
-
-/** The predicted number of rules on a node over the number of Services. */
-export function ruleGrowthFigure(endpoints: number): Figure {
-  const clusters = SIZES.map((services) => readObjects(syntheticCluster(services, endpoints)).objects)
-  const rules = (mode: SwitchedMode) =>
-    clusters.map(
-      (objects) => countState(predict(objects, { node: MEASURED_NODE, mode, version: MEASURED_VERSION })).rules,
-    )
-  const [iptables, ipvs] = [rules('iptables'), rules('ipvs')]
-  return curvesFigure(
-    SIZES,
-    [
-      { name: 'iptables', values: iptables, tone: 'path' },
-      { name: 'IPVS', values: ipvs, tone: 'strong' },
-    ],
-    `Rules on a node with ${SIZES.at(-1)} Services of ${endpoints} endpoints: ${iptables.at(-1)} in iptables mode, ${ipvs.at(-1)} in IPVS mode.`,
-  )
 }

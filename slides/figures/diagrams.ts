@@ -16,11 +16,11 @@ export function clusterFigure(nodes: readonly NodePlan[]): Figure {
       const proxy = canvas.box({ x: x + 50, y, width: width - 100, height: 54 }, ['kube-proxy'], 'plain', 'mono')
       const rules = { x: x + 20, y: y + 100, width: width - 40, height: 84 }
       const kernel = canvas.box(rules, ['rules, sets and', 'virtual servers'], 'path')
-      canvas.connect(proxy, 's', kernel, 'n', 'path')
+      canvas.connect(proxy, kernel, 'path')
       const role = /(control-plane|worker\d*)$/.exec(node.name)?.[1] ?? node.name
       for (const [line, text] of [role, node.address, `Pods: ${node.podCIDR}`].entries())
         canvas.text(text, x + width / 2, y + 222 + line * 38, { anchor: 'middle' })
-      if (isWide || index === 0) canvas.connect(api, 's', proxy, 'n')
+      if (isWide || index === 0) canvas.connect(api, proxy)
     }
   })
 }
@@ -57,7 +57,7 @@ function drawHashTable(canvas: Canvas, x: number, y: number): void {
   for (let index = 0; index < ENTRIES; index++) {
     const isHit = index === 4
     const box = canvas.box(entryAt(x + 290, y, 170, index), [isHit ? 'the entry' : ' '], isHit ? 'path' : 'plain')
-    if (isHit) canvas.connect(key, 'e', box, 'w', 'path')
+    if (isHit) canvas.connect(key, box, 'path')
   }
 }
 
@@ -79,7 +79,7 @@ export function verdictMapFigure(): Figure {
     for (const [index, [object, note, tone]] of VERDICT_MAPS.entries()) {
       const box = canvas.box({ x, y: index * step, width, height: 66 }, [object], tone)
       canvas.text(note, isWide ? x + width + 40 : 0, box.y + (isWide ? 43 : 98))
-      if (before && isWide) canvas.connect(before, 's', box, 'n')
+      if (before && isWide) canvas.connect(before, box)
       // Beside the boxes: the notes are below them.
       if (before && !isWide) {
         const beside = canvas.width - 90
@@ -136,9 +136,8 @@ export function symptomsFigure(): Figure {
       const first = canvas.box(left, [seen], tone)
       const second = canvas.box(middle, means)
       const third = canvas.box(right, checkFirst, 'path')
-      const [out, into] = isWide ? (['e', 'w'] as const) : (['s', 'n'] as const)
-      canvas.connect(first, out, second, into)
-      canvas.connect(second, out, third, into, 'path')
+      canvas.connect(first, second)
+      canvas.connect(second, third, 'path')
     }
   })
 }
@@ -170,16 +169,15 @@ export function retryFigure(): Figure {
       const [start, middle, refuses, answers] = isWide
         ? [box(0, 92, 170, 84), box(350, 92, 250, 84), box(820, 34, 330, 84), box(820, 150, 330, 84)]
         : [box(150, 50, 180, 50), box(110, 140, 260, 84), box(0, 290, 225, 84), box(255, 290, 225, 84)]
-      const [out, into] = isWide ? (['e', 'w'] as const) : (['s', 'n'] as const)
       canvas.text(title, 0, y + 26)
       const client = canvas.box(start, ['client'])
       const choosing = canvas.box(middle, chooser, 'path')
       const refusing = canvas.box(refuses, ['a Pod that', 'refuses'], 'bad')
       const answering = canvas.box(answers, ['a Pod that', 'answers'], 'good')
-      canvas.connect(client, out, choosing, into)
-      if (!isRetried) canvas.connect(choosing, out, answering, into, 'faint')
-      canvas.connect(choosing, out, refusing, into, 'bad')
-      if (isRetried) canvas.connect(choosing, out, answering, into, 'path')
+      canvas.connect(client, choosing)
+      if (!isRetried) canvas.connect(choosing, answering, 'faint')
+      canvas.connect(choosing, refusing, 'bad')
+      if (isRetried) canvas.connect(choosing, answering, 'path')
       canvas.text(effect, 0, y + (isWide ? 230 : 420), { tone: isRetried ? 'path' : 'bad' })
     }
   })
@@ -248,7 +246,7 @@ export function headersFigure(rows: readonly HeaderRow[], label: string): Figure
       const tone = (end: 'source' | 'destination') => (changed === end || changed === 'both' ? 'path' : 'plain')
       const from = canvas.box({ x: left, y: top, width, height: HEIGHT }, [source], tone('source'))
       const to = canvas.box({ x: right, y: top, width, height: HEIGHT }, [destination], tone('destination'))
-      canvas.connect(from, 'e', to, 'w')
+      canvas.connect(from, to)
     }
   })
 }

@@ -1,5 +1,5 @@
 import type { Place } from '../../dataplane/view/packet-path.ts'
-import { type Box, boxAt, type Canvas, type Figure, figure, type Side, TEXT, type Tone, wrapText } from './canvas.ts'
+import { type Box, boxAt, type Canvas, type Figure, figure, TEXT, type Tone, wrapText } from './canvas.ts'
 
 /** Where a packet goes, and a row for each hook that it passes. */
 export interface HookFigure {
@@ -33,7 +33,7 @@ const ROW = 58
 
 /** Each place in a wide figure and in a tall one. */
 const PLACES: Readonly<Record<Place, readonly [wide: Box, tall: Box]>> = {
-  in: [boxAt(0, 176, 66, ROW), boxAt(60, 0, 80, 42)],
+  in: [boxAt(0, 176, 66, ROW), boxAt(63, 0, 80, 42)],
   PREROUTING: [boxAt(136, 176, 186, ROW), boxAt(0, 76, 206, ROW)],
   routing: [boxAt(392, 176, 128, ROW), boxAt(38, 174, 130, ROW)],
   INPUT: [boxAt(394, 88, 124, ROW), boxAt(310, 174, 120, ROW)],
@@ -43,21 +43,6 @@ const PLACES: Readonly<Record<Place, readonly [wide: Box, tall: Box]>> = {
   POSTROUTING: [boxAt(800, 176, 204, ROW), boxAt(0, 468, 206, ROW)],
   out: [boxAt(1074, 176, 78, ROW), boxAt(63, 566, 80, 42)],
 }
-
-/** The sides at which a connection leaves one place and reaches the next. */
-type Sides = readonly [out: Side, into: Side]
-
-const EDGES: readonly (readonly [from: Place, to: Place, wide: Sides, tall: Sides])[] = [
-  ['in', 'PREROUTING', ['e', 'w'], ['s', 'n']],
-  ['PREROUTING', 'routing', ['e', 'w'], ['s', 'n']],
-  ['routing', 'INPUT', ['n', 's'], ['e', 'w']],
-  ['INPUT', 'process', ['n', 'w'], ['s', 'n']],
-  ['routing', 'FORWARD', ['e', 'w'], ['s', 'n']],
-  ['FORWARD', 'POSTROUTING', ['e', 'w'], ['s', 'n']],
-  ['process', 'OUTPUT', ['e', 'n'], ['s', 'n']],
-  ['OUTPUT', 'POSTROUTING', ['s', 'n'], ['s', 'e']],
-  ['POSTROUTING', 'out', ['e', 'w'], ['s', 'n']],
-]
 
 /** The way along places as legs. */
 export const legsAlong = (path: readonly Place[]): [Place, Place][] =>
@@ -75,14 +60,15 @@ function drawHooks(canvas: Canvas, { legs, stop, local }: HookFigure, isWide: bo
   const boxOf = (place: Place) => PLACES[place][isWide ? 0 : 1]
   const passed = new Set<Place>(legs.flat())
   const isWhole = legs.length === 0
-  const taken = EDGES.filter(([from, to]) => legs.some((leg) => leg[0] === from && leg[1] === to))
-  // The path is drawn last, over the lines that it crosses.
-  for (const edge of [...EDGES.filter((one) => !taken.includes(one)), ...taken]) {
-    const [from, to, wide, tall] = edge
-    const [out, into] = isWide ? wide : tall
-    const tone = taken.includes(edge) ? 'path' : isWhole ? 'plain' : 'faint'
-    canvas.connect(boxOf(from), out, boxOf(to), into, tone)
-  }
+  const connect =
+    (tone: Tone) =>
+    ([from, to]: HookFigure['legs'][number]) =>
+      canvas.connect(boxOf(from), boxOf(to), tone)
+  Object.values(PATHS)
+    .flatMap(legsAlong)
+    .forEach(connect(isWhole ? 'plain' : 'faint'))
+  // The path is drawn over the lines that it crosses.
+  legs.forEach(connect('path'))
   for (const place of Object.keys(PLACES) as Place[]) {
     const box = boxOf(place)
     const isHook = place === place.toUpperCase()

@@ -80,3 +80,21 @@ test('no imports go in a circle', () => {
   for (const file of files) walk(file, [])
   expect(circles).toEqual([])
 })
+
+/** What a file loads when it is imported: not what it imports as a type, or loads later by `import(…)`. */
+function loadedBy(file: string): string[] {
+  const text = readFileSync(join(projectRoot, file), 'utf8')
+  const statements = [...text.matchAll(/^(?:import|export) (?!type )([^'`]*?) from '([^']+)'/gm)]
+  const values = statements.filter(([, names = '']) => /[{,]\s*(?!type )\w/.test(names) || !names.startsWith('{'))
+  return values.map(([, , target = '']) => (target.startsWith('.') ? join(dirname(file), target) : target))
+}
+
+test.each(['down', 'env', 'exec', 'status', 'up'])(
+  '%s starts without schemas, YAML and the client of the API',
+  (name) => {
+    const loaded = new Set([`scripts/${name}.ts`])
+    for (const file of loaded) if (imports.has(file)) for (const target of loadedBy(file)) loaded.add(target)
+    expect(loaded).toContain('embedded/index.ts')
+    expect([...loaded].filter((one) => /^(zod|yaml|@kubernetes\/.*)$/.test(one))).toEqual([])
+  },
+)

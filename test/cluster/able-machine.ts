@@ -1,5 +1,6 @@
-import type { EngineFacts, Facts, KernelFacts, KindFacts } from '../../cluster/doctor/facts.ts'
-import { schedulers } from '../../cluster/doctor/kernel-probe.ts'
+import type { Facts, KindFacts } from '../../cluster/doctor/facts.ts'
+import { type KernelFacts, schedulers } from '../../cluster/doctor/kernel-probe.ts'
+import type { EngineFacts } from '../../cluster/kind/engine.ts'
 
 // The facts of a machine that can run everything.
 

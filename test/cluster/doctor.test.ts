@@ -1,10 +1,16 @@
 import { spawnSync } from 'node:child_process'
 import { describe, expect, test } from 'vitest'
-import type { EngineFacts, Facts, KernelFacts, KindFacts, LabNeeds } from '../../cluster/doctor/facts.ts'
-import { type DoctorResult, diagnose, placesFor } from '../../cluster/doctor/judge.ts'
-import { ipvsTrouble, kernelProbeCommand, readKernelProbe } from '../../cluster/doctor/kernel-probe.ts'
+import { placesFor } from '../../cluster/doctor/choose.ts'
+import type { Facts, KindFacts, LabNeeds } from '../../cluster/doctor/facts.ts'
+import { type DoctorResult, diagnose } from '../../cluster/doctor/judge.ts'
+import {
+  ipvsTrouble,
+  type KernelFacts,
+  kernelProbeCommand,
+  readKernelProbe,
+} from '../../cluster/doctor/kernel-probe.ts'
 import { doctorRows, layoutRows, type Wishes } from '../../cluster/doctor/table.ts'
-import { readEngineInfo } from '../../cluster/kind/engine.ts'
+import { type EngineFacts, readEngineInfo } from '../../cluster/kind/engine.ts'
 import type { Confinement } from '../../embedded/index.ts'
 import { engine, facts, gigabyte, kernel, kind } from './able-machine.ts'
 
@@ -17,7 +23,6 @@ const labs: LabNeeds[] = [
 const withKind = (change: Partial<KindFacts>): Facts => ({ ...facts, kind: { ...kind, ...change } })
 const withKernel = (change: Partial<KernelFacts>, other: Partial<EngineFacts> = {}) =>
   withKind({ kernel: { ...kernel, ...change }, engine: { ...engine, ...other } })
-const withEngine = (change: Partial<EngineFacts>) => withKind({ engine: { ...engine, ...change } })
 const found = (results: DoctorResult[], what: string) => results.find((result) => result.what === what)
 const inKind = (judged: Facts, what: string) => found(diagnose(judged).kind, what)
 /** The clusters that a lab can run on. */
@@ -52,145 +57,147 @@ describe('confinement of the embedded kernel', () => {
   })
 })
 
-describe('IPVS', () => {
-  test('a kernel without it keeps lab 2 from kind, and from nothing else', () => {
-    const judged = withKernel({ ipvs: false, schedulers: [] })
-    expect(inKind(judged, 'IPVS')).toMatchObject({ severity: 'warning' })
-    expect(labOn(judged, 1)).toEqual(['embedded', 'kind'])
-    expect(labOn(judged, 2)).toEqual(['embedded'])
-  })
+const contains = (text: string) => expect.stringContaining(text)
+const lacking = (extension: string) => withKernel({ extensions: kernel.extensions.filter((one) => one !== extension) })
+const reference = 'kindest/node:v1.34.11@sha256:44'
+const image = (held: boolean, registry: boolean) =>
+  withKind({ image: { reference, held, registry }, kernel: undefined })
+const oldCgroups = { ...engine, cgroupVersion: '1' }
+const noEngine = withKind({ engine: undefined, image: undefined, kernel: undefined })
+const onHost = (change: Partial<Facts['host']>) => ({ ...noEngine, host: { ...facts.host, ...change } })
 
-  test.each([
-    [{}, /sudo modprobe -a ip_vs .*linux-modules-extra-6\.1\.0-18-amd64/],
-    [{ operatingSystem: 'Docker Desktop', kernel: '6.10.14-linuxkit' }, /update Docker Desktop/],
-    [{ kernel: '5.15.167.4-microsoft-standard-WSL2' }, /wsl --update/],
-    [{ machine: 'colima' }, /^colima ssh -- sudo modprobe -a ip_vs/],
-    [{ name: 'podman', operatingSystem: 'fedora-coreos' }, /^podman machine ssh sudo modprobe/],
-  ] as [Partial<EngineFacts>, RegExp][])('is fixed where the kernel runs: %j', (home, fix) => {
-    expect(inKind(withKernel({ ipvs: false }, home), 'IPVS')?.fix).toMatch(fix)
-  })
-
-  test('missing schedulers are named, and only those kube-proxy asks for are a warning', () => {
-    expect(inKind(withKernel({ schedulers: ['rr', 'lc'] }), 'IPVS')).toMatchObject({
+test.each<[string, Facts, what: string, result: object]>([
+  ['a kernel without ip_vs', withKernel({ ipvs: false, schedulers: [] }), 'IPVS', { severity: 'warning' }],
+  [
+    'missing schedulers that kube-proxy requires',
+    withKernel({ schedulers: ['rr', 'lc'] }),
+    'IPVS',
+    {
       severity: 'warning',
       detail: 'without the scheduler wrr and sh; available: rr, lc',
-      fix: expect.stringContaining('modprobe -a ip_vs_wrr ip_vs_sh'),
-    })
-    expect(inKind(withKernel({ schedulers: ['rr', 'wrr', 'sh'] }), 'IPVS')?.severity).toBe('fine')
-  })
-
-  test('without ipset or the dummy device it is said', () => {
-    expect(inKind(withKernel({ ipset: false }), 'ipset')?.fix).toContain('ip_set xt_set')
-    expect(labOn(withKernel({ ipset: false }), 2)).toEqual(['embedded'])
-    expect(inKind(withKernel({ dummy: false }), 'dummy device')?.fix).toContain('dummy')
-  })
+      fix: contains('modprobe -a ip_vs_wrr ip_vs_sh'),
+    },
+  ],
+  ['the schedulers that it requires', withKernel({ schedulers: ['rr', 'wrr', 'sh'] }), 'IPVS', { severity: 'fine' }],
+  ['no ipset', withKernel({ ipset: false }), 'ipset', { fix: contains('ip_set xt_set') }],
+  ['no dummy device', withKernel({ dummy: false }), 'dummy device', { fix: contains('dummy') }],
+  [
+    'a kernel that lacks what every rule needs',
+    lacking('statistic'),
+    'iptables',
+    { severity: 'fault', detail: contains('statistic') },
+  ],
+  ['no xt_recent', lacking('recent'), 'xt_recent', { severity: 'warning', fix: contains('xt_recent') }],
+  [
+    'one working back end',
+    withKernel({ natLegacy: false }),
+    'iptables NAT',
+    { severity: 'fine', detail: contains('only nft works') },
+  ],
+  ['a node that would use another back end', withKernel({ natNft: false }), 'iptables NAT', { severity: 'fault' }],
+  [
+    'few inotify instances',
+    withKernel({ inotifyInstances: 128 }),
+    'inotify',
+    { fix: 'sudo sysctl fs.inotify.max_user_instances=512' },
+  ],
+  [
+    'few inotify instances in the machine of an engine',
+    withKernel({ inotifyInstances: 128 }, { machine: 'colima-default' }),
+    'inotify',
+    { fix: 'colima ssh -- sudo sysctl fs.inotify.max_user_instances=512' },
+  ],
+  ['cgroup version 1 with an older node image', withKind({ engine: oldCgroups }), 'cgroups', { severity: 'note' }],
+  [
+    'cgroup version 1 with a new node image',
+    withKind({ engine: oldCgroups, image: { reference: 'kindest/node:v1.35.8', held: true, registry: true } }),
+    'cgroups',
+    { severity: 'fault' },
+  ],
+  [
+    'cgroup version 1 of a rootless engine',
+    withKind({ engine: { ...oldCgroups, rootless: true } }),
+    'cgroups',
+    { severity: 'fault' },
+  ],
+  [
+    'little memory',
+    withKind({ engine: { ...engine, memory: 2 * gigabyte } }),
+    'memory',
+    { severity: 'warning', fix: contains('3.0 GB') },
+  ],
+  ['little disk', withKernel({ freeDisk: gigabyte }), 'disk', { fix: contains('docker system prune') }],
+  ['no engine on Linux', noEngine, 'engine', { severity: 'fault', fix: contains('systemctl start docker') }],
+  ['no engine on macOS', onHost({ platform: 'darwin' }), 'engine', { fix: contains('colima start') }],
+  ['no engine in WSL', onHost({ wsl: true }), 'engine', { fix: contains('WSL integration') }],
+  [
+    'an image that cannot be fetched',
+    image(false, false),
+    'node image',
+    { severity: 'fault', fix: contains('IMAGE=') },
+  ],
+  ['an image that can be fetched', image(false, true), 'node image', { severity: 'note' }],
+  [
+    'a kernel that cannot be probed yet',
+    image(false, true),
+    'kernel',
+    { severity: 'note', fix: `docker pull ${reference}, then make doctor again` },
+  ],
+  [
+    'containers that do not start',
+    withKind({ kernel: undefined, kernelTrouble: 'unable to apply caps' }),
+    'containers',
+    { severity: 'fault', detail: contains('unable to apply caps') },
+  ],
+  [
+    'another kind on PATH',
+    withKind({ binary: { path: '/usr/bin/kind', release: 'v0.20.0' } }),
+    'kind',
+    { detail: 'v0.20.0 on PATH; v0.33.0 will be fetched once and its checksum verified' },
+  ],
+])('kind: %s is reported', (_fault, judged, what, result) => {
+  expect(inKind(judged, what)).toMatchObject(result)
 })
 
-describe('iptables', () => {
-  test('a kernel that lacks what every rule needs runs no lab on kind', () => {
-    const judged = withKernel({ extensions: kernel.extensions.filter((one) => one !== 'statistic') })
-    expect(inKind(judged, 'iptables')).toMatchObject({
-      severity: 'fault',
-      detail: expect.stringContaining('statistic'),
-    })
-    expect(labOn(judged, 1)).toEqual(['embedded'])
-  })
-
-  test('without xt_recent only session affinity is in danger', () => {
-    const judged = withKernel({ extensions: kernel.extensions.filter((one) => one !== 'recent') })
-    expect(inKind(judged, 'xt_recent')).toMatchObject({
-      severity: 'warning',
-      fix: expect.stringContaining('xt_recent'),
-    })
-    expect(labOn(judged, 1)).toContain('kind')
-  })
-
-  test('the back ends that work are named; a node that would use another is a fault', () => {
-    expect(inKind(withKernel({ natLegacy: false }), 'iptables NAT')).toMatchObject({
-      severity: 'fine',
-      detail: expect.stringContaining('only nft works'),
-    })
-    expect(inKind(withKernel({ natNft: false }), 'iptables NAT')?.severity).toBe('fault')
-    expect(labOn(withKernel({ natNft: false, nodeBackend: 'legacy' }), 7)).toEqual([])
-  })
+test('little memory of this machine is reported for the embedded cluster', () => {
+  const tight = { ...facts, host: { ...facts.host, freeMemory: gigabyte } }
+  expect(found(diagnose(tight).embedded, 'memory')?.severity).toBe('warning')
 })
 
-describe('limits of the engine', () => {
-  test('low inotify limits name the sysctl, for the machine the engine runs on', () => {
-    const low = { inotifyInstances: 128, inotifyWatches: 524_288 }
-    expect(inKind(withKernel(low), 'inotify')?.fix).toBe('sudo sysctl fs.inotify.max_user_instances=512')
-    expect(inKind(withKernel(low, { machine: 'colima-default' }), 'inotify')?.fix).toMatch(/^colima ssh -- sudo sysctl/)
-  })
-
-  test('cgroup version 1 is a note for an older node image and a fault for a new or a rootless one', () => {
-    expect(inKind(withEngine({ cgroupVersion: '1' }), 'cgroups')?.severity).toBe('note')
-    const image = { reference: 'kindest/node:v1.35.8', held: true, registry: true }
-    expect(inKind(withKind({ image, engine: { ...engine, cgroupVersion: '1' } }), 'cgroups')?.severity).toBe('fault')
-    expect(inKind(withEngine({ cgroupVersion: '1', rootless: true }), 'cgroups')?.severity).toBe('fault')
-  })
-
-  test('little memory and little disk say how much is needed', () => {
-    expect(inKind(withEngine({ memory: 2 * gigabyte }), 'memory')).toMatchObject({
-      severity: 'warning',
-      fix: expect.stringContaining('3.0 GB'),
-    })
-    expect(inKind(withKernel({ freeDisk: gigabyte }), 'disk')?.fix).toContain('docker system prune')
-    const tight = { ...facts, host: { ...facts.host, freeMemory: gigabyte } }
-    expect(found(diagnose(tight).embedded, 'memory')?.severity).toBe('warning')
-  })
+test.each<[Partial<EngineFacts>, RegExp]>([
+  [{}, /sudo modprobe -a ip_vs .*linux-modules-extra-6\.1\.0-18-amd64/],
+  [{ operatingSystem: 'Docker Desktop', kernel: '6.10.14-linuxkit' }, /update Docker Desktop/],
+  [{ kernel: '5.15.167.4-microsoft-standard-WSL2' }, /wsl --update/],
+  [{ machine: 'colima' }, /^colima ssh -- sudo modprobe -a ip_vs/],
+  [{ name: 'podman', operatingSystem: 'fedora-coreos' }, /^podman machine ssh sudo modprobe/],
+])('missing modules are loaded where the kernel runs: %j', (home, fix) => {
+  expect(inKind(withKernel({ ipvs: false }, home), 'IPVS')?.fix).toMatch(fix)
 })
 
-describe('what is missing', () => {
-  test('without an engine the labs run on the embedded cluster, and the start of one is named', () => {
-    const judged = withKind({ engine: undefined, image: undefined, kernel: undefined })
-    expect(inKind(judged, 'engine')).toMatchObject({
-      severity: 'fault',
-      fix: expect.stringContaining('systemctl start docker'),
-    })
-    expect(labOn(judged, 2)).toEqual(['embedded'])
-    const mac = { ...judged, host: { ...judged.host, platform: 'darwin' } }
-    expect(inKind(mac, 'engine')?.fix).toContain('colima start')
-    expect(inKind({ ...judged, host: { ...judged.host, wsl: true } }, 'engine')?.fix).toContain('WSL integration')
-  })
+const neither = {
+  trouble: 'The embedded cluster needs Linux.',
+  cached: false,
+  confinement: undefined,
+  kernel: undefined,
+}
 
-  test('where neither cluster can run, no lab can', () => {
-    const judged: Facts = {
-      ...withKind({ engine: undefined, image: undefined, kernel: undefined }),
-      embedded: {
-        trouble: 'The embedded cluster needs Linux.',
-        cached: false,
-        confinement: undefined,
-        kernel: undefined,
-      },
-    }
-    expect(labOn(judged, 1)).toEqual([])
-  })
-
-  test('an image that cannot be had is a fault; one that can be fetched is not', () => {
-    const reference = 'kindest/node:v1.34.11@sha256:44'
-    const gone = withKind({ image: { reference, held: false, registry: false }, kernel: undefined })
-    expect(inKind(gone, 'node image')).toMatchObject({ severity: 'fault', fix: expect.stringContaining('IMAGE=') })
-    const later = withKind({ image: { reference, held: false, registry: true }, kernel: undefined })
-    expect(inKind(later, 'node image')?.severity).toBe('note')
-    expect(inKind(later, 'kernel')).toMatchObject({
-      severity: 'note',
-      fix: `docker pull ${reference}, then make doctor again`,
-    })
-    expect(labOn(later, 2)).toContain('kind')
-  })
-
-  test('containers that do not start say why', () => {
-    const judged = withKind({ kernel: undefined, kernelTrouble: 'unable to apply caps' })
-    expect(inKind(judged, 'containers')).toMatchObject({
-      severity: 'fault',
-      detail: expect.stringContaining('unable to apply caps'),
-    })
-  })
-
-  test('another kind on PATH is reported, and that the pinned one is fetched', () => {
-    const result = inKind(withKind({ binary: { path: '/usr/bin/kind', release: 'v0.20.0' } }), 'kind')
-    expect(result?.detail).toBe('v0.20.0 on PATH; v0.33.0 will be fetched once and its checksum verified')
-  })
+test.each<[string, Facts, lab: number, places: string[]]>([
+  [
+    'a kernel without ip_vs does not prevent a lab that needs none',
+    withKernel({ ipvs: false }),
+    1,
+    ['embedded', 'kind'],
+  ],
+  ['a kernel without ip_vs', withKernel({ ipvs: false }), 2, ['embedded']],
+  ['a kernel without ipset', withKernel({ ipset: false }), 2, ['embedded']],
+  ['a kernel that lacks what every rule needs', lacking('statistic'), 1, ['embedded']],
+  ['no xt_recent does not prevent a lab without session affinity', lacking('recent'), 1, ['embedded', 'kind']],
+  ['no NAT in nf_tables anywhere', withKernel({ natNft: false, nodeBackend: 'legacy' }), 7, []],
+  ['no engine', noEngine, 2, ['embedded']],
+  ['an image that will be fetched does not prevent a lab', image(false, true), 2, ['embedded', 'kind']],
+  ['neither cluster can run', { ...noEngine, embedded: neither }, 1, []],
+])('where labs can run: %s', (_fault, judged, lab, places) => {
+  expect(labOn(judged, lab)).toEqual(places)
 })
 
 describe('the table', () => {

@@ -22,11 +22,11 @@ const portOf = (any: { listen(port: number, host: string, done: () => void): unk
   )
 
 /** Runs the text as a node does. */
-const asked = (to: number, env = process.env) =>
+const asked = (to: number, env = process.env, seconds = 3) =>
   new Promise<{ code: number; said: string }>((resolve) =>
     execFile(
       '/bin/sh',
-      ['-c', `${HTTP_GET}\nhttp_get 127.0.0.1 ${to} / 3 >/dev/null`],
+      ['-c', `${HTTP_GET}\nhttp_get 127.0.0.1 ${to} / ${seconds} >/dev/null`],
       { env },
       (error, stdout, stderr) => resolve({ code: Number(error?.code ?? 0), said: stdout + stderr }),
     ),
@@ -56,10 +56,10 @@ test('no listener, a listener without an answer, and another protocol', async ()
   expect((await asked(strange)).code).not.toBe(0)
   other.close()
   const open = listen((socket) => socket.on('error', () => {}))
-  const waiting = await asked(await portOf(open))
+  const waiting = await asked(await portOf(open), process.env, 1)
   open.close()
   expect(waiting.code).not.toBe(0)
-  expect(waiting.said).toContain('none within 3 s')
+  expect(waiting.said).toContain('none within 1 s')
 })
 
 test('without perl, curl sends the request', async () => {

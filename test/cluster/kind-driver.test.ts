@@ -15,7 +15,8 @@ import {
   podImages,
 } from '../../cluster/kind/images.ts'
 import { KindCluster } from '../../cluster/kind.ts'
-import { selectCluster } from '../../cluster/select.ts'
+import { cachedKind } from '../../cluster/programs.ts'
+import { type Purpose, selectCluster } from '../../cluster/select.ts'
 import { kindFolder, projectRoot } from '../../host/layout.ts'
 import { processStartTime } from '../../host/live-process.ts'
 import { silent } from '../../host/progress.ts'
@@ -416,11 +417,11 @@ describe('make down on kind', () => {
 })
 
 describe('CLUSTER=auto', () => {
-  const chosen = async () => {
+  const chosen = async (purpose?: Purpose) => {
     const words: string[] = []
     const write = vi.spyOn(process.stderr, 'write').mockImplementation((text) => words.push(String(text)) > 0)
     try {
-      const { driver } = await selectCluster('auto', name)
+      const { driver } = await selectCluster('auto', name, purpose)
       return { driver, words: words.join('') }
     } finally {
       write.mockRestore()
@@ -447,6 +448,34 @@ describe('CLUSTER=auto', () => {
     expect(await chosen()).toEqual({ driver: 'embedded', words: '' })
   })
 
+  test.skipIf(existsSync(cachedKind()))('is embedded if kind can not be fetched for a new cluster', async () => {
+    engine.write('images', `${pinnedImage()}\n`)
+    engine.remove('bin/kind')
+    vi.stubEnv('PATH', `${join(engine.folder, 'bin')}:/usr/bin:/bin`)
+    vi.stubEnv('KIND_MIRROR', 'http://127.0.0.1:9/mirror')
+    const { driver, words } = await chosen({ creating: silent })
+    expect(driver).toBe('embedded')
+    expect(words).toMatch(/^ • docker answers, but kind v\S+ is not installed and could not be fetched: [^\n]+\n$/)
+  })
+
+  test('names the engine of a kind cluster that was created here and whose engine is down, for every command', async () => {
+    keepKubeconfig()
+    engine.remove('engine')
+    await expect(selectCluster('auto', name)).rejects.toThrow(/^The kind cluster ".*" was created here, but no Docker/)
+  })
+
+  test('a lab that measures is refused before anything is started where its kernel can not run, on whichever cluster', async () => {
+    // Without apt there is no User-Mode Linux.
+    vi.stubEnv('PATH', join(engine.folder, 'bin'))
+    const starting = (measures: boolean) => ({ lab: { number: 6, measures } })
+    for (const wish of ['kind', 'embedded', 'auto'])
+      await expect(selectCluster(wish, name, starting(true))).rejects.toThrow(
+        /^Lab 6 can't run here, and nothing was started: it measures in User-Mode Linux, which can't run here \(.*"apt-get".*`make doctor`/,
+      )
+    expect((await selectCluster('kind', name, starting(false))).driver).toBe('kind')
+    expect(engine.deeds()).toEqual([])
+  })
+
   test('is the existing kind cluster, also an incomplete one, so that `make down` finds it', async () => {
     engine.writeContainers(name, { worker: 'exited' })
     expect((await chosen()).driver).toBe('kind')
@@ -458,8 +487,11 @@ describe('CLUSTER=auto', () => {
     await expect(selectCluster('minikube', name)).rejects.toThrow(/CLUSTER="minikube" is not known: use "auto"/)
   })
 
-  test('kind without an engine reports what to do', async () => {
+  test('kind without an engine reports what to do, before anything is fetched', async () => {
     engine.remove('engine')
-    await expect(cluster.running().then(() => cluster.nodes())).rejects.toThrow(/No Docker or Podman engine responds/)
+    engine.remove('bin/kind')
+    vi.stubEnv('KIND_MIRROR', 'http://127.0.0.1:9/mirror')
+    await expect(cluster.nodes()).rejects.toThrow(/^No Docker or Podman engine responds/)
+    await expect(cluster.up(silent)).rejects.toThrow(/^No Docker or Podman engine responds/)
   })
 })

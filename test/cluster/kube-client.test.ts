@@ -54,13 +54,16 @@ afterEach(() => {
   rmSync(join(folder, 'config'), { force: true })
 })
 
-async function client(driver: DriverName = 'context') {
+/** `below` is the path of a server that is not at the root of its host. */
+async function client(driver: DriverName = 'context', below = '') {
   const { port } = server.address() as AddressInfo
   const kubeconfig = join(folder, 'config')
   const config = {
     apiVersion: 'v1',
     kind: 'Config',
-    clusters: [{ name: 'x', cluster: { server: `http://127.0.0.1:${port}`, 'insecure-skip-tls-verify': true } }],
+    clusters: [
+      { name: 'x', cluster: { server: `http://127.0.0.1:${port}${below}`, 'insecure-skip-tls-verify': true } },
+    ],
     users: [{ name: 'x', user: {} }],
     contexts: [{ name: 'x', context: { cluster: 'x', user: 'x' } }],
     'current-context': 'x',
@@ -142,6 +145,18 @@ describe('a cluster that is not ours', () => {
     expect(writes).toEqual([])
   })
 
+  test('is guarded in the same way behind a path of its server', async () => {
+    vi.stubEnv('YES', '1')
+    const below = '/k8s/clusters/c-1'
+    const { core, read } = await client('context', below)
+    objects[`${below}/api/v1/namespaces/default/pods/theirs`] = { metadata: { name: 'theirs', labels: { app: 'web' } } }
+    const body = { metadata: { name: 'web' }, spec: { selector: { app: 'web' } } }
+    await expect(core.createNamespacedService({ namespace, body })).rejects.toThrow(/mix with Pod "theirs"/)
+    await expect(core.deleteNamespacedPod({ namespace, name: 'theirs' })).rejects.toThrow(/does not belong/)
+    expect(await read('/api/v1/namespaces/default/pods/theirs')).toMatchObject({ metadata: { name: 'theirs' } })
+    expect(await read('/api/v1/namespaces/default/pods/nobody')).toBeUndefined()
+  })
+
   test('a cluster of our own is changed without consent', async () => {
     const { core } = await client('kind')
     await core.createNamespacedConfigMap({ namespace, body: { metadata: { name: 'lab-1' } } })
@@ -181,4 +196,23 @@ describe('a context', () => {
     vi.stubEnv('KUBECONFIG', join(folder, 'broken'))
     await expect(ownKubeconfig('nope', folder)).rejects.toThrow(/^"\S*broken" is not a kubeconfig: [^\n]*$/)
   })
+})
+
+test.each([
+  [403, JSON.stringify({ kind: 'Status', message: 'nodes is forbidden: no rights' }), 'nodes is forbidden: no rights'],
+  [500, JSON.stringify({ kind: 'Status', message: 'x'.repeat(1000) }), 'x'.repeat(300)],
+  [502, '<html>Bad Gateway</html>', '<html>Bad Gateway</html>'],
+  [500, 'null', 'null'],
+])('a refusal to read with code %d is reported in its own words', async (code, body, reason) => {
+  const { read } = await client()
+  answer = (_request, response) => response.writeHead(code).end(body)
+  await expect(read('/api/v1/nodes')).rejects.toThrow(
+    new Error(`the API server answered ${code} to GET /api/v1/nodes: ${reason}`),
+  )
+})
+
+test('a cluster without a kubeconfig is not up, and the message names no file', async () => {
+  await expect(kubeClient({ driver: 'kind', name: 'ka', kubeconfig: '/nonexistent/kubeconfig' })).rejects.toThrow(
+    'The cluster "ka" is not up: run `make up`.',
+  )
 })

@@ -7,7 +7,7 @@ import {
   startGuide,
   statusOf,
 } from '../../course/guide/guide-state.ts'
-import { type GuideLab, pointsOf } from '../../course/lab-progress.ts'
+import { type GuideLab, type GuideNote, pointsOf, startProgress } from '../../course/lab-progress.ts'
 import type { StepOutcome } from '../../grading/failure.ts'
 import { readLab } from '../../grading/lab-definition.ts'
 
@@ -45,7 +45,8 @@ function play(state: GuideState, ...events: (string | GuideEvent)[]): { state: G
   }
   return { state: now, effects }
 }
-const begun = () => play(startGuide(lab, undefined, new Map()), 'enter').state
+const start = (note?: GuideNote, of = lab) => startGuide(startProgress(of, note, new Map()))
+const begun = () => play(start(), 'enter').state
 const kindsOf = (effects: readonly GuideEffect[]) => effects.map((effect) => effect.do)
 
 describe('every step is shown', () => {
@@ -56,14 +57,14 @@ describe('every step is shown', () => {
     for (const _step of definition.steps) {
       const look = play(state, all).state
       titles.push(statusOf(look).text)
-      expect(look.view).toBe('task')
+      expect(look).toMatchObject({ place: 'step', isExplained: false })
       state = play(look, 'enter').state
-      expect(state.view).toBe('seen')
+      expect(state.isExplained).toBe(true)
       state = play(state, 'enter').state
     }
     expect(titles).toEqual(definition.steps.map(({ title }) => `already passed: ${title}. Press Enter to continue.`))
     expect(state.busy).toBe('Grading every step')
-    expect(play(state, { type: 'finished', summary: 'Done' }).state).toMatchObject({ view: 'end', summary: 'Done' })
+    expect(play(state, { type: 'finished', summary: 'Done' }).state).toMatchObject({ place: 'end', summary: 'Done' })
   })
 
   test('and stays until Enter when it passes', () => {
@@ -73,7 +74,7 @@ describe('every step is shown', () => {
       observed(passed(first)),
       observed(passed(first), passed(second)),
     )
-    expect(state).toMatchObject({ at: 0, view: 'task' })
+    expect(state).toMatchObject({ at: 0, isExplained: false })
     expect(statusOf(state).text).toMatch(/^passed, \d+ points/)
     expect(state.note).toBe('Also passed: step 2.')
   })
@@ -110,7 +111,7 @@ describe('Enter', () => {
     const sent = play(begun(), observed(unsent(first)), 'enter')
     expect(sent.effects).toContainEqual({ do: 'check', step: first })
     const proved = play(sent.state, { type: 'checked', outcome: passed(first) }, observed(unsent(first)))
-    expect(proved.state.view).toBe('seen')
+    expect(proved.state.isExplained).toBe(true)
     expect(statusOf(proved.state).text).toMatch(/^passed/)
   })
 
@@ -129,14 +130,14 @@ describe('Enter', () => {
 
 test('b goes back from the explanation to the task, and then to the previous step', () => {
   const { state } = play(begun(), observed(passed(first)), 'enter', 'enter')
-  expect(state).toMatchObject({ at: 1, view: 'task' })
-  expect(play(state, 'b').state).toMatchObject({ at: 0, view: 'task' })
-  expect(play(state, observed(passed(second)), 'enter', 'b').state).toMatchObject({ at: 1, view: 'task' })
-  expect(play(state, 'b', 'b').state.view).toBe('intro')
+  expect(state).toMatchObject({ at: 1, isExplained: false })
+  expect(play(state, 'b').state).toMatchObject({ at: 0, isExplained: false })
+  expect(play(state, observed(passed(second)), 'enter', 'b').state).toMatchObject({ at: 1, isExplained: false })
+  expect(play(state, 'b', 'b').state.place).toBe('intro')
 })
 
 test('n shows the next step although this one is open', () => {
-  expect(play(begun(), observed(failed(first)), 'n').state).toMatchObject({ at: 1, view: 'task' })
+  expect(play(begun(), observed(failed(first)), 'n').state).toMatchObject({ at: 1, isExplained: false })
 })
 
 describe('a hint', () => {
@@ -167,7 +168,7 @@ test('s shows the solution, and s again runs it', () => {
 test('l lists the steps; a number selects one', () => {
   const { state } = play(begun(), observed(passed(first)), 'l', '1', '2')
   expect(state.panel?.parts[0]?.label).toContain('✓')
-  expect(play(state, 'enter').state).toMatchObject({ at: 11, view: 'task', panel: undefined })
+  expect(play(state, 'enter').state).toMatchObject({ at: 11, isExplained: false, panel: undefined })
   expect(play(begun(), 'l', '9', '9', 'enter').state.note).toMatch(/no step 99/)
   expect(play(begun(), 'l', 'escape').state.panel).toBeUndefined()
 })
@@ -177,7 +178,7 @@ test('an answer can be typed, corrected and submitted; q is an ordinary letter',
     ...lab,
     steps: lab.steps.map((step) => ({ ...step, definition: { ...step.definition, question: 'Which one is it?' } })),
   }
-  const state = play(startGuide(asks, undefined, new Map()), 'enter', 'a', 'q', 'x', 'backspace', '1').state
+  const state = play(start(undefined, asks), 'enter', 'a', 'q', 'x', 'backspace', '1').state
   expect(state.typed).toBe('q1')
   expect(play(state, 'enter').effects).toContainEqual({ do: 'answer', step: first, text: 'q1' })
   expect(play(state, 'escape').state.typed).toBeUndefined()
@@ -189,16 +190,16 @@ test('a step that was done here is not called already passed when it is shown ag
   const shownAgain = play(done, 'n', 'b', observed(passed(first))).state
   expect(statusOf(shownAgain).text).toMatch(/^passed, \d+ points/)
   const note = { at: first, workedMs: 5, shown: [first], held: [], passed: [] }
-  const resumed = play(startGuide(lab, note, new Map()), observed(passed(first))).state
+  const resumed = play(start(note), observed(passed(first))).state
   expect(statusOf(resumed).text).toMatch(/^passed, \d+ points/)
 })
 
 test('it resumes at the saved step, with the steps that had passed', () => {
   const note = { at: second, workedMs: 5, shown: [first], held: [first], passed: [first] }
-  const state = startGuide(lab, note, new Map())
-  expect(state).toMatchObject({ at: 1, view: 'task' })
+  const state = start(note)
+  expect(state).toMatchObject({ at: 1, isExplained: false })
   expect([...state.passed]).toEqual([first])
-  expect(startGuide(lab, { ...note, at: 'of another version' }, new Map()).view).toBe('intro')
+  expect(start({ ...note, at: 'of another version' }).place).toBe('intro')
 })
 
 test('help that costs points is not among the points shown', () => {

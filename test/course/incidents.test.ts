@@ -1,9 +1,18 @@
 // What holds for every incident without a cluster: its words, the draw, the seal and the score.
 
+import { stripVTControlCharacters } from 'node:util'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { commandToRestore } from '../../course/incident/baseline.ts'
-import { choicesFor, draw, type Need, possible, seedFor } from '../../course/incident/incident.ts'
+import {
+  choicesFor,
+  describeIncident,
+  draw,
+  listIncidents,
+  type Need,
+  possible,
+  seedFor,
+} from '../../course/incident/incident.ts'
 import { seal, unseal } from '../../course/incident/incident-note.ts'
 import type { IncidentEnvironment } from '../../course/incident/shop.ts'
 import { defaultConfig } from '../../dataplane/kube-proxy/config.ts'
@@ -38,6 +47,18 @@ describe.each(incidents.map((incident) => [incident.id, incident] as const))('%s
     for (const command of incident.fix(environment).commands) expect(command).toMatch(/^(make|kubectl) /)
     expect(incident.debrief.split('\n').every((line) => line.length <= 132)).toBe(true)
   })
+})
+
+test.each([60, 100])('what make incident prints fits a terminal of %d columns', (columns) => {
+  const choices = incidents.map(({ id }) => id)
+  const report = incidents.map((incident) => incident.report(environment)).join(' ')
+  const note = { sealed: '', choices, seed: '7', openedAt: '', hints: 0, report }
+  for (const text of [describeIncident(note, incidents, columns), listIncidents(incidents, columns)]) {
+    const widths = stripVTControlCharacters(text)
+      .split('\n')
+      .map((line) => line.length)
+    expect(Math.max(...widths)).toBeLessThanOrEqual(columns)
+  }
 })
 
 describe('the draw', () => {

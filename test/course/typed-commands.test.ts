@@ -6,12 +6,15 @@ import { variantFor } from '../../grading/variant.ts'
 /** A bench that records the commands on machines and the answers. */
 function recordingBench(variant = variantFor(undefined)) {
   const calls: string[][] = []
-  const onNode = async (node: string, script: string) => {
-    calls.push([node, script])
-    return 'KUBE-SVC-1\n'
+  const bench: Partial<LabBench> = {
+    variant,
+    async onNode(node, script) {
+      calls.push([node, script])
+      return 'KUBE-SVC-1\n'
+    },
+    answer: async (lab, step, text) => void calls.push([`${lab}/${step}`, text]),
   }
-  const answer = async (lab: number, step: string, text: string) => void calls.push([`${lab}/${step}`, text])
-  return { calls, bench: { variant, onNode, answer } as unknown as LabBench }
+  return { calls, bench: bench as LabBench }
 }
 
 const { exec, printed } = withVariables(async () => ({ NODE: 'worker', WEB: '10.96.0.7' }))

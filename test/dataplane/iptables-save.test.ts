@@ -4,13 +4,6 @@ import { type Chain, parseIptablesSave, printIptablesSave, type Ruleset } from '
 import { ParseError } from '../../dataplane/program-output.ts'
 import { recordedFiles } from './recordings.ts'
 
-const recordings = [...recordedFiles('iptables-save'), ...recordedFiles('ip6tables-save')]
-
-/** The text without the dated lines that iptables-save adds. */
-function withoutComments(text: string): string {
-  return text.replace(/^#.*\n/gm, '')
-}
-
 function fault(text: string): ParseError {
   try {
     parseIptablesSave(text)
@@ -46,15 +39,16 @@ function millisecondsSince(start: NodeJS.CpuUsage): number {
 }
 
 describe('iptables-save', () => {
-  it('has recordings to read', () => {
+  it('prints every recording unchanged', () => {
+    const recordings = [...recordedFiles('iptables-save'), ...recordedFiles('ip6tables-save')]
     expect(recordings.length).toBeGreaterThan(100)
-  })
-
-  it.each(recordings)('prints $path unchanged', ({ text }) => {
-    // Rules of KUBE-IPVS-OUT-FILTER that were taken from what kube-proxy gave to iptables-restore are at the end of a table.
-    const order = (printed: string) =>
-      text.includes('-A KUBE-IPVS-OUT-FILTER') ? printed.split('\n').sort().join('\n') : printed
-    expect(order(printIptablesSave(parseIptablesSave(text)))).toBe(order(withoutComments(text)))
+    for (const { path, text } of recordings) {
+      // Rules of KUBE-IPVS-OUT-FILTER that were taken from what kube-proxy gave to iptables-restore are at the end of a table.
+      const order = (printed: string) =>
+        text.includes('-A KUBE-IPVS-OUT-FILTER') ? printed.split('\n').sort().join('\n') : printed
+      // iptables-save adds dated lines.
+      expect(order(printIptablesSave(parseIptablesSave(text))), path).toBe(order(text.replace(/^#.*\n/gm, '')))
+    }
   })
 
   it('reads what it prints, with and without counters', () => {
@@ -149,7 +143,7 @@ describe('iptables-save', () => {
     })
     const text = ['*nat', ...names.map((name) => `:${name} - [0:0]`), ...rules, 'COMMIT', ''].join('\n')
     let best = Number.POSITIVE_INFINITY
-    for (let run = 0; run < 5; run++) {
+    for (let run = 0; run < 5 && best >= 1000; run++) {
       const started = process.cpuUsage()
       expect(parseIptablesSave(text).get('nat')?.size).toBe(chains)
       best = Math.min(best, millisecondsSince(started))

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { compareNodeState, type Finding } from '../../dataplane/compare.ts'
 import type { Rule } from '../../dataplane/iptables-save.ts'
 import { targetOf } from '../../dataplane/rule.ts'
-import { recordedFiles, recordedNode } from './recordings.ts'
+import { recordedFolders, stateAt } from './recordings.ts'
 
 const iptables = 'v1.30.3/iptables/random-20'
 const ipvs = 'v1.30.3/ipvs/random-20'
@@ -17,12 +17,12 @@ function changed(
   change: (rules: Rule[]) => void,
   untouched = true,
 ): Finding[] {
-  const { state: actual } = recordedNode(folder)
+  const actual = stateAt(folder)
   const rules = actual.iptables.get(table)?.get(chain)?.rules
   if (!rules) throw new Error(`the recording has no ${table} ${chain}`)
   change(rules)
   const mode = folder === ipvs ? 'ipvs' : 'iptables'
-  return compareNodeState(recordedNode(folder).state, actual, { mode, untouched })
+  return compareNodeState(stateAt(folder), actual, { mode, untouched })
 }
 
 const toBottom = (target: string) => (rules: Rule[]) => {
@@ -103,13 +103,12 @@ describe('the order of jumps in built-in chains', () => {
   })
 
   it('is as predicted on every recorded kind node', () => {
-    const folders = recordedFiles('ip-addr.json').map(({ path }) => path.replace(/\/ip-addr\.json$/, ''))
-    const nodes = folders.filter((folder) => folder.startsWith('kind-'))
+    const nodes = recordedFolders.filter((folder) => folder.startsWith('kind-'))
     expect(nodes.length).toBeGreaterThan(10)
     for (const folder of nodes) {
-      const actual = recordedNode(folder).state
+      const actual = stateAt(folder)
       const mode = actual.virtualServers.length > 0 ? 'ipvs' : 'iptables'
-      const expected = recordedNode(`v1.20.2/${mode}/web-nodeport`).state
+      const expected = stateAt(`v1.20.2/${mode}/web-nodeport`)
       const findings = compareNodeState(expected, actual, { mode, untouched: true })
       expect(findings.filter(({ kind, where }) => kind === 'order' && 'chain' in where)).toEqual([])
     }
@@ -120,7 +119,7 @@ describe('the last rules of KUBE-SERVICES', () => {
   it('jump to KUBE-NODEPORTS for each address of nodePortAddresses, in any order', () => {
     const tail = (address: string) => ({ spec: `-d ${address}/32 -m comment --comment "nodeports" -j KUBE-NODEPORTS` })
     const state = (...addresses: string[]) => {
-      const { state } = recordedNode(iptables)
+      const state = stateAt(iptables)
       state.iptables
         .get('nat')
         ?.get('KUBE-SERVICES')

@@ -38,10 +38,8 @@ export function node(
   }
 }
 
-/** Traces a packet given as on the command line; `visited` are the `recent` lists that know the client. */
-export function trace(state: NodeState, from: string, to: string, visited: string[] = []): Trace {
-  return tracePacket(state, parsePacket(from, to), { visited })
-}
+/** Traces a packet given as on the command line. */
+export const trace = (state: NodeState, from: string, to: string): Trace => tracePacket(state, parsePacket(from, to))
 
 export const pod = 'pod:10.244.1.9'
 export const external = 'external:203.0.113.9'

@@ -76,11 +76,13 @@ async function sendAll(kernel: NftNode, scenario: string, version: string): Prom
   const tables = predictedTables(scenario, version)
   await kernel.load(tables.map(printNftTable).join(''))
   const sent: Sent[] = []
+  let state = await kernel.read()
   for (const flow of FLOWS[scenario] ?? []) {
     const [who = '', to = '', how] = flow.split(' ')
     const sender: { net: string; from: string; source?: string } = SENDERS[who as keyof typeof SENDERS]
-    const state = await kernel.read()
     const packet = parsePacket(sender.from, to)
+    // Connections change only the sets of session affinity.
+    if (scenario.includes('affinity')) state = await kernel.read()
     const trace = tracePacket(state, packet)
     if (!scenario.includes('affinity')) {
       const predicted: NodeState = { ...state, nftables: tables }

@@ -1,6 +1,6 @@
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
-import { join, relative } from 'node:path'
-import { CAPTURE_FILES, type CapturedNode, readCapturedNode } from '../../dataplane/capture.ts'
+import { readdirSync, readFileSync } from 'node:fs'
+import { basename, dirname, join } from 'node:path'
+import { readCapturedNode } from '../../dataplane/capture.ts'
 import type { Family } from '../../dataplane/ip-address.ts'
 import { defaultConfig, type KubeProxyConfig } from '../../dataplane/kube-proxy/config.ts'
 import type { NftTable } from '../../dataplane/nft-table.ts'
@@ -11,13 +11,16 @@ import { predict } from '../../dataplane/predict.ts'
 /** The recordings of genuine kube-proxies. */
 const RECORDINGS = join(import.meta.dirname, '../../data/recordings')
 
+const paths = readdirSync(RECORDINGS, { recursive: true, encoding: 'utf8' })
+
 /** Every file of the recordings with this name, by its path below the recordings. */
-export function recordedFiles(name: string): { path: string; text: string }[] {
-  return readdirSync(RECORDINGS, { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile() && entry.name === name)
-    .map((entry) => join(entry.parentPath, entry.name))
-    .map((path) => ({ path: relative(RECORDINGS, path), text: readFileSync(path, 'utf8') }))
-}
+export const recordedFiles = (name: string): { path: string; text: string }[] =>
+  paths
+    .filter((path) => basename(path) === name)
+    .map((path) => ({ path, text: readFileSync(join(RECORDINGS, path), 'utf8') }))
+
+/** The folders of all recorded nodes, such as `v1.30.3/ipvs/web-lb`. */
+export const recordedFolders: readonly string[] = paths.filter((path) => basename(path) === 'ip-addr.json').map(dirname)
 
 export const NODE = 'k8s-guide-worker'
 
@@ -42,17 +45,13 @@ export function predictedTables(scenario: string, version: string): NftTable[] {
   return nftables.filter(({ family }) => family === 'ip')
 }
 
-/** One recorded node, with its rules of one family. */
+/** The node recorded in a folder below the recordings, such as `v1.30.3/ipvs/web-lb`, with its rules of one family. */
 export function stateAt(folder: string, family: Family = 'ipv4'): NodeState {
-  const present = CAPTURE_FILES.filter((file) => existsSync(join(folder, file)))
-  const files = new Map(present.map((file) => [file, readFileSync(join(folder, file), 'utf8')]))
+  // Of nodes in nftables mode only what nft and ip printed is recorded.
+  const files = new Map([['iptables-save', '']])
+  for (const file of readdirSync(recordingPath(folder)))
+    files.set(file === 'nft.json' ? 'nft-ip.json' : file, readFileSync(recordingPath(folder, file), 'utf8'))
   const { state, faults } = readCapturedNode(files, { family })
   if (faults.length > 0) throw new Error(`${folder}: ${faults.map((fault) => fault.message).join('; ')}`)
   return state
-}
-
-/** Reads the node recorded in a folder below the recordings, as `v1.30.3/ipvs/web-lb`. */
-export function recordedNode(folder: string): CapturedNode {
-  const files = readdirSync(recordingPath(folder))
-  return readCapturedNode(new Map(files.map((name) => [name, readFileSync(recordingPath(folder, name), 'utf8')])))
 }

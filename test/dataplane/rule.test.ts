@@ -2,7 +2,6 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { parseIptablesSave } from '../../dataplane/iptables-save.ts'
 import { commentOf, normaliseSpec, type ParsedRule, parseRule, printRule, targetOf } from '../../dataplane/rule.ts'
-import { MATCH_OPTIONS } from '../../dataplane/rule-options.ts'
 import { recordedFiles } from './recordings.ts'
 
 const specs = new Set(
@@ -20,14 +19,9 @@ function read(spec: string): ParsedRule {
 }
 
 describe('parseRule', () => {
-  it('knows every match and option of the recorded rules, and prints each rule unchanged', () => {
+  it('reads every recorded rule, and prints it unchanged', () => {
     expect(specs.size).toBeGreaterThan(500)
-    for (const spec of specs) {
-      const rule = read(spec)
-      expect(printRule(rule)).toBe(spec)
-      for (const { name, options } of rule.matches)
-        for (const option of options.keys()) expect(MATCH_OPTIONS.get(name)?.has(option)).toBe(true)
-    }
+    expect([...specs].filter((spec) => printRule(read(spec)) !== spec)).toEqual([])
   })
 
   it('returns typed fields with their negation', () => {
@@ -47,13 +41,23 @@ describe('parseRule', () => {
   it('reads other spellings and prints that of iptables-save', () => {
     expect(normaliseSpec('--protocol tcp --source 10.0.0.1 --jump DROP')).toBe('-s 10.0.0.1/32 -p tcp -j DROP')
     expect(normaliseSpec('-p tcp --dport 80 -j ACCEPT')).toBe('-p tcp -m tcp --dport 80 -j ACCEPT')
+    expect(normaliseSpec('-p udp -m comment --comment x --dport 80')).toBe(
+      '-p udp -m comment --comment x -m udp --dport 80',
+    )
+    expect(normaliseSpec('-p tcp --tcp-option 7 -j DROP')).toBe('-p tcp -m tcp --tcp-option 7 -j DROP')
+    expect(normaliseSpec('-j DROP -p tcp --dport 80 -m comment --comment x')).toBe(
+      '-p tcp -m tcp --dport 80 -m comment --comment x -j DROP',
+    )
+    expect(normaliseSpec('-p tcp -j REDIRECT --to-ports 81 --dport 80')).toBe(
+      '-p tcp -m tcp --dport 80 -j REDIRECT --to-ports 81',
+    )
     expect(normaliseSpec('-m nfacct --nfacct-name ct_state -j DROP')).toBe('-m nfacct --nfacct-name  ct_state -j DROP')
   })
 
   it('keeps unknown matches and options as text, and refuses text that is not a rule', () => {
     const spec = '-m bpf --bytecode "4,48 0 0 9" -m tcp --novelty 7 -j TEE --gateway 10.0.0.1'
     expect(printRule(read(spec))).toBe(spec)
-    for (const text of ['-m comment --comment "open', '-s', '-p tcp !', 'DROP', '--dport 80'])
+    for (const text of ['-m comment --comment "open', '-s', '-p tcp !', 'DROP', '--dport 80', '-m comment --comment'])
       expect(parseRule(text)).toBeUndefined()
   })
 

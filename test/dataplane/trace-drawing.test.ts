@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { drawTrace } from '../../dataplane/trace/draw.ts'
 import { external, node, pod, trace } from './made-node.ts'
-import { recordedFiles, recordedNode } from './recordings.ts'
+import { recordedFolders, stateAt } from './recordings.ts'
 
 const drawn = (...flow: Parameters<typeof trace>) => drawTrace(trace(...flow), { width: 80 })
 const picture = (lines: readonly string[]) => lines.slice(1, 4)
@@ -68,9 +68,8 @@ describe('drawTrace', () => {
     const flows = ['pod:10.244.1.99', 'pod:10.244.1.6', 'host', 'outside'].flatMap((from) =>
       ['10.96.119.228:80', '172.18.0.3:31730', '172.18.255.200:80'].map((to) => [from, to] as const),
     )
-    const paths = recordedFiles('ip-addr.json').filter(({ path }) => /^v1\.(20\.2|30\.3)\//.test(path))
-    for (const { path } of paths) {
-      const { state } = recordedNode(path.replace(/\/ip-addr\.json$/, ''))
+    for (const path of recordedFolders.filter((path) => /^v1\.(20\.2|30\.3)\//.test(path))) {
+      const state = stateAt(path)
       for (const [from, to] of flows) {
         const walked = trace(state, from, to)
         const lines = drawTrace(walked, { width: 80 })

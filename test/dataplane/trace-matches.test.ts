@@ -25,7 +25,6 @@ describe('a rule of a trace', () => {
     ['-m physdev ! --physdev-is-in', pod, '8.8.8.8:80', true],
     ['-m physdev --physdev-is-in', pod, '8.8.8.8:80', false],
     ['-m mark ! --mark 0x4000/0x4000', pod, '8.8.8.8:80', true],
-    ['-m recent --rcheck --seconds 600 --reap --name KNOWN --mask 255.255.255.255 --rsource', pod, '8.8.8.8:80', true],
     ['-m recent --rcheck --seconds 600 --reap --name NEW --mask 255.255.255.255 --rsource', pod, '8.8.8.8:80', false],
     ['-m ipvs --vaddr 10.96.0.1/32', pod, '8.8.8.8:80', false],
     ['-m iprange --dst-range 8.8.8.1-8.8.8.9', pod, '8.8.8.8:80', true],
@@ -62,7 +61,7 @@ describe('a rule of a trace', () => {
 
   it.each(matches)('%s from %s to %s: %s', (match, from, to, holds) => {
     const state = node({ filter: [`-A FORWARD ${match} -j DROP`] }, '', sets)
-    expect(trace(state, from, to, ['KNOWN']).verdict).toBe(holds ? 'drop' : 'accept')
+    expect(trace(state, from, to).verdict).toBe(holds ? 'drop' : 'accept')
   })
 
   it.each([

@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -43,8 +44,12 @@ afterAll(async () => {
   await cluster.down(silent)
 })
 
-/** The Pod that answered, as nginx's page names it. */
-const podIn = (page: string) => /^Pod: (\S+)$/m.exec(page)?.[1]
+/** Shell: sends requests, each on a connection of its own, by one program, because starting one takes longer than a request. */
+const requests = (address: string, count: number, ...options: string[]) =>
+  `curl -s -m 5 -H 'Connection: close' ${options.join(' ')} 'http://${address}/?[1-${count}]'`
+
+/** The Pods that answered, as nginx's page names them. */
+const podsIn = (pages: string) => Array.from(pages.matchAll(/^Pod: (\S+)$/gm), ([, pod]) => pod)
 
 describe('a cluster that is up', () => {
   test('has three Ready nodes, each with its own kernel state', async () => {
@@ -60,6 +65,38 @@ describe('a cluster that is up', () => {
     const { exitCode, stdout } = await make`make up`
     expect(exitCode, stdout).toBe(0)
     expect(readDaemonState(cluster.name)).toEqual(before)
+  })
+
+  test('runs commands on nodes: exit code, both outputs, input, a time limit, and a refusal in one sentence', async () => {
+    const input = `${'x'.repeat(1_000_000)}\nend`
+    expect(await cluster.exec(worker, ['sh', '-c', 'wc -c; echo err >&2; exit 7'], { stdin: input })).toEqual({
+      exitCode: 7,
+      stdout: '1000004\n',
+      stderr: 'err\n',
+    })
+    const late = cluster.exec(worker, ['sleep', '30'], { timeoutMs: 500 })
+    await expect(late).rejects.toThrow(`"sleep 30" on ${worker} did not end within 0.5 s`)
+    await expect(cluster.script(worker, 'sleep 30', 500)).rejects.toThrow(/did not end within 0.5 s/)
+    await expect(cluster.exec('nowhere', ['true'])).rejects.toThrow(/refused to run a command on "nowhere" .*404/)
+    await expect(cluster.script('nowhere', 'true', 5000)).rejects.toThrow(/on "nowhere" \(HTTP 404\)/)
+    expect(await cluster.exec(worker, ['no-such-program'])).toMatchObject({ exitCode: 127 })
+  })
+
+  test('has a shell with the size of the terminal on each node', async () => {
+    const line = 'stty cols 101 rows 33; exec node scripts/start.mjs scripts/exec.ts --shell'
+    const shell = spawn('script', ['--quiet', '--flush', '--return', '--command', line, '/dev/null'], {
+      cwd: projectRoot,
+      env: { ...process.env, NAME: cluster.name, CLUSTER: 'embedded', NODE: worker },
+    })
+    let text = ''
+    shell.stdout.on('data', (bytes: Buffer) => {
+      text += bytes
+    })
+    await expect.poll(() => text).toContain('# ')
+    shell.stdin.write('hostname; until stty size | grep -x "33 101"; do :; done; exit 5\n')
+    const [code] = await once(shell, 'exit')
+    expect(text).toMatch(new RegExp(`${worker}\\r*\\n`))
+    expect(code).toBe(5)
   })
 
   test('does not let nodes write to the host', async () => {
@@ -101,29 +138,28 @@ describe('a cluster that is up', () => {
     const web = await make`make web`
     expect(web.exitCode, web.stderr).toBe(0)
     const address = (await kubectl(['get', 'service', 'web', '-o', 'jsonpath={.spec.clusterIP}'])).trim()
-    const request = `curl -s -m 5 http://${address}/`
-    const pods = new Set<string | undefined>()
-    for (let turn = 0; turn < 12; turn++) pods.add(podIn(await onNode(request)))
-    expect(pods.size).toBe(2)
+    const before = podsIn(await onNode(requests(address, 12)))
+    expect(before).toHaveLength(12)
+    expect(new Set(before).size).toBe(2)
 
     const toIpvs = await make`make ipvs`
     expect(toIpvs.exitCode, toIpvs.stderr).toBe(0)
-    // A bounded loop of requests, one failure a line, that runs while the old chains are removed.
-    const load = onNode(`for i in $(seq 120); do curl -s -m 2 -o /dev/null http://${address}/ || echo failed; done`)
+    // They last while the old chains are removed.
+    const four = requests(address, 4, '-o /dev/null', `-w '%{http_code}\\n'`)
+    const load = onNode(`for i in $(seq 30); do ${four}; sleep 0.1; done`)
     const flush = await make`make flush-nat`
     expect(flush.exitCode, flush.stderr).toBe(0)
     expect(flush.stdout).toMatch(/nat: \d+ chains/)
-    expect(await load).toBe('')
+    expect(await load).toBe('200\n'.repeat(120))
     expect(await onNode('iptables-save -t nat')).not.toMatch(/KUBE-(SVC|SEP)-/)
 
-    const answers: (string | undefined)[] = []
-    for (let turn = 0; turn < 8; turn++) answers.push(podIn(await onNode(request)))
+    const answers = podsIn(await onNode(requests(address, 8)))
     const counts = [...new Set(answers)].map((pod) => answers.filter((one) => one === pod).length)
     expect(counts).toEqual([4, 4])
 
     const back = await make`make iptables flush-nat`
     expect(back.exitCode, back.stderr).toBe(0)
-    expect(podIn(await onNode(request))).toBeDefined()
+    expect(podsIn(await onNode(requests(address, 1)))).toHaveLength(1)
     expect(await onNode('ipvsadm -Sn; ipset list -n; ip -br link show type dummy')).toBe('')
   })
 
@@ -134,19 +170,6 @@ describe('a cluster that is up', () => {
     expect(await kubectl(['-n', 'kube-system', 'get', 'configmap', 'kube-proxy', '-o', 'yaml'])).toMatch(
       /mode: iptables$/m,
     )
-  })
-
-  test('runs beside another one', async () => {
-    const other = new EmbeddedCluster(`${cluster.name}-b`)
-    try {
-      await other.up(silent)
-      expect(await other.nodes()).not.toEqual(await cluster.nodes())
-      expect((await cluster.exec(worker, ['true'])).exitCode).toBe(0)
-      expect((await other.exec(`${other.name}-worker`, ['true'])).exitCode).toBe(0)
-    } finally {
-      await other.down(silent)
-    }
-    expect(await onNode('echo still here')).toContain('still here')
   })
 })
 
@@ -166,31 +189,14 @@ function processesOf(name: string): number[] {
     })
 }
 
-describe('a cluster that is ended', () => {
-  const doomed = new EmbeddedCluster(`test-${process.pid}-doomed`)
-  const nothingLeft = () => waitFor('its processes to end', 10_000, async () => processesOf(doomed.name).length === 0)
-  afterAll(() => doomed.down(silent))
+describe('another cluster beside it', () => {
+  const other = new EmbeddedCluster(`${cluster.name}-b`)
+  afterAll(() => other.down(silent))
 
-  test('by kill -9 of its daemon leaves no kernel, and the next `make up` works', async () => {
-    await doomed.up(silent)
-    const { pid } = readDaemonState(doomed.name) ?? { pid: 0 }
-    process.kill(pid, 'SIGKILL')
-    await nothingLeft()
-    await doomed.up(silent)
-    expect((await doomed.exec(`${doomed.name}-worker`, ['true'])).exitCode).toBe(0)
-  })
-
-  test('by `make down` leaves no process and no file', async () => {
-    await doomed.up(silent)
-    await doomed.down(silent)
-    await nothingLeft()
-    expect(existsSync(clusterFolder(doomed.name))).toBe(false)
-  })
-
-  test('by Ctrl-C while it boots leaves nothing, and the next `make up` works', async () => {
+  test('that is ended by Ctrl-C while it boots leaves nothing, and the next `make up` works', async () => {
     const up = spawn(process.execPath, ['scripts/start.mjs', 'scripts/up.ts'], {
       cwd: projectRoot,
-      env: { ...process.env, NAME: doomed.name, CLUSTER: 'embedded' },
+      env: { ...process.env, NAME: other.name, CLUSTER: 'embedded' },
       stdio: ['ignore', 'ignore', 'pipe'],
     })
     await new Promise<void>((resolve) =>
@@ -201,8 +207,17 @@ describe('a cluster that is ended', () => {
     const ended = new Promise((resolve) => up.on('exit', resolve))
     up.kill('SIGINT')
     await ended
-    await nothingLeft()
-    await doomed.up(silent)
-    expect(await doomed.nodes()).toHaveLength(3)
+    await waitFor('its processes to end', 10_000, async () => processesOf(other.name).length === 0)
+    await other.up(silent)
+    expect(await other.nodes()).toHaveLength(3)
+  })
+
+  test('has nodes of its own, and its end leaves no process or file of it, and the first one as it is', async () => {
+    expect(await other.nodes()).not.toEqual(await cluster.nodes())
+    for (const one of [cluster, other]) expect((await one.exec(`${one.name}-worker`, ['true'])).exitCode).toBe(0)
+    await other.down(silent)
+    await waitFor('its processes to end', 10_000, async () => processesOf(other.name).length === 0)
+    expect(existsSync(clusterFolder(other.name))).toBe(false)
+    expect(await onNode('echo still here')).toContain('still here')
   })
 })

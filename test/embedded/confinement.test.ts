@@ -18,8 +18,7 @@ import { CONFINE, type Confinement, detectConfinement, publicPaths } from '../..
 import { startMachine } from '../../embedded/machine/guest-machine.ts'
 import { ensurePackages } from '../../embedded/machine/packages.ts'
 import { cacheFolder } from '../../host/layout.ts'
-
-const silent = { start: () => {}, end: () => {}, note: () => {} }
+import { silent } from '../../host/progress.ts'
 
 /** A folder of the host's as whoever wants to harm its owner would like to find it. */
 let canary: string

@@ -1,14 +1,16 @@
 import { existsSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, describe, expect, test } from 'vitest'
+import { afterAll, describe, expect, test, vi } from 'vitest'
 import { $ } from 'zx'
+import { notUp } from '../../cluster/driver.ts'
 import { EmbeddedCluster } from '../../cluster/embedded.ts'
 import { daemonOf, ensurePackages, startMachine } from '../../embedded/index.ts'
 import { cacheFolder, clusterFolder, projectRoot } from '../../host/layout.ts'
+import { processStartTime } from '../../host/live-process.ts'
+import { silent } from '../../host/progress.ts'
 import { waitFor } from '../../host/wait.ts'
 
-const silent = { start: () => {}, end: () => {}, note: () => {} }
 const name = `end-${process.pid}`
 const processes = async () =>
   (await $({ quiet: true })`ps -eo args`).stdout.split('\n').filter((l) => l.includes(`umid=${name}`))
@@ -61,15 +63,50 @@ describe('a cluster whose kernel ends reports why', () => {
       .filter((line) => line.includes(` umid=${cluster.name} `) && !/ sh -c /.test(line))
       .map((line) => line.trim().split(/\s+/).map(Number))
 
+  const hang = async () => {
+    for (const [pid = Number.NaN] of await kernels()) process.kill(pid, 'SIGSTOP')
+  }
+
   afterAll(() => cluster.down(progress))
 
+  /** What a command says of the end, in one line, and the next `make up`, which starts a new cluster. */
+  async function expectNote(said: string[], reason: string | RegExp, [file, content]: readonly [string, RegExp]) {
+    const log = join(folder, file)
+    for (const text of said) {
+      const [line = '', ...more] = text.split('\n').filter((one) => one.includes('is not up'))
+      expect(more).toEqual([])
+      expect(line).toContain(`The cluster "${cluster.name}" is not up: `)
+      expect(line).toMatch(reason)
+      expect(line).toContain(`the log is "${log}". Run \`make up\``)
+      expect(text).not.toContain('Call Trace')
+    }
+    expect(readFileSync(log, 'utf8')).toMatch(content)
+    await cluster.up(progress)
+    expect(notes.at(-1)).toMatch(reason)
+    expect((await cluster.exec(`${cluster.name}-worker`, ['echo', 'here'])).stdout).toBe('here\n')
+  }
+
+  test('a panic, whatever the command', async () => {
+    await cluster.up(progress)
+    await Promise.all([inGuest('echo c >/proc/sysrq-trigger').catch(() => {}), ended()])
+    const asked = await Promise.all([
+      run('status', []),
+      run('exec', [], { CMD: 'true' }),
+      run('check', ['--lab', '2']),
+      run('mode', ['ipvs']),
+      run('reset', ['2']),
+      run('trace', ['--from', 'host', '--to', '10.96.0.1:443']),
+    ])
+    expect(asked.map(({ exitCode }) => exitCode)).toEqual([1, 2, 2, 2, 2, 2])
+    const reason = 'its kernel ended with "Kernel panic - not syncing: sysrq triggered crash"'
+    await expectNote(
+      asked.map(({ said }) => said),
+      reason,
+      ['console.log', /Call Trace:/],
+    )
+  })
+
   const ends = [
-    {
-      how: 'a panic',
-      end: () => inGuest('echo c >/proc/sysrq-trigger'),
-      reason: 'its kernel ended with "Kernel panic - not syncing: sysrq triggered crash"',
-      log: ['console.log', /Call Trace:/],
-    },
     {
       how: 'no memory left for its guest agent',
       end: () => inGuest('echo f >/proc/sysrq-trigger'),
@@ -96,37 +133,45 @@ describe('a cluster whose kernel ends reports why', () => {
     },
   ] as const
 
-  test.each(ends)('$how', async ({ end, reason, log: [file, content] }) => {
+  test.each(ends)('$how', async ({ end, reason, log }) => {
     await cluster.up(progress)
     await Promise.all([end().catch(() => {}), ended()])
-    const log = join(folder, file)
-    const asked = await Promise.all([
-      run('status', []),
-      run('exec', [], { CMD: 'true' }),
-      run('check', ['--lab', '2']),
-      run('mode', ['ipvs']),
-      run('reset', ['2']),
-      run('trace', ['--from', 'host', '--to', '10.96.0.1:443']),
-    ])
-    expect(asked.map(({ exitCode }) => exitCode)).toEqual([1, 2, 2, 2, 2, 2])
-    for (const { said } of asked) {
-      const [line = '', ...more] = said.split('\n').filter((text) => text.includes('is not up'))
-      expect(more).toEqual([])
-      expect(line).toContain(`The cluster "${cluster.name}" is not up: `)
-      expect(line).toMatch(reason)
-      expect(line).toContain(`the log is "${log}". Run \`make up\``)
-      expect(said).not.toContain('Call Trace')
-    }
-    expect(readFileSync(log, 'utf8')).toMatch(content)
-    await cluster.up(progress)
-    expect(notes.at(-1)).toMatch(reason)
-    expect((await cluster.exec(`${cluster.name}-worker`, ['echo', 'here'])).stdout).toBe('here\n')
+    await expect.poll(kernels).toEqual([])
+    await expectNote([notUp(cluster).message], reason, log)
   })
 
   test('a cluster that is stopped leaves no note', async () => {
     await cluster.down(progress)
     expect(existsSync(folder)).toBe(false)
     expect((await run('status', [])).said.trim()).toBe(`The cluster "${cluster.name}" is not up: run \`make up\`.`)
+  })
+
+  test('a kernel that hangs after its boot ends the start at its deadline, and nothing is left', async () => {
+    // The deadline of 180 s becomes one of 18 s.
+    vi.stubEnv('LAB_TIMEOUT_SCALE', '0.1')
+    let stopped: Promise<void> | undefined
+    const start = (text: string) => {
+      if (text.startsWith('Creating the network')) stopped = hang()
+    }
+    await expect(cluster.up({ ...progress, start })).rejects.toThrow(
+      /^The cluster was not ready within 18 s\. The console/,
+    )
+    await stopped
+    vi.unstubAllEnvs()
+    await ended()
+    await expect.poll(kernels).toEqual([])
+  })
+
+  test.each([
+    { how: 'a signal', end: () => process.kill(daemonOf(cluster.name) ?? Number.NaN, 'SIGTERM') },
+    { how: 'the removal of its folder', end: () => rmSync(folder, { recursive: true }) },
+  ])('a cluster that hangs is ended by $how, and nothing is left', async ({ end }) => {
+    await cluster.up(progress)
+    const daemon = Number(daemonOf(cluster.name))
+    await hang()
+    end()
+    await waitFor('the daemon to end', 15_000, async () => processStartTime(daemon) === undefined)
+    await expect.poll(kernels).toEqual([])
   })
 
   test('a kernel that cannot boot is reported in one sentence that names its console', async () => {

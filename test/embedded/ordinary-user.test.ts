@@ -6,6 +6,7 @@ import { basename, join, relative } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ensurePackages, hostKernelTrouble } from '../../embedded/index.ts'
 import { cacheFolder, projectRoot } from '../../host/layout.ts'
+import { silent } from '../../host/progress.ts'
 
 const USER = 1000
 /** Program and words of a command as that user. */
@@ -25,7 +26,7 @@ if (whyNot) console.log(`Not tested: the cluster of user ${USER} on this machine
 let checkout: string
 beforeAll(async () => {
   if (whyNot) return
-  const packages = await ensurePackages(cacheFolder, { start() {}, end() {}, note() {} })
+  const packages = await ensurePackages(cacheFolder, silent)
   checkout = mkdtempSync(join(tmpdir(), 'ordinary-'))
   const others = ['.git', '.cache', 'node_modules', 'dist', 'captures', 'submissions', 'recordings']
   const filter = (path: string) => !others.includes(basename(path)) || relative(projectRoot, path) === ''

@@ -3,7 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterEach, expect, test } from 'vitest'
+import { afterAll, afterEach, expect, test } from 'vitest'
 import { $ } from 'zx'
 import { changeCluster } from '../../cluster/cluster-lock.ts'
 import { EmbeddedCluster } from '../../cluster/embedded.ts'
@@ -64,14 +64,20 @@ async function stoppedUp(): Promise<Command> {
 const codes = (commands: Command[]) => Promise.all(commands.map(({ ended }) => ended))
 const works = async () => (await cluster.exec(`${name}-worker`, ['true'])).exitCode === 0
 
-afterEach(async () => {
-  // A test that failed may have left one stopped, which still holds the lock.
-  for (const child of children.splice(0)) child.kill('SIGCONT')
+/** Where a test needs a stopped cluster; the others use the one of the test before. */
+const stopCluster = async () => {
   await cluster.down(silent)
   await nothingLeft()
+}
+
+// A test that failed may have left one stopped, which still holds the lock.
+afterEach(() => {
+  for (const child of children.splice(0)) child.kill('SIGCONT')
 })
+afterAll(stopCluster)
 
 test('four `make up` make one cluster, and `make down` leaves nothing', async () => {
+  await stopCluster()
   const ups = [1, 2, 3, 4].map(() => start('up'))
   expect(await codes(ups)).toEqual([0, 0, 0, 0])
   expect(ups.filter((up) => /Waiting for process \d+, which starts the cluster/.test(up.said()))).toHaveLength(3)
@@ -87,6 +93,7 @@ test('four `make up` make one cluster, and `make down` leaves nothing', async ()
 })
 
 test('`make down` during `make up` waits for it and then stops the cluster', async () => {
+  await stopCluster()
   // A stopped `make up` would not do: the daemon that it has started goes on, and the cluster may be up before the status is read.
   let goOn: () => void = () => {}
   const told = new Promise<void>((resolve) => {
@@ -109,6 +116,7 @@ test('`make down` during `make up` waits for it and then stops the cluster', asy
 })
 
 test('after kill -9 of the working `make up`, one waiting `make up` creates the cluster', async () => {
+  await stopCluster()
   const first = await stoppedUp()
   const [second, third] = [start('up'), start('up')]
   await Promise.all([says(second, 'Waiting for process'), says(third, 'Waiting for process')])
@@ -119,6 +127,7 @@ test('after kill -9 of the working `make up`, one waiting `make up` creates the 
 })
 
 test('Ctrl-C of a waiting `make up` does not affect the others', async () => {
+  await stopCluster()
   const first = await stoppedUp()
   const second = start('up')
   await says(second, 'Waiting for process')

@@ -202,10 +202,12 @@ function editLink(text: string, edit: (link: RawLink) => void): string {
   return JSON.stringify(links)
 }
 
+const good = flushedCapture()
+const goodSnapshot = new Snapshot(good)
+const before = await judgeRound(spec, goodSnapshot, undefined)
+
 test.each(breakages)('%s: %s fails', async (_what, step, file, edit) => {
-  const good = flushedCapture()
-  const outcomes = await judgeRound(spec, new Snapshot(breakFile(good, NODE, file, edit)), undefined)
-  const before = await judgeRound(spec, new Snapshot(good), undefined)
+  const outcomes = await judgeRound(spec, new Snapshot(breakFile(good, NODE, file, edit), goodSnapshot), undefined)
   expect(before.find(({ id }) => id === step)?.verdict).toBe('passed')
   const { verdict, failure } = outcomes.find(({ id }) => id === step) ?? {}
   expect(verdict).toBe('failed')

@@ -35,11 +35,10 @@ test('unexpected shares with all nodes are measured at most three times', async 
 })
 
 const place = { client: '10.244.1.9', node: 'worker', nodeAddress: '172.18.0.3' } as ClientAndAgent
-const own = '#request\t1\t200\t40002\t1\t0\t\tagent of worker'
-
-/** The client Pod's requests to one ClusterIP and to the node's own address, answered with these lines. */
+/** The client Pod's requests, answered with these lines: the one to a ClusterIP, then the one to the node's own address. */
 const answers = (...lines: string[]) =>
-  ({ inPod: async () => ({ exitCode: 0, stdout: `${lines.join('\n')}\n`, stderr: '' }) }) as unknown as LiveCluster
+  ({ inPod: async () => ({ exitCode: 0, stdout: `${lines.shift()}\n`, stderr: '' }) }) as unknown as LiveCluster
+const own = '#request\t0\t200\t40002\t1\t0\t\tagent of worker'
 
 const closed = (clusterIP: string) => expectClosed(answers(clusterIP, own), ['10.96.0.10'], place, { hint: '' })
 

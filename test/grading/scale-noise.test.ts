@@ -1,12 +1,15 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { selectUndisturbed } from '../../course/scale/measure.ts'
 import { median, quantile, riseOf, risesClearly, type Series } from '../../course/scale/measurement.ts'
+import { selectUndisturbed } from '../../course/scale/timed-requests.ts'
 
-/** What is kept of blocks whose fixed work totalNs so long, on a machine that can do it in 40. */
+/** A block whose requests took that long, to the first Service and to the last. */
+const block = (work: number, last: number) => ({ work, medians: [last, 0] })
+
+/** What is kept of blocks whose fixed work took so long, on a machine that can do it in 40. */
 const kept = (...works: readonly number[]) =>
   selectUndisturbed(
-    works.map((work) => ({ work, totalNs: 100 })),
+    works.map((work) => block(work, 100)),
     40,
   ).map(({ work }) => work)
 
@@ -24,8 +27,8 @@ test('if the machine was slow nearly always, the least affected values are kept'
 })
 
 test('a block is also omitted if only its own values are slow', () => {
-  const blocks = [100, 300, 101, 102].map((totalNs) => ({ work: 40, totalNs }))
-  expect(selectUndisturbed(blocks, 40).map(({ totalNs }) => totalNs)).toEqual([100, 101, 102])
+  const blocks = [100, 300, 101, 102].map((last) => block(40, last))
+  expect(selectUndisturbed(blocks, 40).map(({ medians }) => medians[0])).toEqual([100, 101, 102])
 })
 
 const level = fc.double({ min: 10, max: 5000, noNaN: true })

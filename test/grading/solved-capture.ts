@@ -5,8 +5,13 @@ import { flushed } from '../../instructors/mutation/good-captures.ts'
 
 export const kindCapture = (stage: string) => join(projectRoot, 'data/recordings/kind-v1.20.2', stage)
 
+let known: Capture | undefined
+
 /** A genuine cluster in IPVS mode, with what iptables mode left taken out as `make flush-nat` does. */
-export const flushedCapture = (): Capture => flushed(readCaptureFolder(kindCapture('ipvs-kernel-3-flushed-and-used')))
+export function flushedCapture(): Capture {
+  known ??= flushed(readCaptureFolder(kindCapture('ipvs-kernel-3-flushed-and-used')))
+  return known
+}
 
 /** The capture with one file of one node changed; the change must change something. */
 export function breakFile(capture: Capture, node: string, file: string, edit: (text: string) => string): Capture {

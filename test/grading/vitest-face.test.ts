@@ -1,7 +1,10 @@
 import { execFile } from 'node:child_process'
 import { join } from 'node:path'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
+import type { TestProject } from 'vitest/node'
 import { readLab } from '../../grading/lab-definition.ts'
+import type { Verdict } from '../../grading/report-schema.ts'
+import watchRun from '../../grading/steps-as-tests.ts'
 import { projectRoot } from '../../host/layout.ts'
 import { kindCapture } from './solved-capture.ts'
 
@@ -76,12 +79,6 @@ describe('npx vitest run checks/…', () => {
     expect(tests.filter(({ status }) => status === 'passed')).toHaveLength(1)
   })
 
-  test('fails when no step could be judged', async () => {
-    const { code, out } = await vitest(['run', SPEC, '-t', titleOf('conntrack')], { CAPTURE })
-    expect(code).toBe(2)
-    expect(out).toContain('No step was judged')
-  })
-
   test('distinguishes steps that could not be checked from failed ones by exit code 2 and the type of the error', async () => {
     const nowhere = { NAME: 'not-there', CLUSTER: 'embedded' }
     const { code, out } = await vitest(['run', SPEC, '-t', titleOf('sets'), '--reporter=junit'], nowhere)
@@ -90,10 +87,33 @@ describe('npx vitest run checks/…', () => {
   })
 
   test('grades only when a check is named; a run of the tests does not read a cluster', async () => {
-    const [all, checks] = await Promise.all([[], ['checks']].map((words) => vitest(['list', '--filesOnly', ...words])))
-    expect(all?.out).toContain('test/grading/judge.test.ts')
-    expect(all?.out).not.toContain('.check.ts')
-    expect(checks?.out).toContain(SPEC)
-    expect(checks?.out).not.toContain('.test.ts')
+    const { out } = await vitest(['list', '--filesOnly'])
+    expect(out).toContain('test/grading/judge.test.ts')
+    expect(out).not.toContain('.check.ts')
   })
 })
+
+test.each<[Verdict[], number | undefined]>([
+  [['passed', 'not applicable'], undefined],
+  [['passed', 'could not check'], 2],
+  [['not applicable'], 2],
+  [[], 2],
+])(
+  'a run with the verdicts %j ends with the exit code %s of the checks, or else that of vitest',
+  (verdicts, exitCode) => {
+    const tests = verdicts.map((verdict) => ({ meta: () => ({ verdict }) }))
+    const modules = [{ project: { name: 'checks' }, children: { allTests: () => tests } }]
+    const project = { name: 'checks', vitest: { state: { getTestModules: () => modules } } }
+    const before = process.exitCode
+    const error = vi.spyOn(console, 'error').mockReturnValue()
+    try {
+      process.exitCode = undefined
+      watchRun(project as unknown as TestProject)()
+      expect(process.exitCode).toBe(exitCode)
+      expect(error).toHaveBeenCalledTimes(verdicts.some((verdict) => verdict !== 'not applicable') ? 0 : 1)
+    } finally {
+      process.exitCode = before
+      error.mockRestore()
+    }
+  },
+)

@@ -31,7 +31,7 @@ test.each(['iptables', 'ipvs', 'nftables'] as const)(
 
 test('a moment is known by the command before it, else by what changed first, and by the steps that passed with it', () => {
   const shown = view()
-  const labels = () => shown.timeline().moments.map(({ label }) => label)
+  const labels = () => shown.timeline().map(({ label }) => label)
   shown.see(recordedSnapshot('iptables', WEB))
   expect(labels()).toEqual(['the first read'])
   shown.see(recordedSnapshot('iptables', WEB, withRules(1)))
@@ -53,10 +53,24 @@ test('a counter that moved comes with its growth, also after it began again from
   const counted = (packets: number) => (rules: string) =>
     rules.replace(/^COMMIT$/m, `[${packets}:100] -A INPUT -p tcp -m tcp --dport 1 -j DROP\nCOMMIT`)
   const growths = (edit?: (rules: string) => string) =>
-    Object.values(shown.see(recordedSnapshot('iptables', WEB, edit)).counters?.nodes[NODE] ?? {})
+    Object.values(shown.see(recordedSnapshot('iptables', WEB, edit)).counters?.[NODE] ?? {})
   expect(growths()).toEqual([])
   expect(growths(counted(30))).toEqual([])
   expect(growths(counted(33))).toEqual([{ packets: 33, by: 3 }])
   expect(growths(counted(2))).toEqual([{ packets: 2, by: 2 }])
   expect(growths(counted(2))).toEqual([])
+})
+
+test('the live connections of a real server are those of the node, and move', () => {
+  const shown = view()
+  const listed = (active: number, inactive: number) => {
+    const line = `  -> 10.244.1.6:80                Masq    1      ${active}          ${inactive}`
+    return recordedSnapshot('ipvs', WEB, undefined, { 'ipvsadm-list': `TCP  10.96.119.228:80 rr\n${line}\n` })
+  }
+  const server = /^ipvs\/.*10\.244\.1\.6/
+  const [held] = shown.see(listed(1, 4)).latest.nodes
+  const entry = [...entriesOf(held ?? { groups: [] })].find(({ id }) => server.test(id))
+  expect(entry?.connections).toEqual({ active: 1, inactive: 4 })
+  const moved = Object.entries(shown.see(listed(2, 4)).counters?.[NODE] ?? {}).find(([id]) => server.test(id))
+  expect(moved?.[1]).toEqual({ connections: { active: 2, inactive: 4 }, by: 1 })
 })

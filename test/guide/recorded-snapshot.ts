@@ -22,9 +22,14 @@ function filesAt(mode: string, scenario: string): Map<string, string> {
   return new Map([['iptables-save', FILTER], ['ip6tables-save', FILTER], ...files, ['proxyMode', mode]])
 }
 
-/** A cluster of one node as a genuine kube-proxy 1.30.3 left it, with its iptables edited. */
-export function recordedSnapshot(mode: string, scenario: string, edit = (rules: string) => rules): Snapshot {
-  const files = filesAt(mode, scenario)
+/** A cluster of one node as a genuine kube-proxy 1.30.3 left it, with its iptables edited and `more` files. */
+export function recordedSnapshot(
+  mode: string,
+  scenario: string,
+  edit = (rules: string) => rules,
+  more: Record<string, string> = {},
+): Snapshot {
+  const files = new Map([...filesAt(mode, scenario), ...Object.entries(more)])
   files.set('iptables-save', edit(files.get('iptables-save') ?? ''))
   const { items } = JSON.parse(readFileSync(recordingPath('objects', `${scenario}.json`), 'utf8'))
   const kubeProxy = {

@@ -52,15 +52,15 @@ let terminals: Terminals
 beforeEach(() => {
   pushes = []
   commands = []
-  terminals = new Terminals(
-    () => ({ file: '/bin/sh', words: [], env: { ...process.env, PS1: '$ ' }, cwd: '/' }),
-    (push) => pushes.push(push),
-    (command) => commands.push(command),
-  )
+  terminals = new Terminals({
+    commandFor: () => ({ file: '/bin/sh', words: [], env: { ...process.env, PS1: '$ ' }, cwd: '/' }),
+    onChange: (push) => pushes.push(push),
+    onCommand: (command) => commands.push(command),
+  })
 })
 afterEach(() => terminals.end())
 
-function look(id: string): Page {
+function pageOf(id: string): Page {
   const page = new Page()
   expect(terminals.attach(id, page as unknown as WebSocket)).toBe(true)
   return page
@@ -68,11 +68,11 @@ function look(id: string): Page {
 
 test('what one page types, all see, and one that comes later is told what was printed', async () => {
   const id = await terminals.open('host')
-  const [one, other] = [look(id), look(id)]
+  const [one, other] = [pageOf(id), pageOf(id)]
   one.type('echo a$((1 + 1))z\r')
   for (const page of [one, other]) await page.shows('a2z')
   expect(commands).toHaveLength(1)
-  const late = look(id)
+  const late = pageOf(id)
   await late.shows('a2z')
   expect(await late.screen()).toEqual(await one.screen())
   late.type('echo b$((2 + 2))z\r')
@@ -80,7 +80,7 @@ test('what one page types, all see, and one that comes later is told what was pr
 })
 
 test('it has the size that a page shows, and no other words of a page change anything', async () => {
-  const page = look(await terminals.open('host'))
+  const page = pageOf(await terminals.open('host'))
   for (const text of [
     '',
     '{',
@@ -97,11 +97,11 @@ test('it has the size that a page shows, and no other words of a page change any
 
 test('a page that comes later is sent the screen, and none of the sequences that led to it', async () => {
   const id = await terminals.open('host')
-  const page = look(id)
+  const page = pageOf(id)
   const link = '\\033]8;;http://evil.example\\007text\\033]8;;\\007'
   page.type(`printf '\\033]52;c;aGk=\\007\\033]0;evil\\007${link}\\033[c\\033[?1049h\\033[5;10Hd%se' on; cat\r`)
   await page.shows('done')
-  const late = look(id)
+  const late = pageOf(id)
   await late.shows('done')
   expect(await late.screen()).toEqual(await page.screen())
   expect((await late.screen())[4]).toBe('         done')
@@ -110,13 +110,13 @@ test('a page that comes later is sent the screen, and none of the sequences that
 
 test('huge output: its end is kept, and a page that does not read it is let go', async () => {
   const id = await terminals.open('host')
-  const [page, stuck] = [look(id), look(id)]
+  const [page, stuck] = [pageOf(id), pageOf(id)]
   page.type('seq 300000; echo do$((0))ne\r')
   await page.shows('300\r\n')
   stuck.bufferedAmount = 2 ** 30
   await page.shows('do0ne')
   expect(stuck.terminated).toBe(true)
-  const late = look(id)
+  const late = pageOf(id)
   await late.shows('do0ne')
   expect(late.output.length).toBeLessThan(50_000)
   expect(await late.screen()).toContain('300000')
@@ -124,7 +124,7 @@ test('huge output: its end is kept, and a page that does not read it is let go',
 
 test('a command is known that was typed where the shell edits lines, unless only the shell knows it', async () => {
   const id = await terminals.open('host')
-  const page = look(id)
+  const page = pageOf(id)
   page.type('unknown\r')
   page.type("exec bash --norc; PS1='> '\r")
   await page.shows(/\x1b\[\?2004h/)
@@ -140,7 +140,7 @@ test('a command is known that was typed where the shell edits lines, unless only
 })
 
 test('a page may resize a terminal that is closed, although its process is still running', async () => {
-  const page = look(await terminals.open('host'))
+  const page = pageOf(await terminals.open('host'))
   page.type('trap "" HUP; echo re$((1))ady; exec sleep 100 <&- >&- 2>&-\r')
   await page.shows('re1ady')
   const until = Date.now() + 500
@@ -152,10 +152,10 @@ test('a page may resize a terminal that is closed, although its process is still
 
 test('a shell that has ended says so, also to a page that comes later; Enter starts it again', async () => {
   const id = await terminals.open('host')
-  const page = look(id)
+  const page = pageOf(id)
   page.type('exit 3\r')
   await page.shows('The shell at "host" has ended with exit code 3')
-  const late = look(id)
+  const late = pageOf(id)
   await late.shows('has ended with exit code 3')
   late.type('x')
   late.tell('{"columns":81,"rows":12}')
@@ -186,7 +186,7 @@ test.each([
   ['one that ignores a hang-up', 'nohup sleep 1000 >/dev/null 2>&1 &'],
   ['a shell in the shell', 'sh -c \'trap "" HUP TERM INT; sleep 1000\' &'],
 ])('the end leaves nothing behind: %s', async (_what, command) => {
-  const page = look(await terminals.open('host'))
+  const page = pageOf(await terminals.open('host'))
   page.type(`${command}\r`)
   page.type('echo "<$!>" "[$$]"\r')
   const [, job = '', shell = ''] = (await page.shows(/<(\d+)> \[(\d+)\]/)) ?? []

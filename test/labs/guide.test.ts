@@ -3,21 +3,18 @@ import type { Cluster } from '../../cluster/driver.ts'
 import { selectCluster } from '../../cluster/select.ts'
 import { LabBench } from '../../course/lab-bench.ts'
 import type { GuideNote } from '../../course/lab-progress.ts'
-import { loadSolution, resetLab } from '../../course/lab-solution.ts'
+import { resetLab } from '../../course/lab-solution.ts'
 import { type Fence, parseLabText, readLabText } from '../../course/lab-text.ts'
 import { FenceShell, learnerEnvironment } from '../../course/lint/run-lab.ts'
-import { playSteps } from '../../course/play-lab.ts'
-import { loadSpec } from '../../grading/grader.ts'
+import { openLab, playSteps } from '../../course/play-lab.ts'
 import { readLab } from '../../grading/lab-definition.ts'
 import { writeNotes } from '../../grading/lab-notes.ts'
-import { openCluster } from '../../grading/live-cluster.ts'
 import { projectRoot } from '../../host/layout.ts'
 import { silent } from '../../host/progress.ts'
 import { timeoutScale } from '../../host/wait.ts'
 import { GuidePty } from './guide-pty.ts'
 
 const NAME = 'guide-test'
-const SEEN = '**What you saw.**'
 const ENTER = '\r'
 
 let cluster: Cluster
@@ -45,8 +42,7 @@ async function typeAll(fences: readonly Fence[]): Promise<string> {
 /** Works through the text of a step while the guide runs, and returns the output of the task's commands. */
 async function workOn(lab: number, id: string): Promise<string> {
   const { folder, steps } = readLab(lab)
-  const section = readLabText(folder).sections.get(id) ?? ''
-  const [task = '', seen = ''] = section.split(SEEN)
+  const { task, seen } = readLabText(folder).sections.get(id) ?? { task: '', seen: '' }
   await guide.shows(`step ${steps.findIndex((step) => step.id === id) + 1} of ${steps.length}`)
   const output = await type(task)
   await guide.shows(/already passed|Press Enter to continue|press Enter to send the requests|could not check/)
@@ -80,8 +76,7 @@ async function solveUntil(number: number, id: string): Promise<void> {
   )
   const bench = await LabBench.open(cluster, silent)
   await resetLab(lab, bench)
-  const [spec, solution, source] = await Promise.all([loadSpec(lab), loadSolution(lab.folder), openCluster(cluster)])
-  const outcomes = await playSteps({ spec, solution, bench, source }, before)
+  const outcomes = await playSteps(await openLab(lab, bench), before)
   expect(outcomes.filter(({ verdict }) => verdict !== 'passed')).toEqual([])
   const ids = before.map((step) => step.id)
   const note: GuideNote = { at: id, workedMs: 0, shown: ids, held: [], passed: ids }

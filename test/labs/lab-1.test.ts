@@ -46,6 +46,10 @@ test('a wrong answer afterwards takes nothing away, and the cluster may move on'
   })
 })
 
+/** Judges a step on what a breakage of this node can show; the step that sends requests needs all the nodes. */
+const judged = async (step: string, node: string) =>
+  own.judged(step, step === 'three-ways' ? await own.snapshot() : await own.snapshotOf([node]))
+
 describe('one thing broken on one node', () => {
   const nodeOf = (pod: string) => solved.find('Pod', 'default', pod)?.spec?.nodeName ?? ''
   const nodeWithout = (pod: string) => solved.nodes.find(({ name }) => name !== nodeOf(pod))?.name ?? ''
@@ -54,7 +58,7 @@ describe('one thing broken on one node', () => {
     const node = at === 'other' ? nodeWithout('client') : nodeOf(at)
     const there = { ...environment, node }
     const restore = `${RESTORE}\n${repair?.(there) ?? ''}`
-    const outcome = await own.whileBroken(node, breakIt(there), () => own.judged(step), { repair: restore })
+    const outcome = await own.whileBroken(node, breakIt(there), () => judged(step, node), { repair: restore })
     expect(outcome?.verdict).toBe('failed')
     expect(outcome?.failure?.node).toBe(node)
   })

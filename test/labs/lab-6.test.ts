@@ -1,6 +1,6 @@
 // Lab 6 on the embedded cluster: fails unsolved, is measured for real in both modes, and fails with one thing altered in the run.
-// Shapes of a small run on a busy machine may be hidden by noise: that must be trouble, never a failure. What noise and wrong shapes
-// come to is proved without a kernel (test/grading/scale.test.ts).
+// Shapes of a small run on a busy machine may be hidden by noise: that must be trouble, never a failure. That a wrong shape fails is
+// proved without a kernel (test/grading/scale.test.ts).
 
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
@@ -49,37 +49,12 @@ describe('one thing altered', () => {
     ...run,
     [mode]: run[mode].map((point, index) => (index === last ? { ...point, ...change } : point)),
   })
-  /** No shape of a short list is wrong. */
-  const LONGER = 30
-  /** As if the machine had been steady, the lists long, and IPVS as slow as they. */
-  const rising = (quantity: 'changeMs' | 'newMoreMicros' | 'keptMoreMicros' | 'busyMore'): Measurement => {
-    const grown = (scale: number) =>
-      run.ipvs.map((point) => ({
-        ...point,
-        services: point.services * LONGER,
-        workMicros: [40, 40, 40],
-        [quantity]: [1, 1.01, 0.99].map((part) => part * point.services * scale),
-      }))
-    const list = run.iptables.map((point) => ({
-      ...point,
-      services: point.services * LONGER,
-      workMicros: [40, 40, 40],
-      changeMs: [1, 1.01, 0.99].map((part) => part * (30 + point.services)),
-      newMoreMicros: [1, 1.01, 0.99].map((part) => part * point.services),
-      busyMore: [1, 1.01, 0.99].map((part) => part * point.services * 1e-4),
-    }))
-    return { ...run, iptables: list, ipvs: grown(quantity === 'busyMore' ? 1e-4 : 1) }
-  }
 
   test.each<[string, string, () => Measurement]>([
     ['measured', 'a size left out', () => ({ ...run, iptables: run.iptables.slice(1), ipvs: run.ipvs.slice(1) })],
     ['entries', 'an entry', () => altered('iptables', { entries: (run.iptables[last]?.entries ?? 0) - 1 })],
     ['sets', 'a rule in IPVS mode', () => altered('ipvs', { rules: (run.ipvs[last]?.rules ?? 0) + 1 })],
     ['sets', 'a virtual server', () => altered('ipvs', { virtualServers: (run.ipvs[last]?.virtualServers ?? 0) - 1 })],
-    ['change', 'IPVS as slow as a list', () => rising('changeMs')],
-    ['lookup', 'IPVS as slow as a list', () => rising('newMoreMicros')],
-    ['keep-alive', 'IPVS as slow as a list', () => rising('keptMoreMicros')],
-    ['cpu', 'IPVS as slow as a list', () => rising('busyMore')],
   ])('%s: %s', async (id, _what, alter) => {
     await keepRun(alter())
     expect((await own.judged(id))?.verdict).toBe('failed')

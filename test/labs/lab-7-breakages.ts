@@ -47,6 +47,10 @@ export const breakages = listBreakages<BreakageEnvironment, Options>({
       elsewhere: true,
       break: editNat('/-A OUTPUT .*KUBE-PORTALS-HOST/d'),
     },
+    'a rule of another Service leads to a port without a listener, on another node': {
+      elsewhere: true,
+      break: editNat('s/(-A KUBE-PORTALS-CONTAINER -d 10.96.0.1.32 .*--to-ports) [0-9]+/\\1 9/'),
+    },
     'a rule leads to a port without a listener': ({ web }) =>
       editNat(`s/(-A KUBE-PORTALS-CONTAINER -d ${web}.32 .*--to-ports) [0-9]+/\\1 9/`),
   },

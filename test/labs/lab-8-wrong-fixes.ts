@@ -1,5 +1,6 @@
 // Repairs of the incidents of lab 8 that only hide the symptom: none may pass every step.
 
+import { DiscoveryV1Api } from '@kubernetes/client-node'
 import { factOf, type IncidentEnvironment } from '../../course/incident/shop.ts'
 import type { LabBench } from '../../course/lab-bench.ts'
 import { waitFor } from '../../host/wait.ts'
@@ -42,7 +43,7 @@ const deleteDropRule: WrongFix = {
 const SLICE = { namespace: 'default', name: 'shop-by-hand' }
 
 /** An EndpointSlice with the Pods of the shop. */
-async function sliceByHand({ client: { core, discovery } }: LabBench): Promise<void> {
+async function sliceByHand({ client: { core, config } }: LabBench): Promise<void> {
   const { items } = await core.listNamespacedPod({ namespace: 'default', labelSelector: 'app=shop' })
   const endpoints = items.map(({ status, spec }) => ({
     addresses: [status?.podIP ?? ''],
@@ -52,7 +53,7 @@ async function sliceByHand({ client: { core, discovery } }: LabBench): Promise<v
   const metadata = { name: SLICE.name, labels: { 'kubernetes.io/service-name': 'shop' } }
   const ports = [{ name: '', port: 80, protocol: 'TCP' }]
   const body = { metadata, addressType: 'IPv4', endpoints, ports }
-  await discovery.createNamespacedEndpointSlice({ namespace: SLICE.namespace, body })
+  await config.makeApiClient(DiscoveryV1Api).createNamespacedEndpointSlice({ namespace: SLICE.namespace, body })
 }
 
 /** The port of the site is translated on every node. */
@@ -79,7 +80,7 @@ export const wrongFixes: Record<string, readonly WrongFix[]> = {
     {
       what: 'an EndpointSlice is written by hand',
       play: sliceByHand,
-      undo: ({ client }) => client.discovery.deleteNamespacedEndpointSlice(SLICE),
+      undo: ({ client }) => client.config.makeApiClient(DiscoveryV1Api).deleteNamespacedEndpointSlice(SLICE),
     },
   ],
   'wrong-port-name': [publishUnreadyPods],

@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'vitest'
 import type { LabText } from '../../course/lab-text.ts'
-import { fillDeck, resolveFence } from '../../slides/build/content.ts'
 import { readDeck } from '../../slides/build/deck.ts'
+import { resolveFence } from '../../slides/build/directives.ts'
 import { deckPage } from '../../slides/build/page.ts'
 import { buildDecks, deckNames } from '../../slides/build/write.ts'
 
 const slide = (body: string) => `# Deck\n\n---\n\n## One idea\n\n${body}\n`
-const broken = (body: string) => () => fillDeck(readDeck('99-test', slide(body)))
+const broken = (body: string) => () => readDeck('99-test', slide(body))
 
 describe('reading a deck', () => {
   test('slides, notes and directives are distinguished', () => {
@@ -14,14 +14,11 @@ describe('reading a deck', () => {
       '99-test',
       slide('Text.\n\n<!-- figure: lookup -->\n\n<!-- notes:\nSay *this*.\n\nAnd this.\n-->'),
     )
-    expect(deck.slides.map(({ title, blocks }) => [title, blocks.length])).toEqual([
-      ['Deck', 0],
-      ['One idea', 2],
+    expect(deck.slides.map(({ title, content }) => [title, content.match(/<p>|<figure /g)])).toEqual([
+      ['Deck', null],
+      ['One idea', ['<p>', '<figure ']],
     ])
-    expect(deck.slides[1]?.notes.filter((token) => token.type === 'inline').map(({ content }) => content)).toEqual([
-      'Say *this*.',
-      'And this.',
-    ])
+    expect(deck.slides[1]?.notes).toBe('<p>Say <em>this</em>.</p>\n<p>And this.</p>\n')
   })
 
   test.each([
@@ -47,7 +44,7 @@ describe('references', () => {
     ],
   }
   const resolve = (reference: string, lines?: string) =>
-    resolveFence(reference, lines, (folder) => (folder === '02-ipvs' ? lab : undefined)).commands
+    resolveFence(reference, lines, (folder) => (folder === '02-ipvs' ? lab : undefined))
 
   test('a fence by step and number, whole or in part, and those outside of steps', () => {
     expect(resolve('02-ipvs/web#1')).toBe('a\nb\nc')
@@ -94,7 +91,7 @@ test('every deck builds: about twelve slides, all with notes, and a page that lo
     expect(deck.slides.length, deck.name).toBeGreaterThanOrEqual(10)
     expect(deck.slides.length, deck.name).toBeLessThanOrEqual(16)
     expect(
-      deck.slides.filter(({ notes }) => notes.length === 0).map(({ title }) => title),
+      deck.slides.filter(({ notes }) => notes === '').map(({ title }) => title),
       deck.name,
     ).toEqual([])
     const page = deckPage(deck, { style: '', fit: '', script: '' })

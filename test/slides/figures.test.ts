@@ -4,11 +4,11 @@ import { parsePacket } from '../../dataplane/trace.ts'
 import { packetPath } from '../../dataplane/view/packet-path.ts'
 import { countsOfFlow, readRecording } from '../../slides/build/recording.ts'
 import { Canvas } from '../../slides/figures/canvas.ts'
-import { choiceBars, countBars, localShares } from '../../slides/figures/charts.ts'
+import { barsFigure, choiceBars, countBars, localShares } from '../../slides/figures/charts.ts'
 import { hooksFigure, legsAlong, PATHS } from '../../slides/figures/hooks.ts'
 import { drawPath, packetFigure } from '../../slides/figures/packets.ts'
 import { SCHEDULES } from '../../slides/figures/schedule.ts'
-import { readServiceChains, readServiceSets, serviceChainsFigure } from '../../slides/figures/services.ts'
+import { serviceChainsFigure, serviceSetsFigure } from '../../slides/figures/services.ts'
 import { node } from '../dataplane/made-node.ts'
 
 const WEB = '10.96.119.228:80'
@@ -56,6 +56,23 @@ test('the hook that stops a packet is marked by a sign too, and named in the tex
   expect(lost.label).toMatch(/reaches KUBE-SERVICES .* finds no rule for TCP 10\.96\.119\.228:80/)
 })
 
+test('an arrow between two places of the hooks is straight, or has a bend that is seen as one', () => {
+  const { wide, tall } = hooksFigure({ legs: [], local: 'process', rows: [], label: '' })
+  const jogs = [...`${wide.body}${tall.body}`.matchAll(/<path class="arrow [^"]*" d="([^"]*)"/g)].flatMap(
+    ([, d = '']) => {
+      const [first, second, third] = d
+        .split(/[ML]/)
+        .slice(1)
+        .map((point) => point.trim().split(' ').map(Number))
+      if (!first || !second || !third) return []
+      return Math.abs((third[0] ?? 0) - (first[0] ?? 0)) < 10 || Math.abs((third[1] ?? 0) - (first[1] ?? 0)) < 10
+        ? [d]
+        : []
+    },
+  )
+  expect(jogs).toEqual([])
+})
+
 test('a listener behind a ClusterIP: reached in IPVS mode by 1.20, rejected by 1.30', () => {
   expect(path('v1.20.2/ipvs/web-clusterip', POD, '10.96.119.228:9100').legs.at(-1)).toEqual(['INPUT', 'process'])
   expect(path('v1.30.3/ipvs/web-clusterip', POD, '10.96.119.228:9100')).toMatchObject({ stop: 'INPUT' })
@@ -65,18 +82,15 @@ test('a listener behind a ClusterIP: reached in IPVS mode by 1.20, rejected by 1
 })
 
 test('chains and sets of a Service are read from the node', () => {
-  const chains = readServiceChains(readRecording('v1.30.3/iptables/web-three-endpoints').state.iptables, WEB)
-  expect(chains.chain).toBe('KUBE-SVC-LOLE4ISW44XBNF3G')
-  expect(chains.endpoints.map(({ chance, backend }) => [chance, backend])).toEqual([
-    ['chance 1/3', '10.244.1.6:80'],
-    ['chance 1/2', '10.244.1.7:80'],
-    ['all others', '10.244.2.4:80'],
-  ])
-  const sets = readServiceSets(readRecording('v1.30.3/ipvs/web-three-endpoints').state, WEB)
-  expect(sets.members).toContain('10.96.119.228,tcp:80')
-  expect(sets.addresses).toContain('10.96.119.228')
-  expect(sets.realServers).toEqual(['10.244.1.6:80', '10.244.1.7:80', '10.244.2.4:80'])
-  expect(() => readServiceChains(readRecording('v1.30.3/iptables/empty').state.iptables, WEB)).toThrow(
+  const stateOf = (recording: string) => readRecording(recording).state
+  expect(serviceChainsFigure(stateOf('v1.30.3/iptables/web-three-endpoints').iptables, WEB).label).toMatch(
+    /^KUBE-SERVICES entry \d of 6 for 10\.96\.119\.228:80 leads to KUBE-SVC-LOLE4ISW44XBNF3G, and that to KUBE-SEP-\w+ \(chance 1\/3\) to 10\.244\.1\.6:80, KUBE-SEP-\w+ \(chance 1\/2\) to 10\.244\.1\.7:80, KUBE-SEP-\w+ \(all others\) to 10\.244\.2\.4:80\.$/,
+  )
+  const sets = serviceSetsFigure(stateOf('v1.30.3/ipvs/web-three-endpoints'), WEB)
+  expect(sets.label).toMatch(/ has 10\.244\.1\.6:80 and 10\.244\.1\.7:80 and 10\.244\.2\.4:80\.$/)
+  for (const shown of ['10.96.119.228,tcp:80', '10.96.119.228', '10.96.0.10', '10.96.0.10,udp:53'])
+    expect(sets.wide.body).toContain(`>${shown}<`)
+  expect(() => serviceChainsFigure(stateOf('v1.30.3/iptables/empty').iptables, WEB)).toThrow(
     /no entry for "10.96.119.228:80"/,
   )
 })
@@ -111,8 +125,7 @@ test('text that does not fit stops the build instead of being cut off', () => {
 })
 
 test('a figure has a text alternative, and escapes its input', () => {
-  const service = { entry: 1, entries: 2, address: '<b>', chain: 'KUBE-SVC-A', endpoints: [] }
-  expect(serviceChainsFigure(service).wide.body).toContain('&lt;b&gt;')
+  expect(barsFigure('Bars', [{ name: '<b>', share: 1, value: '1' }]).wide.body).toContain('&lt;b&gt;')
   const figure = hooksFigure(path('v1.30.3/ipvs/web-clusterip', POD, WEB))
   expect(figure.label).toMatch(/10\.244\.1\.99.*PREROUTING, INPUT, OUTPUT, POSTROUTING.*10\.244\.1\.6:80/)
 })

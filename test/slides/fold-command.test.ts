@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process'
 import { expect, test } from 'vitest'
 import { readLabText } from '../../course/lab-text.ts'
 import { listLabs } from '../../grading/lab-definition.ts'
-import { foldCommand } from '../../slides/build/content.ts'
+import { foldCommand } from '../../slides/build/fold-command.ts'
 
 /** Commands as bash parses them. */
 function understood(commands: readonly string[]): string {

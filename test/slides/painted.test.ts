@@ -10,8 +10,7 @@ import { unpackPackages } from '../../embedded/index.ts'
 import { cacheFolder } from '../../host/layout.ts'
 import { createProgress } from '../../host/progress.ts'
 import { printSlides, startChromium } from '../../slides/build/chromium.ts'
-import { type BuiltSlide, fillDeck } from '../../slides/build/content.ts'
-import { readDeck } from '../../slides/build/deck.ts'
+import { readDeck, type Slide } from '../../slides/build/deck.ts'
 import { deckPage } from '../../slides/build/page.ts'
 import { type Colour, GEOMETRY, PALETTE } from '../../slides/build/style.ts'
 import { buildDecks, measureDecks, readTheme } from '../../slides/build/write.ts'
@@ -26,8 +25,8 @@ const BARS: readonly (readonly [tone: string, colour: Colour])[] = [
 ]
 
 /** The area of a slide's bars by colour, in px of a slide 1280 wide. */
-function barAreas({ contents }: BuiltSlide): Map<Colour, number> {
-  const drawings = contents.flatMap((content) => (content.kind === 'figure' ? content.figure.wide.body : [])).join()
+function barAreas({ content }: Slide): Map<Colour, number> {
+  const drawings = content.match(/<svg class="wide".*?<\/svg>/gs)?.join() ?? ''
   const areas = BARS.map(([tone, colour]) => {
     const bars = drawings.matchAll(
       new RegExp(`<rect class="bar ${tone}"[^>]* width="([\\d.]+)" height="([\\d.]+)"`, 'g'),
@@ -105,7 +104,7 @@ async function pdfPictures(pdf: string): Promise<Buffer[]> {
 }
 
 /** What of the bars' areas is not painted at a scale: a line for each colour. */
-function unpainted(slide: BuiltSlide, { colours }: Pick<Painted, 'colours'>, scale: number): string[] {
+function unpainted(slide: Slide, { colours }: Pick<Painted, 'colours'>, scale: number): string[] {
   return [...barAreas(slide)]
     .map(([colour, area]) => ({ colour, wanted: area * scale ** 2, found: colours[PALETTE[colour]] ?? 0 }))
     .filter(({ wanted, found }) => found < wanted * 0.8)
@@ -149,7 +148,7 @@ test('no line of commands is broken by the browser: it could not be copied', asy
 test('a slide that is too full is reported with its line, and no other', async () => {
   const items = (count: number) => Array.from({ length: count }, (_, item) => `- item ${item}`).join('\n')
   const text = `# Deck\n\n---\n\n## Fits\n\n${items(8)}\n\n---\n\n## Full\n\n${items(14)}\n`
-  const measured = measureDecks(browser, [fillDeck(readDeck('99-test', text))], theme)
+  const measured = measureDecks(browser, [readDeck('99-test', text)], theme)
   await expect(measured).rejects.toThrow(/^slides\/99-test\.md:18: slide 3 needs \d+ px and has 624; [^\n]*$/)
 })
 

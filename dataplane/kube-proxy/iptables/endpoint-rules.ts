@@ -1,7 +1,15 @@
 import { addressBits, printEndpoint } from '../../ip-address.ts'
 import type { TrackedEndpoint } from '../endpoints.ts'
 import type { Proxier } from '../proxier.ts'
-import { commented, endpointChain, probability, recent, type TableBuilder, toPort } from '../ruleset-builder.ts'
+import {
+  commented,
+  endpointChain,
+  probability,
+  recent,
+  type TableBuilder,
+  toAddress,
+  toPort,
+} from '../ruleset-builder.ts'
 import type { ServicePort } from '../service-ports.ts'
 
 /** One Service port, and the tables that its rules are written to. */
@@ -68,6 +76,14 @@ export function writeBalancing(
   let left = endpoints.length
   for (const [index, { endpoint, chain }] of endpoints.entries())
     rules.push({ spec: `${commentOf(endpoint, index, 'balance')}${tail(left--)}${chain}` })
+}
+
+/** Rules of the filter table for packets from outside to a Service port without usable endpoints. */
+export function writeRefusals({ filter, proxier, port }: PortRules, comment: string, target: string): void {
+  const refuse = (match: string) => filter.add('KUBE-EXTERNAL-SERVICES', `${match}-j ${target}`)
+  for (const address of [...port.externalIPs, ...port.loadBalancerIPs]) refuse(toAddress(address, port, comment))
+  if (port.nodePort !== 0 && proxier.servesNodePorts)
+    refuse(toPort(port.protocol, comment, port.nodePort, '-m addrtype --dst-type LOCAL '))
 }
 
 /** filter KUBE-NODEPORTS accepts health checks of load balancers, with or without endpoints. */

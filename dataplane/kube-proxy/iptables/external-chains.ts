@@ -1,29 +1,24 @@
 import { asHost, contains } from '../../ip-address.ts'
-import { servesNodePorts } from '../node-addresses.ts'
 import { ANY_SENDER, commented, fromRange, localSender, rejectTarget, toAddress, toPort } from '../ruleset-builder.ts'
 import { categorizeEndpoints, type EndpointCategories, isExternallyAccessible } from '../service-ports.ts'
-import { chained, type PortRules, writeBalancing, writeEndpointChains, writeHealthCheck } from './endpoint-rules.ts'
+import {
+  chained,
+  type PortRules,
+  writeBalancing,
+  writeEndpointChains,
+  writeHealthCheck,
+  writeRefusals,
+} from './endpoint-rules.ts'
 
-interface Plan extends PortRules {
-  categories: EndpointCategories
-  cluster: string
-  local: string
-  external: string
-  firewall: string
-  hasInternal: boolean
-  hasExternal: boolean
-  usesFirewall: boolean
-}
+type Plan = ReturnType<typeof planOf>
 
-function plan({ nat, filter, proxier, port }: PortRules): Plan {
+function planOf(rules: PortRules) {
+  const { proxier, port } = rules
   const categories = categorizeEndpoints(port, proxier)
   // In 1.24, which marks packets to drop in nat, traffic for an empty local chain is sent to that chain to be marked.
   const hasLocal = categories.local.length > 0 || proxier.features.dropsIn === 'nat'
   return {
-    nat,
-    filter,
-    proxier,
-    port,
+    ...rules,
     categories,
     cluster: `KUBE-SVC-${port.hash}`,
     local: `KUBE-SVL-${port.hash}`,
@@ -38,23 +33,17 @@ function plan({ nat, filter, proxier, port }: PortRules): Plan {
 /** The rules in KUBE-SERVICES, KUBE-NODEPORTS and, for ports without endpoints, in the filter table. */
 function writeEntryRules(plan: Plan): void {
   const { nat, filter, proxier, port, categories, external, firewall } = plan
-  const { name, protocol } = port
+  const { name } = port
   const refuse = categories.any
     ? { comment: `${name} has no local endpoints`, target: 'DROP' }
     : { comment: `${name} has no endpoints`, target: rejectTarget(proxier.family) }
   const lead = (address: string, what: string, chain: string) =>
     nat.add('KUBE-SERVICES', `${toAddress(address, port, `${name} ${what}`)}-j ${chain}`)
-  const refuseExternal = (match: string) => {
-    if (!plan.hasExternal) filter.add('KUBE-EXTERNAL-SERVICES', `${match}-j ${refuse.target}`)
-  }
 
   if (plan.hasInternal) lead(port.clusterIP, 'cluster IP', port.internalLocal ? plan.local : plan.cluster)
   else filter.add('KUBE-SERVICES', `${toAddress(port.clusterIP, port, refuse.comment)}-j ${refuse.target}`)
 
-  for (const address of port.externalIPs) {
-    if (categories.any) lead(address, 'external IP', external)
-    refuseExternal(toAddress(address, port, refuse.comment))
-  }
+  for (const address of port.externalIPs) if (categories.any) lead(address, 'external IP', external)
   for (const address of port.loadBalancerIPs) {
     if (categories.any) lead(address, 'loadbalancer IP', plan.usesFirewall ? firewall : external)
     if (plan.usesFirewall && proxier.features.dropsIn === 'filter')
@@ -63,12 +52,8 @@ function writeEntryRules(plan: Plan): void {
         `${toAddress(address, port, `${name} traffic not accepted by ${firewall}`)}-j DROP`,
       )
   }
-  for (const address of port.loadBalancerIPs) refuseExternal(toAddress(address, port, refuse.comment))
-
-  if (port.nodePort !== 0 && servesNodePorts(proxier.nodePortAddresses, proxier.features)) {
-    if (categories.any) writeNodePort(plan)
-    refuseExternal(toPort(protocol, refuse.comment, port.nodePort, '-m addrtype --dst-type LOCAL '))
-  }
+  if (port.nodePort !== 0 && proxier.servesNodePorts && categories.any) writeNodePort(plan)
+  if (!plan.hasExternal) writeRefusals(plan, refuse.comment, refuse.target)
   writeHealthCheck(plan)
 }
 
@@ -154,11 +139,11 @@ function writePolicyChains(plan: Plan): void {
  * KUBE-EXT- for traffic from outside, KUBE-FW- for source ranges (pkg/proxy/iptables syncProxyRules).
  */
 export function writeExternalServicePort(rules: PortRules): void {
-  const decided = plan(rules)
-  writeEntryRules(decided)
-  if (!decided.categories.any) return
-  if (decided.hasInternal) writeInternalMasquerade(decided)
-  if (isExternallyAccessible(rules.port)) writeExternalChain(decided)
-  if (decided.usesFirewall) writeFirewallChain(decided)
-  writePolicyChains(decided)
+  const plan = planOf(rules)
+  writeEntryRules(plan)
+  if (!plan.categories.any) return
+  if (plan.hasInternal) writeInternalMasquerade(plan)
+  if (isExternallyAccessible(rules.port)) writeExternalChain(plan)
+  if (plan.usesFirewall) writeFirewallChain(plan)
+  writePolicyChains(plan)
 }

@@ -1,5 +1,4 @@
 import { asHost, contains, loopbackRange } from '../../ip-address.ts'
-import { servesNodePorts } from '../node-addresses.ts'
 import { ANY_SENDER, commented, fromRange, localSender, rejectTarget, toAddress, toPort } from '../ruleset-builder.ts'
 import { readyEndpoints } from '../service-ports.ts'
 import {
@@ -9,14 +8,18 @@ import {
   writeBalancing,
   writeEndpointChains,
   writeHealthCheck,
+  writeRefusals,
 } from './endpoint-rules.ts'
 
-interface Context extends PortRules {
-  service: string
-  xlb: string
+type Context = ReturnType<typeof contextOf>
+
+const contextOf = (rules: PortRules) => ({
+  ...rules,
+  service: `KUBE-SVC-${rules.port.hash}`,
+  xlb: `KUBE-XLB-${rules.port.hash}`,
   /** The masquerade rules precede the jump (1.20) or are the first rules of the Service's chain (1.23). */
-  masqueradeFirst: boolean
-}
+  masqueradeFirst: rules.proxier.features.serviceChains === 'masquerade-first',
+})
 
 function writeClusterIP({ nat, proxier, port, service, masqueradeFirst }: Context): void {
   const { config, detector } = proxier
@@ -70,18 +73,6 @@ function writeNodePort({ nat, proxier, port, service, xlb, masqueradeFirst }: Co
   nat.add('KUBE-NODEPORTS', `${match}-j ${service}`)
 }
 
-/** For a Service without endpoints: a rule in the filter table rejects packets, and nat has no rule. */
-function writeRefusals({ filter, proxier, port }: Context): void {
-  const comment = `${port.name} has no endpoints`
-  const reject = `-j ${rejectTarget(proxier.family)}`
-  filter.add('KUBE-SERVICES', toAddress(port.clusterIP, port, comment) + reject)
-  for (const address of [...port.externalIPs, ...port.loadBalancerIPs])
-    filter.add('KUBE-EXTERNAL-SERVICES', toAddress(address, port, comment) + reject)
-  if (port.nodePort === 0 || !servesNodePorts(proxier.nodePortAddresses, proxier.features)) return
-  const match = toPort(port.protocol, comment, port.nodePort, '-m addrtype --dst-type LOCAL ')
-  filter.add('KUBE-EXTERNAL-SERVICES', match + reject)
-}
-
 /** KUBE-XLB-: Pods and the node itself use all endpoints, other clients only those of this node. */
 function writeLocalChain(context: Context, local: readonly ChainedEndpoint[]): void {
   const { nat, proxier, port, service, xlb, masqueradeFirst } = context
@@ -109,19 +100,18 @@ function writeLocalChain(context: Context, local: readonly ChainedEndpoint[]): v
  * externalTrafficPolicy Local, KUBE-FW- for every load balancer address.
  */
 export function writeXlbServicePort(rules: PortRules): void {
-  const { nat, proxier, port } = rules
-  const masqueradeFirst = proxier.features.serviceChains === 'masquerade-first'
-  const service = `KUBE-SVC-${port.hash}`
-  const xlb = `KUBE-XLB-${port.hash}`
-  const context: Context = { ...rules, service, xlb, masqueradeFirst }
+  const context = contextOf(rules)
+  const { nat, proxier, port, service, xlb, masqueradeFirst } = context
   const endpoints = chained(port, readyEndpoints(port))
   // The chain is declared before kube-proxy checks for endpoints.
   if (port.externalLocal) nat.chain(xlb)
-  const hasNodePort = port.nodePort !== 0 && servesNodePorts(proxier.nodePortAddresses, proxier.features)
+  const hasNodePort = port.nodePort !== 0 && proxier.servesNodePorts
   // If there is no address for node ports, 1.20 skips the rest of this Service port.
   const isLeft = masqueradeFirst && port.nodePort !== 0 && !hasNodePort
   if (endpoints.length === 0) {
-    writeRefusals(context)
+    const [comment, reject] = [`${port.name} has no endpoints`, rejectTarget(proxier.family)]
+    rules.filter.add('KUBE-SERVICES', `${toAddress(port.clusterIP, port, comment)}-j ${reject}`)
+    writeRefusals(rules, comment, reject)
     if (proxier.features.healthCheckRules && !isLeft) writeHealthCheck(rules)
     return
   }

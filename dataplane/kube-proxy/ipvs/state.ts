@@ -9,19 +9,12 @@ import { categorizeEndpoints, readyEndpoints, type ServicePort } from '../servic
 import { SetBuilder, type SetName } from './sets.ts'
 
 /** The state of ipvs mode in one family besides iptables rules. */
-export interface IpvsState {
-  sets: SetBuilder
-  virtualServers: VirtualServer[]
-  /** Addresses to bind to kube-ipvs0. */
-  bound: Set<string>
-  /** Load balancer addresses that the node itself may not reach, by their source ranges (1.29). */
-  blocked: (Pick<ServicePort, 'protocol' | 'port'> & { address: string })[]
-}
-
-class StateWriter implements IpvsState {
+export class IpvsState {
   readonly sets: SetBuilder
+  /** Addresses to bind to kube-ipvs0. */
   readonly bound = new Set<string>()
-  readonly blocked: IpvsState['blocked'] = []
+  /** Load balancer addresses that the node itself may not reach, by their source ranges (1.29). */
+  readonly blocked: (Pick<ServicePort, 'protocol' | 'port'> & { address: string })[] = []
   readonly #servers = new Map<string, VirtualServer>()
   readonly #proxier: Proxier
   /** Addresses that other interfaces have. */
@@ -118,7 +111,7 @@ class StateWriter implements IpvsState {
 
 /** Sets, virtual servers and addresses of ipvs mode in one family (pkg/proxy/ipvs syncProxyRules). */
 export function ipvsState(proxier: Proxier): IpvsState {
-  const state = new StateWriter(proxier)
+  const state = new IpvsState(proxier)
   for (const port of proxier.ports) state.writeAddresses(port)
   const addresses = nodePortServers(proxier, state.bound)
   for (const port of proxier.ports) state.writePortsOfNode(port, addresses)

@@ -15,11 +15,16 @@ import { markForMasquerade, masqueradedSenders, sourceCondition, writeStaticChai
 const REJECT = 'goto reject-chain'
 const DROP = 'drop'
 
-interface Chains {
-  cluster: string
-  local: string
-  external: string
-  firewall: string
+type Chains = ReturnType<typeof chainsOf>
+
+const chainsOf = (port: ServicePort) => {
+  const name = servicePortName(port)
+  return {
+    cluster: `service-${name}`,
+    local: `local-${name}`,
+    external: `external-${name}`,
+    firewall: `firewall-${name}`,
+  }
 }
 
 const key = (...parts: (string | number)[]): string => parts.join(' . ')
@@ -124,13 +129,7 @@ function writeEndpoint(builder: NftTableBuilder, port: ServicePort, endpoint: Tr
  */
 function writeServicePort(builder: NftTableBuilder, port: ServicePort): void {
   const { proxier } = builder
-  const name = servicePortName(port)
-  const chains: Chains = {
-    cluster: `service-${name}`,
-    local: `local-${name}`,
-    external: `external-${name}`,
-    firewall: `firewall-${name}`,
-  }
+  const chains = chainsOf(port)
   const endpoints = categorizeEndpoints(port, proxier)
   const { any, cluster, local, reachable } = endpoints
   writeElements(builder, port, chains, endpoints)

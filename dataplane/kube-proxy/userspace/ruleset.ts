@@ -1,5 +1,5 @@
 import { printEndpoint } from '../../ip-address.ts'
-import type { Ruleset } from '../../iptables-save.ts'
+import type { Chain, Ruleset } from '../../iptables-save.ts'
 import type { Proxier } from '../proxier.ts'
 import { commented, ruleset, TableBuilder, toAddress, toPort } from '../ruleset-builder.ts'
 import type { ServicePort } from '../service-ports.ts'
@@ -67,4 +67,35 @@ export function userspaceRuleset(proxier: Proxier): Ruleset {
   filter.jump('INPUT', 'KUBE-NODEPORT-NON-LOCAL', 'Ensure that non-local NodePort traffic can flow')
   for (const { port, proxyPort } of userspaceListeners(proxier)) writePortal(nat, filter, proxier, port, proxyPort)
   return ruleset({ filter, nat })
+}
+
+/** The port of the listener that a rule leads to, or lets in from other nodes. */
+const LISTENER = /(?<= --to-ports | --to-destination \S+:)\d+$|(?<= --dport )\d+(?= -m state )/
+
+/**
+ * The predicted ruleset with the ports that a node's kube-proxy assigned to its listeners, as the rules of KUBE-PORTALS-CONTAINER show
+ * them. A Service port without such a rule, or with the listener of another one, keeps its predicted port and therefore differs.
+ */
+export function withAssignedListeners(expected: Ruleset, actual: Ruleset): Ruleset {
+  const portals = (rules: Ruleset) =>
+    (rules.get('nat')?.get('KUBE-PORTALS-CONTAINER')?.rules ?? []).map(({ spec }) => {
+      return { packets: spec.replace(LISTENER, ''), port: LISTENER.exec(spec)?.[0] ?? '' }
+    })
+  const found = new Map(portals(actual).map(({ packets, port }) => [packets, port]))
+  const assigned = new Map(portals(expected).map(({ packets, port }) => [port, found.get(packets)]))
+  const uses = new Map<string | undefined, number>()
+  for (const listener of assigned.values()) uses.set(listener, (uses.get(listener) ?? 0) + 1)
+  const rename = (spec: string) =>
+    spec.replace(LISTENER, (port) => {
+      const listener = assigned.get(port)
+      return listener && uses.get(listener) === 1 ? listener : port
+    })
+  const renamed = (chain: Chain): Chain => ({
+    ...chain,
+    rules: chain.rules.map((rule) => ({ ...rule, spec: rename(rule.spec) })),
+  })
+  const tables = [...expected].map(([name, table]) => {
+    return [name, new Map([...table].map(([chain, one]) => [chain, renamed(one)]))] as const
+  })
+  return new Map(tables)
 }

@@ -18,14 +18,6 @@ const tools: ProcessImage = {
   command: ['sh', '-c', `if [ -t 0 ] || [ -S /proc/self/fd/0 ]; then exec bash; fi; ${wait}`],
 }
 
-/** The image that holds a Pod's namespaces in other runtimes; here it only waits. */
-const pause: ProcessImage = {
-  names: ['registry.k8s.io/pause', 'k8s.gcr.io/pause'],
-  tags: /^3(\.\d{1,2})?$/,
-  about: 'does nothing',
-  command: ['sh', '-c', wait],
-}
-
 const nginxConf = `user root;
 worker_processes 1;
 error_log stderr notice;
@@ -126,5 +118,5 @@ const echo: ProcessImage = {
 
 /** Registers the images that are part of the kubelet; kube-proxy's is registered separately. */
 export function registerOwnImages(): void {
-  for (const image of [nginx, tools, echo, pause, coredns]) registerImage(image)
+  for (const image of [nginx, tools, echo, coredns]) registerImage(image)
 }

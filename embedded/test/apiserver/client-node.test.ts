@@ -12,21 +12,18 @@ import {
   type V1Pod,
   type V1Status,
 } from '@kubernetes/client-node'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { WebSocket } from 'ws'
-import { startTestCluster, type TestCluster, until } from './test-cluster.ts'
+import { beforeAll, expect, test } from 'vitest'
+import { until, useCluster } from './test-cluster.ts'
 
-let cluster: TestCluster
+const cluster = useCluster()
 let config: KubeConfig
 let core: CoreV1Api
 
-beforeAll(async () => {
-  cluster = await startTestCluster()
+beforeAll(() => {
   config = new KubeConfig()
-  config.loadFromString(cluster.kubeconfigText)
+  config.loadFromString(cluster.kubeconfig)
   core = config.makeApiClient(Core)
 })
-afterAll(() => cluster?.close())
 
 const namespace = 'default'
 
@@ -94,15 +91,8 @@ test('exec in a Pod: output, terminal size and status', async () => {
 
 test('exec on a node, which only this cluster has', async () => {
   cluster.api.create('nodes', undefined, { metadata: { name: 'worker' } })
-  const query = 'command=sh&command=-c&command=exec+cat&stdin=true&stdout=true'
-  const socket = new WebSocket(
-    `${cluster.url.replace('https', 'wss')}/api/v1/nodes/worker/exec?${query}`,
-    'v5.channel.k8s.io',
-    {
-      ca: cluster.ca,
-      headers: { authorization: `Bearer ${cluster.token}` },
-    },
-  )
+  const query = 'command=sh&command=-c&command=exec+cat&stdin=true&stdout=true&tty=true'
+  const socket = cluster.connect(`/api/v1/nodes/worker/exec?${query}`)
   const channels = new Map<number, string>()
   socket.on('message', (data: Buffer) => {
     const channel = data[0] ?? -1

@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import { beforeEach, describe, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import type { KubeObject } from '../../apiserver/api.ts'
 import { type Api, createClusterApi } from '../../apiserver/api.ts'
 
@@ -9,8 +9,10 @@ interface Service extends KubeObject {
 
 let api: Api
 beforeEach(() => {
-  api = createClusterApi({ now: () => new Date('2026-01-02T03:04:05.678Z') })
+  vi.useFakeTimers({ now: new Date('2026-01-02T03:04:05.678Z'), toFake: ['Date'] })
+  api = createClusterApi()
 })
+afterEach(() => vi.useRealTimers())
 
 const pod = (name: string, nodeName?: string) => ({
   metadata: { name },
@@ -110,6 +112,57 @@ describe('writes', () => {
     const { metadata, spec } = pod('lost')
     const draft = { metadata, spec: { ...(spec as object), affinity: { [kind]: rules } } }
     expect(() => api.create('pods', 'default', draft)).toThrow(fault)
+  })
+
+  test('a number that is 0 because Go has no absent value for it is left open', () => {
+    const zeros = { timeoutSeconds: 0, periodSeconds: 0, successThreshold: 0, failureThreshold: 0 }
+    const livenessProbe = { ...zeros, initialDelaySeconds: 0, exec: { command: ['true'] } }
+    const container = { name: 'a', image: 'b', ports: [{ containerPort: 80, hostPort: 0 }], livenessProbe }
+    const labels = { app: 'a' }
+    const stored = {
+      ports: [{ containerPort: 80, protocol: 'TCP' }],
+      livenessProbe: { timeoutSeconds: 1, periodSeconds: 10, successThreshold: 1, failureThreshold: 3 },
+    }
+    const spec = { containers: [container] }
+    expect(api.create('pods', 'default', { metadata: { name: 'a' }, spec })).toMatchObject({
+      spec: { containers: [stored] },
+    })
+    const template = { metadata: { labels }, spec }
+    const strategy = { type: '' }
+    const deployment = { metadata: { name: 'a' }, spec: { selector: { matchLabels: labels }, template, strategy } }
+    expect(api.create('deployments', 'default', deployment)).toMatchObject({
+      spec: { template: { spec: { containers: [stored] } }, strategy: { type: 'RollingUpdate' } },
+    })
+    for (const hostPort of [-1, 65_536]) {
+      const wrong = { containers: [{ name: 'a', image: 'b', ports: [{ containerPort: 80, hostPort }] }] }
+      expect(() => api.create('pods', 'default', { metadata: { name: 'b' }, spec: wrong })).toThrow('hostPort: Invalid')
+    }
+  })
+
+  const [probe, rolling] = [{ initialDelaySeconds: 1 }, { maxUnavailable: 0, maxSurge: '0%' }]
+  const template = { metadata: { labels: { app: 'a' } }, spec: pod('a').spec }
+  const selector = { matchLabels: { app: 'a' } }
+  test.each([
+    ['pods', {}, 'spec.containers: Required value'],
+    ['pods', { containers: [{ name: 'a', image: 'b', livenessProbe: probe }] }, 'must specify a handler type'],
+    ['pods', { containers: [{ name: 'a', image: ' b' }] }, 'must not have leading or trailing whitespace'],
+    [
+      'pods',
+      { ...pod('a').spec, initContainers: [{ name: 'a', image: 'b' }] },
+      'initContainers[0].name: Duplicate value: "a"',
+    ],
+    [
+      'pods',
+      { containers: [{ name: 'a', image: 'b', volumeMounts: [{ name: 'v', mountPath: '/v' }] }] },
+      'spec.containers[0].volumeMounts[0].name: Not found: "v"',
+    ],
+    ['deployments', {}, 'spec.selector: Required value'],
+    ['deployments', { selector: {}, template }, 'empty selector is invalid'],
+    ['deployments', { selector, template, strategy: { rollingUpdate: rolling } }, 'may not be 0 when `maxSurge` is 0'],
+    ['jobs', { template }, 'Unsupported value: "Always": supported values: "Never", "OnFailure"'],
+    ['cronjobs', { schedule: '* * *' }, 'spec.schedule: Invalid value: "* * *": expected exactly 5 fields, found 3'],
+  ])('%s with the specification %j is refused', (resource, spec, fault) => {
+    expect(() => api.create(resource, 'default', { metadata: { name: 'wrong' }, spec })).toThrow(fault)
   })
 
   test('a deleted namespace is removed with its last object, and accepts no new one before', () => {

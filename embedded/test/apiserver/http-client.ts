@@ -1,4 +1,4 @@
-import { request } from 'node:https'
+import { type Agent, request } from 'node:https'
 import type { TestCluster } from './test-cluster.ts'
 
 export interface Answer {
@@ -32,11 +32,13 @@ export interface RequestOptions {
   body?: unknown
   /** Lines of a stream, as they come; return true to end it. */
   onLine?: (line: string) => boolean
+  /** Keeps connections for further requests; default: each request has its own. */
+  agent?: Agent
 }
 
 /** One request to the API of a test cluster, below any client library. */
 export function send(cluster: TestCluster, path: string, options: RequestOptions = {}): Promise<Answer> {
-  const { method = 'GET', headers = {}, body, onLine } = options
+  const { method = 'GET', headers = {}, body, onLine, agent = false } = options
   const text = typeof body === 'string' || body === undefined ? body : JSON.stringify(body)
   const bytes = Buffer.isBuffer(body) ? body : Buffer.from(text ?? '')
   const length = bytes.length > 0 ? { 'content-length': String(bytes.length) } : {}
@@ -46,7 +48,7 @@ export function send(cluster: TestCluster, path: string, options: RequestOptions
       {
         method,
         ca: cluster.ca,
-        agent: false,
+        agent,
         headers: {
           authorization: `Bearer ${cluster.token}`,
           'content-type': 'application/json',

@@ -1,14 +1,9 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { startTestCluster, type TestCluster } from './test-cluster.ts'
+import { describe, expect, test } from 'vitest'
+import { useCluster } from './test-cluster.ts'
 
-let cluster: TestCluster
-
-beforeAll(async () => {
-  cluster = await startTestCluster()
-})
-afterAll(() => cluster?.close())
+const cluster = useCluster()
 
 function file(name: string, text: string): string {
   const path = join(cluster.folder, name)

@@ -1,12 +1,7 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { startTestCluster, type TestCluster } from './test-cluster.ts'
+import { describe, expect, test } from 'vitest'
+import { useCluster } from './test-cluster.ts'
 
-let cluster: TestCluster
-
-beforeAll(async () => {
-  cluster = await startTestCluster()
-})
-afterAll(() => cluster?.close())
+const cluster = useCluster()
 
 describe('imperative commands', () => {
   test('create, expose, scale, set image, label and annotate a Deployment', async () => {

@@ -1,23 +1,11 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { startTestCluster, type TestCluster, until } from './test-cluster.ts'
+import { describe, expect, test } from 'vitest'
+import { until, useCluster } from './test-cluster.ts'
 
-let cluster: TestCluster
-
-beforeAll(async () => {
-  cluster = await startTestCluster()
-})
-afterAll(() => cluster?.close())
-
-function pod(name: string, extra: Record<string, unknown> = {}) {
-  return cluster.api.create('pods', 'default', {
-    metadata: { name, labels: { app: name } },
-    spec: { containers: [{ name: 'main', image: 'nginx' }], ...extra },
-  })
-}
+const cluster = useCluster()
 
 describe('reading', () => {
   test('get prints the columns of each kind, narrow and wide', async () => {
-    pod('shown', { nodeName: 'worker' })
+    cluster.createPod('shown', { nodeName: 'worker' })
     cluster.api.patch(
       'pods',
       'default',
@@ -50,7 +38,7 @@ describe('reading', () => {
       metadata: { name: 'worker', labels: { 'node-role.kubernetes.io/edge': '' } },
       status: { conditions: [{ type: 'Ready', status: 'True' }], nodeInfo: { kubeletVersion: 'v1.34.11' } },
     })
-    pod('described')
+    cluster.createPod('described')
     await cluster.ok('create deployment described --image=nginx')
     await cluster.ok('create service clusterip described --tcp=80:80')
     expect(await cluster.ok('get nodes')).toMatch(/worker\s+Ready\s+edge\s+\d+s\s+v1\.34\.11/)
@@ -59,16 +47,8 @@ describe('reading', () => {
     }
   })
 
-  test('a large list comes in pages', async () => {
-    for (let index = 0; index < 12; index++) {
-      cluster.api.create('configmaps', 'kube-public', { metadata: { name: `page-${index}` } })
-    }
-    const names = await cluster.ok('get configmaps -n kube-public --chunk-size=5 -o name')
-    expect(names.trim().split('\n')).toHaveLength(12)
-  })
-
   test('get -w shows changes, wait returns on a condition', async () => {
-    pod('watched')
+    cluster.createPod('watched')
     const child = cluster.start(['get', 'pods', '-w', '--field-selector', 'metadata.name=watched'])
     let seen = ''
     child.stdout?.on('data', (chunk) => {
@@ -84,7 +64,7 @@ describe('reading', () => {
   })
 
   test('delete waits until the kubelet has ended a Pod on a node', async () => {
-    pod('ending', { nodeName: 'worker' })
+    cluster.createPod('ending', { nodeName: 'worker' })
     const deleting = cluster.ok('delete pod ending')
     const ending = () => cluster.api.get('pods', 'default', 'ending')
     await until('the Pod is being deleted', () => ending()?.metadata.deletionTimestamp !== undefined)

@@ -1,12 +1,7 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { startTestCluster, type TestCluster } from './test-cluster.ts'
+import { describe, expect, test } from 'vitest'
+import { useCluster } from './test-cluster.ts'
 
-let cluster: TestCluster
-
-beforeAll(async () => {
-  cluster = await startTestCluster()
-})
-afterAll(() => cluster?.close())
+const cluster = useCluster()
 
 describe('errors have the messages of Kubernetes', () => {
   const refused = async (command: string, stdin?: string) => {
@@ -52,28 +47,43 @@ describe('errors have the messages of Kubernetes', () => {
   })
 
   test.each([
-    ['spec: {ports: [{port: 80, prot: x}]}', 'strict decoding error: unknown field "spec.ports[0].prot"'],
+    ['{ports: [{port: 80, prot: x}]}', 'strict decoding error: unknown field "spec.ports[0].prot"'],
     [
-      'spec: {ports: [{port: eighty}]}',
+      '{ports: [{port: eighty}]}',
       'cannot unmarshal string into Go struct field ServicePort.spec.ports.port of type int32',
     ],
-    ['spec: {ports: [{port: 80}, {port: 81}]}', 'spec.ports[0].name: Required value'],
-    ['spec: {ports: [{port: 0}]}', 'must be between 1 and 65535, inclusive'],
-    ['spec: {ports: [{port: 80, protocol: tcp}]}', 'Unsupported value: "tcp": supported values: "SCTP", "TCP", "UDP"'],
-    ['spec: {type: NodePort, ports: [{port: 80, nodePort: 80}]}', 'The range of valid ports is 30000-32767'],
-    ['spec: {clusterIP: 10.96.0.1, ports: [{port: 80}]}', 'provided IP is already allocated'],
+    ['{ports: [{port: 80}, {port: 81}]}', 'spec.ports[0].name: Required value'],
+  ])('a Service with the specification %s', async (spec, fault) => {
+    const text = `apiVersion: v1\nkind: Service\nmetadata: {name: wrong}\nspec: ${spec}\n`
+    expect(await refused('apply -f -', text)).toContain(fault)
+  })
+
+  test.each([
+    [{ ports: [{ port: 0 }] }, 'must be between 1 and 65535, inclusive'],
+    [{ ports: [{ port: 80, protocol: 'tcp' }] }, 'Unsupported value: "tcp": supported values: "SCTP", "TCP", "UDP"'],
+    [{ ports: ['a', 'a'].map((name) => ({ name, port: 80 })) }, 'spec.ports[1].name: Duplicate value: "a"'],
     [
-      'spec: {clusterIP: 10.97.0.1, ports: [{port: 80}]}',
+      { ports: [{ port: 80, targetPort: 'no_name' }] },
+      'spec.ports[0].targetPort: Invalid value: "no_name": must contain',
+    ],
+    [{ type: 'NodePort', ports: [{ port: 80, nodePort: 80 }] }, 'The range of valid ports is 30000-32767'],
+    [
+      { ports: [{ port: 80, nodePort: 30080 }] },
+      "spec.ports[0].nodePort: Forbidden: may not be used when `type` is 'Cl",
+    ],
+    [{ clusterIP: '10.96.0.1', ports: [{ port: 80 }] }, 'provided IP is already allocated'],
+    [
+      { clusterIP: '10.97.0.1', ports: [{ port: 80 }] },
       'is not in the valid range. The range of valid IPs is 10.96.0.0/16',
     ],
-    ['spec: {ports: [{port: 80}], externalTrafficPolicy: Local}', 'may only be set for externally-accessible services'],
+    [{ externalIPs: ['127.0.0.1'], ports: [{ port: 80 }] }, 'may not be in the loopback range'],
+    [{ ports: [{ port: 80 }], externalTrafficPolicy: 'Local' }, 'may only be set for externally-accessible services'],
     [
-      'spec: {type: LoadBalancer, ports: [{port: 80}], loadBalancerSourceRanges: [10.0.0.0]}',
+      { type: 'LoadBalancer', ports: [{ port: 80 }], loadBalancerSourceRanges: ['10.0.0.0'] },
       'spec.loadBalancerSourceRanges[0]: Invalid value: "10.0.0.0": must be a valid CIDR value',
     ],
-  ])('a Service with %s', async (spec, fault) => {
-    const text = `apiVersion: v1\nkind: Service\nmetadata: {name: wrong}\n${spec}\n`
-    expect(await refused('apply -f -', text)).toContain(fault)
+  ])('%j is no specification of a Service', (spec, fault) => {
+    expect(() => cluster.api.create('services', 'default', { metadata: { name: 'wrong' }, spec })).toThrow(fault)
   })
 
   test('a Deployment: every fault at once, and a fixed selector', async () => {

@@ -1,14 +1,14 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { KubeObject } from '../../apiserver/api.ts'
 import { startControllers } from '../../controllers/controllers.ts'
-import { startTestCluster, type TestCluster } from './test-cluster.ts'
+import { type TestCluster, useCluster } from './test-cluster.ts'
 
 interface Pod extends KubeObject {
   spec: { nodeName?: string }
   status?: { phase?: string }
 }
 
-let cluster: TestCluster
+const cluster = useCluster()
 let stop = (): void => {}
 
 /** In place of a kubelet: every Pod on a node is Ready immediately, and is removed when it is deleted. */
@@ -27,8 +27,7 @@ function runPods({ api }: TestCluster): void {
   })
 }
 
-beforeAll(async () => {
-  cluster = await startTestCluster()
+beforeAll(() => {
   cluster.api.create('nodes', undefined, {
     metadata: { name: 'worker' },
     status: {
@@ -40,10 +39,7 @@ beforeAll(async () => {
   stop = () => controllers.stop()
   runPods(cluster)
 })
-afterAll(async () => {
-  stop()
-  await cluster?.close()
-})
+afterAll(() => stop())
 
 test('rollout status, history, restart and undo of a Deployment', async () => {
   await cluster.ok('create deployment web --image=nginx:1 --replicas=3')

@@ -1,29 +1,13 @@
 import { once } from 'node:events'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { WebSocket } from 'ws'
-import { startTestCluster, type TestCluster, until } from './test-cluster.ts'
+import { beforeAll, describe, expect, test } from 'vitest'
+import { until, useCluster } from './test-cluster.ts'
 
-let cluster: TestCluster
-
-beforeAll(async () => {
-  cluster = await startTestCluster()
-})
-afterAll(() => cluster?.close())
-
-function pod(name: string, extra: Record<string, unknown> = {}) {
-  return cluster.api.create('pods', 'default', {
-    metadata: { name, labels: { app: name } },
-    spec: { containers: [{ name: 'main', image: 'nginx' }], ...extra },
-  })
-}
+const cluster = useCluster()
 
 describe('logs and exec', () => {
   beforeAll(() => {
-    pod('talker')
-    cluster.api.create('pods', 'default', {
-      metadata: { name: 'pair' },
-      spec: { containers: ['a', 'b'].map((name) => ({ name, image: 'nginx' })) },
-    })
+    cluster.createPod('talker')
+    cluster.createPod('pair', { containers: ['a', 'b'].map((name) => ({ name, image: 'nginx' })) })
   })
 
   test('logs, whole, by the tail and followed', async () => {
@@ -51,14 +35,8 @@ describe('logs and exec', () => {
   })
 
   test('exec carries both outputs, input and the exit code', async () => {
-    const { code, stdout, stderr } = await cluster.kubectl([
-      'exec',
-      'talker',
-      '--',
-      'sh',
-      '-c',
-      'echo out; echo err >&2; exit 7',
-    ])
+    const script = 'echo out; echo err >&2; exit 7'
+    const { code, stdout, stderr } = await cluster.kubectl(['exec', 'talker', '--', 'sh', '-c', script])
     expect(stdout).toBe('out\n')
     expect(stderr).toBe('err\ncommand terminated with exit code 7\n')
     expect(code).toBe(7)
@@ -85,17 +63,28 @@ describe('logs and exec', () => {
     const warnings: Error[] = []
     const note = (warning: Error) => warnings.push(warning)
     process.on('warning', note)
-    const url = `${cluster.url.replace('https', 'wss')}/api/v1/namespaces/default/pods/talker/exec?command=sleep&command=1&stdin=true&stdout=true`
-    const client = new WebSocket(url, ['v5.channel.k8s.io'], {
-      ca: cluster.ca,
-      headers: { authorization: `Bearer ${cluster.token}` },
-    })
+    const command = 'command=sleep&command=1&stdin=true&stdout=true'
+    const client = cluster.connect(`/api/v1/namespaces/default/pods/talker/exec?${command}`)
     client.on('open', () => {
       for (let sent = 0; sent < 4000; sent++) client.send(Buffer.alloc(200))
     })
     await once(client, 'close')
     process.off('warning', note)
     expect(warnings).toEqual([])
+  })
+
+  test('input after its end is ignored', async () => {
+    const command = 'command=cat&stdin=true&stdout=true'
+    const client = cluster.connect(`/api/v1/namespaces/default/pods/talker/exec?${command}`)
+    let stdout = ''
+    client.on('message', (message: Buffer) => {
+      if (message[0] === 1) stdout += message.subarray(1)
+    })
+    client.on('open', () => {
+      for (const message of ['\x00before', [255, 0], '\x00after', [255, 0]]) client.send(Buffer.from(message as string))
+    })
+    await once(client, 'close')
+    expect(stdout).toBe('before')
   })
 
   test('exec over SPDY, as older kubectl does it', async () => {

@@ -1,29 +1,14 @@
 // A cluster without machines: the real API and controllers, and a kubelet that only tells the API what Pods do.
 
+import { afterEach, beforeEach } from 'vitest'
 import { timeoutScale } from '../../../host/wait.ts'
 import type { Api, KubeObject } from '../../apiserver/api.ts'
 import { createClusterApi } from '../../apiserver/api.ts'
 import { type ControllerOptions, startControllers } from '../../controllers/controllers.ts'
 import type { Deployment, EndpointSlice, Event, Node, Pod, ReplicaSet, Service } from '../../controllers/resources.ts'
-import { type FakeKubelet, startFakeKubelet } from './fake-kubelet.ts'
+import { startFakeKubelet } from './fake-kubelet.ts'
 
-export interface TestCluster {
-  api: Api
-  kubelet: FakeKubelet
-  /** Resolves when `holds` does (asked after every change); fails with `what` at the deadline. */
-  until(what: string, holds: () => boolean): Promise<void>
-  /** Resolves when every controller and the kubelet have reacted to all changes. */
-  settled(): Promise<void>
-  pods(labelSelector?: string): Pod[]
-  deployment(name: string): Deployment
-  replicaSets(name: string): ReplicaSet[]
-  slices(service: string): EndpointSlice[]
-  service(name: string): Service
-  events(reason: string): Event[]
-  /** Unexpected errors: all but a StatusError. */
-  faults: unknown[]
-  stop(): void
-}
+export type TestCluster = ReturnType<typeof startTestCluster>
 
 export const controlPlane = 'k8s-guide-control-plane'
 export const workers = ['k8s-guide-worker', 'k8s-guide-worker2']
@@ -43,7 +28,7 @@ export function createNode(
 }
 
 /** kind's three nodes, all controllers and a kubelet for every node. */
-export function startTestCluster(options: ControllerOptions = {}): TestCluster {
+export function startTestCluster(options: ControllerOptions = {}) {
   const api = createClusterApi()
   const taint = { key: 'node-role.kubernetes.io/control-plane', effect: 'NoSchedule' }
   createNode(api, controlPlane, { taints: [taint] }, { 'node-role.kubernetes.io/control-plane': '' })
@@ -52,7 +37,7 @@ export function startTestCluster(options: ControllerOptions = {}): TestCluster {
   const kubelet = startFakeKubelet(api)
   const controllers = startControllers(api, { report: (error) => faults.push(error), ...options })
   const inDefault = <T extends KubeObject>(resource: string, labelSelector?: string) =>
-    api.list<T>(resource, { namespace: 'default', ...(labelSelector && { labelSelector }) })
+    api.list<T>(resource, { namespace: 'default', labelSelector: labelSelector ?? null })
 
   function stored<T extends KubeObject>(resource: string, name: string): T {
     const object = api.get<T>(resource, 'default', name)
@@ -60,6 +45,7 @@ export function startTestCluster(options: ControllerOptions = {}): TestCluster {
     return object
   }
 
+  /** Resolves when `holds` does (asked after every change); fails with `what` at the deadline. */
   async function until(what: string, holds: () => boolean) {
     const deadline = Date.now() + 15_000 * timeoutScale()
     while (!holds()) {
@@ -69,6 +55,7 @@ export function startTestCluster(options: ControllerOptions = {}): TestCluster {
     }
   }
 
+  /** Resolves when every controller and the kubelet have reacted to all changes. */
   async function settled() {
     // Watches are notified of a change in its microtask.
     await new Promise((resolve) => setImmediate(resolve))
@@ -80,17 +67,29 @@ export function startTestCluster(options: ControllerOptions = {}): TestCluster {
     kubelet,
     until,
     settled,
-    pods: (labelSelector) => inDefault<Pod>('pods', labelSelector),
-    deployment: (name) => stored('deployments', name),
-    replicaSets: (name) =>
+    pods: (labelSelector?: string) => inDefault<Pod>('pods', labelSelector),
+    deployment: (name: string) => stored<Deployment>('deployments', name),
+    replicaSets: (name: string) =>
       inDefault<ReplicaSet>('replicasets').filter(({ metadata }) => metadata.ownerReferences?.[0]?.name === name),
-    slices: (service) => inDefault('endpointslices', `kubernetes.io/service-name=${service}`),
-    service: (name) => stored('services', name),
-    events: (reason) => api.list<Event>('events').filter((event) => event.reason === reason),
+    slices: (service: string) => inDefault<EndpointSlice>('endpointslices', `kubernetes.io/service-name=${service}`),
+    service: (name: string) => stored<Service>('services', name),
+    events: (reason: string) => api.list<Event>('events').filter((event) => event.reason === reason),
+    /** Unexpected errors: all but a StatusError. */
     faults,
     stop() {
       controllers.stop()
       kubelet.stop()
     },
   }
+}
+
+/** The cluster of the running test, in files that use `useTestCluster`. */
+export let cluster: TestCluster
+
+/** Starts a cluster for each test of a file. */
+export function useTestCluster(): void {
+  beforeEach(() => {
+    cluster = startTestCluster()
+  })
+  afterEach(() => cluster.stop())
 }

@@ -1,91 +1,64 @@
 // After any changes in any order the cluster settles in the state that the specifications describe.
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import type { Endpoints } from '../../controllers/resources.ts'
-import { startTestCluster, type TestCluster } from './cluster.ts'
+import type { Endpoints, Pod } from '../../controllers/resources.ts'
+import { startTestCluster, type TestCluster, workers } from './cluster.ts'
 import { daemonSet, deployment, service } from './manifests.ts'
 
-type Step =
-  | { do: 'scale'; replicas: number }
-  | { do: 'image'; tag: number }
-  | { do: 'label'; pod: number; app: string }
-  | { do: 'delete'; pod: number }
-  | { do: 'fail'; pod: number }
-  | { do: 'unready'; pod: number }
-  | { do: 'select'; app: string }
-  | { do: 'cordon'; node: string; on: boolean }
-  | { do: 'restart' }
-  | { do: 'recreate' }
-  | { do: 'turn' }
+interface Step {
+  /** For the report of a failure. */
+  text: string
+  take(cluster: TestCluster): unknown
+}
 
-const index = fc.nat({ max: 20 })
+const doing = <T>(text: string, values: fc.Arbitrary<T>, take: (cluster: TestCluster, value: T) => unknown) =>
+  values.map((value): Step => ({ text: `${text} ${value}`, take: (cluster) => take(cluster, value) }))
+
+/** Does something to a Pod that is not being deleted, if there is one. */
+const toPod = (text: string, take: (cluster: TestCluster, pod: Pod) => unknown) =>
+  doing(text, fc.nat({ max: 20 }), (cluster, index) => {
+    const pods = cluster.pods().filter(({ metadata }) => !metadata.deletionTimestamp)
+    const pod = pods[index % pods.length]
+    if (pod) take(cluster, pod)
+  })
+
 const app = fc.constantFrom('web', 'other')
-const step: fc.Arbitrary<Step> = fc.oneof(
-  fc.record({ do: fc.constant('scale' as const), replicas: fc.nat({ max: 7 }) }),
-  fc.record({ do: fc.constant('image' as const), tag: fc.nat({ max: 3 }) }),
-  fc.record({ do: fc.constant('label' as const), pod: index, app }),
-  fc.record({ do: fc.constant('delete' as const), pod: index }),
-  fc.record({ do: fc.constant('fail' as const), pod: index }),
-  fc.record({ do: fc.constant('unready' as const), pod: index }),
-  fc.record({ do: fc.constant('select' as const), app }),
-  fc.record({
-    do: fc.constant('cordon' as const),
-    node: fc.constantFrom('k8s-guide-worker', 'k8s-guide-worker2'),
-    on: fc.boolean(),
-  }),
-  fc.record({ do: fc.constant('restart' as const) }),
-  fc.record({ do: fc.constant('recreate' as const) }),
-  fc.record({ do: fc.constant('turn' as const) }),
-)
-
+const nodes = fc.constantFrom(...workers)
 let restarts = 0
 
-async function take(cluster: TestCluster, action: Step): Promise<void> {
-  const { api } = cluster
-  const pods = cluster.pods().filter(({ metadata }) => !metadata.deletionTimestamp)
-  const pick = 'pod' in action ? pods[action.pod % pods.length] : undefined
-  const name = pick?.metadata.name
-  switch (action.do) {
-    case 'scale':
-      api.patch('deployments', 'default', 'web', { spec: { replicas: action.replicas } })
-      break
-    case 'image': {
-      const containers = [{ name: 'nginx', image: `nginx:${action.tag}` }]
-      api.patch('deployments', 'default', 'web', { spec: { template: { spec: { containers } } } })
-      break
-    }
-    case 'label':
-      if (name) api.patch('pods', 'default', name, { metadata: { labels: { app: action.app } } })
-      break
-    case 'delete':
-      if (name) api.delete('pods', 'default', name)
-      break
-    case 'fail':
-      if (name && pick?.spec.nodeName) cluster.kubelet.setPhase(name, 'Failed')
-      break
-    case 'unready':
-      if (name && pick?.spec.nodeName) cluster.kubelet.setReady(name, false)
-      break
-    case 'select':
-      api.patch('services', 'default', 'web', { spec: { selector: { app: action.app } } })
-      break
-    case 'cordon':
-      api.patch('nodes', undefined, action.node, { spec: { unschedulable: action.on } })
-      break
-    case 'restart': {
-      const annotations = { restarted: String(restarts++) }
-      api.patch('daemonsets', 'default', 'agent', { spec: { template: { metadata: { annotations } } } })
-      break
-    }
-    case 'recreate':
-      api.delete('deployments', 'default', 'web')
-      api.create('deployments', 'default', deployment('web'))
-      break
-    case 'turn':
-      for (let turns = 0; turns < 3; turns++) await new Promise((resolve) => setImmediate(resolve))
-      break
-  }
-}
+const steps = fc.oneof(
+  doing('scale to', fc.nat({ max: 7 }), ({ api }, replicas) =>
+    api.patch('deployments', 'default', 'web', { spec: { replicas } }),
+  ),
+  doing('set image', fc.nat({ max: 3 }), ({ api }, tag) => {
+    const containers = [{ name: 'nginx', image: `nginx:${tag}` }]
+    api.patch('deployments', 'default', 'web', { spec: { template: { spec: { containers } } } })
+  }),
+  app.chain((value) =>
+    toPod(`label ${value}`, ({ api }, { metadata }) =>
+      api.patch('pods', 'default', metadata.name, { metadata: { labels: { app: value } } }),
+    ),
+  ),
+  toPod('delete', ({ api }, { metadata }) => api.delete('pods', 'default', metadata.name)),
+  toPod('fail', ({ kubelet }, { metadata, spec }) => spec.nodeName && kubelet.setPhase(metadata.name, 'Failed')),
+  toPod('unready', ({ kubelet }, { metadata, spec }) => spec.nodeName && kubelet.setReady(metadata.name, false)),
+  doing('select', app, ({ api }, value) =>
+    api.patch('services', 'default', 'web', { spec: { selector: { app: value } } }),
+  ),
+  doing('cordon', nodes, ({ api }, node) => api.patch('nodes', undefined, node, { spec: { unschedulable: true } })),
+  doing('uncordon', nodes, ({ api }, node) => api.patch('nodes', undefined, node, { spec: { unschedulable: false } })),
+  doing('restart the DaemonSet', fc.constant(''), ({ api }) => {
+    const annotations = { restarted: String(restarts++) }
+    api.patch('daemonsets', 'default', 'agent', { spec: { template: { metadata: { annotations } } } })
+  }),
+  doing('recreate the Deployment', fc.constant(''), ({ api }) => {
+    api.delete('deployments', 'default', 'web')
+    api.create('deployments', 'default', deployment('web'))
+  }),
+  doing('wait for turns:', fc.constant(3), async (_cluster, turns) => {
+    for (let turn = 0; turn < turns; turn++) await new Promise((resolve) => setImmediate(resolve))
+  }),
+)
 
 function repair(cluster: TestCluster) {
   for (const { metadata, spec, status } of cluster.pods()) {
@@ -127,16 +100,14 @@ function expectWanted(cluster: TestCluster) {
 
 test('any sequence of changes converges, and then nothing more is written', async () => {
   await fc.assert(
-    fc.asyncProperty(fc.array(step, { maxLength: 25 }), async (steps) => {
+    fc.asyncProperty(fc.array(steps, { maxLength: 25 }), async (chosen) => {
       const cluster = startTestCluster()
       try {
         cluster.api.create('deployments', 'default', deployment('web'))
         cluster.api.create('services', 'default', service('web'))
         cluster.api.create('daemonsets', 'default', daemonSet('agent'))
-        for (const action of steps) await take(cluster, action)
-        for (const node of ['k8s-guide-worker', 'k8s-guide-worker2']) {
-          cluster.api.patch('nodes', undefined, node, { spec: { unschedulable: null } })
-        }
+        for (const step of chosen) await step.take(cluster)
+        for (const node of workers) cluster.api.patch('nodes', undefined, node, { spec: { unschedulable: null } })
         await cluster.settled()
         repair(cluster)
         await cluster.settled()

@@ -1,15 +1,10 @@
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { timeoutScale } from '../../../host/wait.ts'
-import { isReady, type Pod, type ReplicaSet } from '../../controllers/resources.ts'
-import { conditionOf } from '../../controllers/rollout.ts'
-import { startTestCluster, type TestCluster, workers } from './cluster.ts'
-import { deployment } from './manifests.ts'
+import { isReady, isTerminating } from '../../controllers/resources.ts'
+import { cluster, useTestCluster, workers } from './cluster.ts'
+import { deployment, service } from './manifests.ts'
 
-let cluster: TestCluster
-beforeEach(() => {
-  cluster = startTestCluster()
-})
-afterEach(() => cluster.stop())
+useTestCluster()
 
 const revision = 'deployment.kubernetes.io/revision'
 
@@ -23,42 +18,22 @@ function scale(replicas: number) {
 }
 
 function condition(type: string) {
-  return conditionOf(cluster.deployment('web').status, type)
+  return cluster.deployment('web').status?.conditions?.find((condition) => condition.type === type)
 }
 
 const images = () => cluster.pods('app=web').map((pod) => pod.spec.containers[0]?.image)
 const active = () => cluster.replicaSets('web').filter(({ spec }) => (spec.replicas ?? 0) > 0)
 
-/** The fewest ready Pods, and the most that the ReplicaSets asked for, that any state had since `arm`. */
+/** The fewest ready Pods, and the most that the ReplicaSets asked for, after any write from now on. */
 function watchAvailability() {
-  const pods = new Map<string, Pod>()
-  const sizes = new Map<string, number>()
   const seen = { fewestReady: Number.POSITIVE_INFINITY, mostWanted: 0 }
-  let armed = false
-  function look() {
-    if (!armed) return
-    const live = [...pods.values()].filter(({ metadata }) => !metadata.deletionTimestamp)
-    seen.fewestReady = Math.min(seen.fewestReady, live.filter(isReady).length)
-    seen.mostWanted = Math.max(
-      seen.mostWanted,
-      [...sizes.values()].reduce((sum, size) => sum + size, 0),
-    )
-  }
-  cluster.api.watch<Pod>('pods', (type, pod) => {
-    if (type === 'DELETED') pods.delete(pod.metadata.uid)
-    else pods.set(pod.metadata.uid, pod)
-    look()
+  cluster.api.store.subscribe(() => {
+    const ready = cluster.pods().filter((pod) => isReady(pod) && !isTerminating(pod)).length
+    const wanted = cluster.replicaSets('web').reduce((sum, set) => sum + (set.spec.replicas ?? 0), 0)
+    seen.fewestReady = Math.min(seen.fewestReady, ready)
+    seen.mostWanted = Math.max(seen.mostWanted, wanted)
   })
-  cluster.api.watch<ReplicaSet>('replicasets', (type, set) => {
-    sizes.set(set.metadata.uid, type === 'DELETED' ? 0 : (set.spec.replicas ?? 0))
-    look()
-  })
-  return {
-    seen,
-    arm: () => {
-      armed = true
-    },
-  }
+  return seen
 }
 
 async function createWeb(settings: Parameters<typeof deployment>[1] = {}) {
@@ -77,6 +52,23 @@ describe('a new Deployment', () => {
     })
     expect(performance.now() - start).toBeLessThan(500 * timeoutScale())
     expect(cluster.pods().map(({ spec }) => spec.nodeName)).toEqual(expect.arrayContaining(workers))
+  })
+
+  test('of a few hundred Pods needs few writes beside those of the Pods themselves', async () => {
+    // No turn of a work queue is over before it has taken all its keys, on a slow machine either.
+    let now = 0
+    const clock = vi.spyOn(performance, 'now').mockImplementation(() => (now += 0.001))
+    onTestFinished(() => clock.mockRestore())
+    await cluster.settled()
+    const writes = new Map<string, number>()
+    cluster.api.store.subscribe(({ resource }) => writes.set(resource, (writes.get(resource) ?? 0) + 1))
+    cluster.api.create('services', 'default', service('web'))
+    await createWeb({ replicas: 200 })
+    const { pods, events, ...others } = Object.fromEntries(writes)
+    expect(cluster.deployment('web').status?.availableReplicas).toBe(200)
+    // Created, bound, reported as scheduled and as running; an Event of its creation and one of its node.
+    expect([pods, events]).toEqual([4 * 200, 2 * 200 + 1])
+    for (const [resource, count] of Object.entries(others)) expect(count, resource).toBeLessThan(15)
   })
 
   test('has the status that kubectl rollout status and kubectl wait read', async () => {
@@ -134,14 +126,11 @@ describe('a rolling update', () => {
       const { replicas, maxSurge, maxUnavailable, fewest, most } = bound
       const strategy = { type: 'RollingUpdate', rollingUpdate: { maxSurge, maxUnavailable } }
       await createWeb({ replicas, spec: { strategy } })
-      const availability = watchAvailability()
-      await cluster.settled()
-      availability.arm()
+      const seen = watchAvailability()
       setImage('nginx:2')
       await cluster.settled()
       expect(images()).toEqual(Array(replicas).fill('nginx:2'))
-      expect(availability.seen.fewestReady).toBe(fewest)
-      expect(availability.seen.mostWanted).toBe(most)
+      expect(seen).toEqual({ fewestReady: fewest, mostWanted: most })
       expect(cluster.deployment('web').metadata.annotations?.[revision]).toBe('2')
       expect(condition('Progressing')).toMatchObject({ reason: 'NewReplicaSetAvailable' })
     },
@@ -230,4 +219,32 @@ test('Recreate starts nothing before the last old Pod is gone', async () => {
     await cluster.settled()
   }
   expect(images()).toEqual(['nginx:2', 'nginx:2'])
+})
+
+describe('scaling', () => {
+  test('up and down, to nothing and back', async () => {
+    await createWeb()
+    for (const replicas of [5, 1, 0, 3]) {
+      scale(replicas)
+      await cluster.settled()
+      expect(cluster.pods()).toHaveLength(replicas)
+      expect(cluster.deployment('web').status?.availableReplicas ?? 0).toBe(replicas)
+    }
+    const name = cluster.replicaSets('web')[0]?.metadata.name
+    const told = cluster.events('ScalingReplicaSet').map(({ message }) => message)
+    expect(told).toContain(`Scaled down replica set ${name} from 5 to 1`)
+  })
+
+  test('during a rollout, which continues with the new size', async () => {
+    await createWeb({ replicas: 4 })
+    cluster.kubelet.autoReady = false
+    setImage('nginx:2')
+    await cluster.settled()
+    scale(6)
+    cluster.kubelet.autoReady = true
+    for (const pod of cluster.pods()) cluster.kubelet.setReady(pod.metadata.name, true)
+    await cluster.settled()
+    expect(active()).toHaveLength(1)
+    expect(images()).toEqual(Array(6).fill('nginx:2'))
+  })
 })

@@ -1,13 +1,10 @@
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
+import { createKubernetesEndpoints } from '../../controllers/endpoints.ts'
 import type { EndpointSlice, Endpoints } from '../../controllers/resources.ts'
-import { startTestCluster, type TestCluster, workers } from './cluster.ts'
-import { deployment, pod, service } from './manifests.ts'
+import { cluster, useTestCluster, workers } from './cluster.ts'
+import { pod, service } from './manifests.ts'
 
-let cluster: TestCluster
-beforeEach(() => {
-  cluster = startTestCluster()
-})
-afterEach(() => cluster.stop())
+useTestCluster()
 
 const endpoints = (name = 'web') => cluster.slices(name).flatMap((slice) => slice.endpoints ?? [])
 const legacy = (name = 'web') => cluster.api.get<Endpoints>('endpoints', 'default', name)
@@ -151,8 +148,7 @@ test('a Service without selector, or of type ExternalName, gets nothing', async 
 })
 
 test('the Service kubernetes leads to the API server', () => {
-  cluster.stop()
-  cluster = startTestCluster({ apiServerEndpoint: { ip: '172.18.0.2', port: 6443 } })
+  createKubernetesEndpoints(cluster.api, { ip: '172.18.0.2', port: 6443 })
   const metadata = { name: 'kubernetes' }
   const ports = [{ name: 'https', port: 6443 }]
   expect(cluster.slices('kubernetes')).toMatchObject([{ metadata, endpoints: [{ addresses: ['172.18.0.2'] }], ports }])
@@ -208,23 +204,4 @@ describe('changes', () => {
     expect(cluster.slices('web')).toEqual([])
     expect(legacy()).toBeUndefined()
   })
-})
-
-test('205 Pods fill three slices of at most 100, and one more Pod touches one of them', async () => {
-  for (const node of workers)
-    cluster.api.patch('nodes', undefined, node, { status: { allocatable: { pods: '500' } } }, 'status')
-  cluster.api.create('deployments', 'default', deployment('web', { replicas: 205 }))
-  await create()
-  const sizes = () => cluster.slices('web').map((slice) => slice.endpoints?.length ?? 0)
-  expect(sizes().reduce((sum, size) => sum + size, 0)).toBe(205)
-  expect(Math.max(...sizes())).toBeLessThanOrEqual(100)
-  const names = () =>
-    new Set(cluster.slices('web').flatMap((slice) => slice.endpoints?.map(({ targetRef }) => targetRef?.name)))
-  expect(names().size).toBe(205)
-  const before = new Map(cluster.slices('web').map(({ metadata }) => [metadata.uid, metadata.resourceVersion]))
-  cluster.api.create('pods', 'default', web('one-more', { nodeName: workers[0] }))
-  await cluster.settled()
-  const after = cluster.slices('web').filter(({ metadata }) => before.get(metadata.uid) !== metadata.resourceVersion)
-  expect(after).toHaveLength(1)
-  expect(sizes().reduce((sum, size) => sum + size, 0)).toBe(206)
 })

@@ -15,27 +15,14 @@ const list = () => api.list<Event>('events')
 
 test('an Event has the fields that kubectl get events and describe read', () => {
   const web = api.create('pods', 'default', pod('web'))
-  new EventRecorder(api, 'kubelet', 'k8s-guide-worker').event(
-    web,
-    'Normal',
-    'Pulled',
-    'There it is',
-    'spec.containers{web}',
-  )
-  const { uid, resourceVersion } = web.metadata
   const fieldPath = 'spec.containers{web}'
+  new EventRecorder(api, 'kubelet', 'k8s-guide-worker').event(web, 'Normal', 'Pulled', 'There it is', fieldPath)
+  const { uid, resourceVersion } = web.metadata
+  const involved = { apiVersion: 'v1', kind: 'Pod', namespace: 'default', name: 'web' }
   expect(list()).toMatchObject([
     {
       metadata: { namespace: 'default' },
-      involvedObject: {
-        apiVersion: 'v1',
-        kind: 'Pod',
-        namespace: 'default',
-        name: 'web',
-        uid,
-        resourceVersion,
-        fieldPath,
-      },
+      involvedObject: { ...involved, uid, resourceVersion, fieldPath },
       type: 'Normal',
       reason: 'Pulled',
       message: 'There it is',

@@ -1,41 +1,20 @@
 import type { Api } from '../../apiserver/api.ts'
-import type { Pod } from '../../controllers/resources.ts'
-
-export interface FakeKubelet {
-  /** From now on bound Pods become ready by themselves, or only when `setReady` is called. */
-  autoReady: boolean
-  /** From now on Pods being deleted go by themselves, or only when `finish` is called. */
-  autoFinish: boolean
-  setReady(pod: string, ready: boolean, since?: number): void
-  /** The containers have ended: the Pod goes for good. */
-  finish(pod: string): void
-  setPhase(pod: string, phase: string): void
-  /** True when it has written all that it was asked for. */
-  isIdle(): boolean
-  stop(): void
-}
+import { type Pod, withConditions } from '../../controllers/resources.ts'
 
 /** Runs bound Pods in name only: phase Running, an address, the Ready condition; ends them when they are deleted. */
-export function startFakeKubelet(api: Api): FakeKubelet {
+export function startFakeKubelet(api: Api) {
   let lastAddress = 1
   let stopped = false
   let pending = 0
 
-  function writeReady(pod: Pod, ready: boolean, since = Date.now()) {
+  function writeReady(pod: Pod, ready: boolean) {
     const { namespace, name } = pod.metadata
-    const others = (pod.status?.conditions ?? []).filter(({ type }) => type !== 'Ready')
-    const lastTransitionTime = new Date(since).toISOString()
-    const conditions = [...others, { type: 'Ready', status: ready ? 'True' : 'False', lastTransitionTime }]
+    const conditions = withConditions(pod.status?.conditions, [{ type: 'Ready', status: ready ? 'True' : 'False' }])
     const podIP =
       pod.status?.podIP ??
       (pod.spec.hostNetwork ? hostAddress(pod) : `10.244.${lastAddress >> 8}.${++lastAddress & 255}`)
-    api.patch(
-      'pods',
-      namespace,
-      name,
-      { status: { phase: 'Running', conditions, podIP, podIPs: [{ ip: podIP }] } },
-      'status',
-    )
+    const status = { phase: 'Running', conditions, podIP, podIPs: [{ ip: podIP }] }
+    api.patch('pods', namespace, name, { status }, 'status')
   }
 
   function stored(name: string): Pod {
@@ -48,12 +27,16 @@ export function startFakeKubelet(api: Api): FakeKubelet {
     api.delete('pods', pod.metadata.namespace, pod.metadata.name, { gracePeriodSeconds: 0 })
   }
 
-  const kubelet: FakeKubelet = {
+  const kubelet = {
+    /** From now on bound Pods become ready by themselves, or only when `setReady` is called. */
     autoReady: true,
+    /** From now on Pods being deleted go by themselves, or only when `finish` is called. */
     autoFinish: true,
-    setReady: (name, ready, since) => writeReady(stored(name), ready, since),
-    finish: (name) => finish(stored(name)),
-    setPhase: (name, phase) => api.patch('pods', 'default', name, { status: { phase } }, 'status'),
+    setReady: (name: string, ready: boolean) => writeReady(stored(name), ready),
+    /** The containers have ended: the Pod goes for good. */
+    finish: (name: string) => finish(stored(name)),
+    setPhase: (name: string, phase: string) => api.patch('pods', 'default', name, { status: { phase } }, 'status'),
+    /** True when it has written all that it was asked for. */
     isIdle: () => pending === 0,
     stop() {
       stopped = true

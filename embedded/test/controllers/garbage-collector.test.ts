@@ -1,15 +1,13 @@
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import type { Draft, OwnerReference } from '../../apiserver/api.ts'
-import { startTestCluster, type TestCluster } from './cluster.ts'
+import { cluster, useTestCluster } from './cluster.ts'
 import { deployment, service } from './manifests.ts'
 
-let cluster: TestCluster
+useTestCluster()
 beforeEach(async () => {
-  cluster = startTestCluster()
   cluster.api.create('deployments', 'default', deployment('web'))
   await cluster.settled()
 })
-afterEach(() => cluster.stop())
 
 const present = (resource: string) => cluster.api.list(resource, { namespace: 'default' }).length
 const gone = () => present('deployments') + present('replicasets') + present('pods') === 0

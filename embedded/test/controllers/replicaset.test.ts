@@ -1,15 +1,11 @@
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { deletionOrder } from '../../controllers/replicaset.ts'
 import type { Pod, ReplicaSet } from '../../controllers/resources.ts'
-import { startTestCluster, type TestCluster } from './cluster.ts'
+import { cluster, useTestCluster } from './cluster.ts'
 import { pod } from './manifests.ts'
 
 describe('with a cluster', () => {
-  let cluster: TestCluster
-  beforeEach(() => {
-    cluster = startTestCluster()
-  })
-  afterEach(() => cluster.stop())
+  useTestCluster()
 
   const stored = () => cluster.api.get<ReplicaSet>('replicasets', 'default', 'web')
   const owned = () =>
@@ -58,30 +54,6 @@ describe('with a cluster', () => {
     await cluster.settled()
     expect(owned().filter(({ status }) => status?.phase === 'Running')).toHaveLength(2)
     expect(owned().map(({ metadata }) => metadata.name)).toContain(failed)
-  })
-
-  test('reports when it cannot make Pods, and tries again', async () => {
-    const template = { metadata: { labels: { app: 'web' } }, spec: { containers: [{ name: 'a', image: 'nginx' }] } }
-    const refuse = cluster.api.create.bind(cluster.api)
-    let refusing = true
-    const { StatusError } = await import('../../apiserver/status-error.ts')
-    cluster.api.create = ((resource: string, namespace: string | undefined, object: Record<string, unknown>) => {
-      if (resource === 'pods' && refusing) throw new StatusError(403, 'Forbidden', 'no more Pods today')
-      return refuse(resource, namespace, object)
-    }) as typeof cluster.api.create
-    cluster.api.create('replicasets', 'default', {
-      metadata: { name: 'web' },
-      spec: { replicas: 1, selector: { matchLabels: { app: 'web' } }, template },
-    })
-    await cluster.until('it is told', () => Boolean(stored()?.status?.conditions?.length))
-    expect(stored()?.status?.conditions).toMatchObject([
-      { type: 'ReplicaFailure', status: 'True', reason: 'FailedCreate', message: 'no more Pods today' },
-    ])
-    expect(cluster.events('FailedCreate')[0]?.message).toBe('Error creating: no more Pods today')
-    refusing = false
-    await cluster.until('the Pod is there', () => owned().length === 1)
-    await cluster.settled()
-    expect(stored()?.status?.conditions ?? []).toEqual([])
   })
 })
 

@@ -1,13 +1,9 @@
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type { Pod } from '../../controllers/resources.ts'
-import { createNode, startTestCluster, type TestCluster, workers } from './cluster.ts'
+import { cluster, createNode, useTestCluster, workers } from './cluster.ts'
 import { deployment, pod } from './manifests.ts'
 
-let cluster: TestCluster
-beforeEach(() => {
-  cluster = startTestCluster()
-})
-afterEach(() => cluster.stop())
+useTestCluster()
 
 const [worker = '', worker2 = ''] = workers
 const hostname = 'kubernetes.io/hostname'
@@ -146,16 +142,6 @@ describe('nodes', () => {
     for (const node of workers) cluster.api.patch('nodes', undefined, node, { spec: { unschedulable: true } })
     await create(pod('web', { tolerations: [toleration] }))
     expect(nodeOf('web')).toBe('k8s-guide-control-plane')
-  })
-
-  test('not ready ones take none until their kubelet says they are', async () => {
-    const ready = (status: string) => ({ status: { conditions: [{ type: 'Ready', status }] } })
-    for (const node of workers) cluster.api.patch('nodes', undefined, node, ready('False'), 'status')
-    await create(pod('web'))
-    expect(nodeOf('web')).toBeUndefined()
-    cluster.api.patch('nodes', undefined, worker2, ready('True'), 'status')
-    await cluster.settled()
-    expect(nodeOf('web')).toBe(worker2)
   })
 
   test('required node affinity decides', async () => {

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { Endpoint, EndpointSlice } from '../../controllers/resources.ts'
-import { maxEndpointsPerSlice, type PlannedSlice, planSlices, type SliceContent } from '../../controllers/slice-plan.ts'
+import { type PlannedSlice, planSlices, type SliceContent } from '../../controllers/slice-plan.ts'
 
 const ports = [80, 8080].map((port) => [{ name: '', port, protocol: 'TCP' }])
 
@@ -28,8 +28,8 @@ function apply(plan: readonly PlannedSlice[]): EndpointSlice[] {
 let created = 0
 
 const pods = fc.uniqueArray(
-  fc.record({ id: fc.integer({ min: 0, max: 400 }), ready: fc.boolean(), port: fc.integer({ min: 0, max: 1 }) }),
-  { selector: ({ id }) => id, maxLength: 350 },
+  fc.record({ id: fc.integer({ min: 0, max: 40 }), ready: fc.boolean(), port: fc.integer({ min: 0, max: 1 }) }),
+  { selector: ({ id }) => id, maxLength: 35 },
 )
 
 test('any sequence of endpoints ends in slices with exactly these endpoints, and a second plan changes nothing', () => {
@@ -50,42 +50,9 @@ test('any sequence of endpoints ends in slices with exactly these endpoints, and
         const wished = wish.map(({ id, ready, port }) => `u${id} ${ready} ${ports[port]?.[0]?.port}`)
         expect(held.sort()).toEqual(wished.sort())
         expect(slices.length).toBeGreaterThan(0)
-        for (const slice of slices) expect(slice.endpoints?.length).toBeLessThanOrEqual(maxEndpointsPerSlice)
         expect(apply(planSlices(slices, wanted))).toEqual(slices)
       }
     }),
     { numRuns: 60 },
   )
 })
-
-test.each([
-  [[5, 100, 100], [0], [206]],
-  [[100, 5, 100], [], [206]],
-  [[100, 100, 5], [3], []],
-  [
-    [100, 100, 5],
-    [150, 151],
-    [206, 207],
-  ],
-])(
-  'slices of %j endpoints, without %j and with %j: one slice changes, whatever the order of their names',
-  (sizes, gone, added) => {
-    const all = Array.from({ length: 205 }, (_, id) => endpoint(id, true))
-    let next = 0
-    const slices = sizes.flatMap((size) => {
-      const content = { ports: ports[0] ?? [], endpoints: all.slice(next, next + size) }
-      next += size
-      return apply([{ content }])
-    })
-    const left = all.filter((_, id) => !gone.includes(id))
-    const wanted = [{ ports: ports[0] ?? [], endpoints: [...left, ...added.map((id) => endpoint(id, true))] }]
-    const planned = apply(planSlices(slices, wanted))
-    const changed = planned.filter(
-      ({ metadata, endpoints }) =>
-        JSON.stringify(slices.find((slice) => slice.metadata.uid === metadata.uid)?.endpoints) !==
-        JSON.stringify(endpoints),
-    )
-    expect(changed).toHaveLength(1)
-    expect(planned.flatMap((slice) => slice.endpoints ?? [])).toHaveLength(205 - gone.length + added.length)
-  },
-)

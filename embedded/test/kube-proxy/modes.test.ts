@@ -1,17 +1,15 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { flushNat } from '../../../cluster/kube-proxy/flush-nat.ts'
-import { compareNodeState } from '../../../dataplane/compare.ts'
-import { parseKubeProxyConfiguration } from '../../../dataplane/kube-proxy/config.ts'
+import { ModeUnsupported, requireModules } from '../../../cluster/kube-proxy/module-check.ts'
+import { parseIpvsadmSave } from '../../../dataplane/ipvsadm-save.ts'
 import { writeMode } from '../../../dataplane/kube-proxy/config-conf.ts'
 import { describeFlush, planFlush } from '../../../dataplane/kube-proxy/flush.ts'
-import { readObjects } from '../../../dataplane/objects.ts'
-import { predict } from '../../../dataplane/predict.ts'
+import { silent } from '../../../host/progress.ts'
 import { timeoutScale, waitFor } from '../../../host/wait.ts'
 import {
   controlPlane,
   type NodeName,
   type Running,
-  silent,
   ThreeNodes,
   webIP,
   webPods,
@@ -28,27 +26,19 @@ afterAll(async () => {
   await nodes?.stop()
 })
 
-const objects = () =>
-  readObjects({
-    apiVersion: 'v1',
-    kind: 'List',
-    items: ['nodes', 'services', 'endpointslices'].flatMap((resource) => nodes.api.list(resource)),
-  }).objects
+const differences = async (node: NodeName, mode: 'iptables' | 'ipvs') =>
+  nodes.differences(await nodes.state(node), node, mode)
 
-/** What differs between the prediction and what a node holds, a line each. */
-async function differences(node: NodeName, mode: 'iptables' | 'ipvs'): Promise<string[]> {
-  const state = await nodes.state(node)
-  const map = nodes.api.get('configmaps', 'kube-system', 'kube-proxy') as { data?: Record<string, string> } | undefined
-  const nodeAddresses = state.links
-    .filter(({ name }) => name !== 'kube-ipvs0')
-    .flatMap(({ addresses }) => addresses.map(({ address }) => address))
-  const config = { ...parseKubeProxyConfiguration(map?.data?.['config.conf'] ?? ''), nfacct: false }
-  const wanted = predict(objects(), { node, mode, version: 'v1.34.0', config, nodeAddresses })
-  return compareNodeState(wanted, state, { mode }).map(({ kind, text }) => `${kind}: ${text}`)
-}
+/** Between two readings of a whole node. */
+const readGapMs = 400
 
 const settled = (node: NodeName, mode: 'iptables' | 'ipvs', deadlineMs = 20_000) =>
-  waitFor(`${node} to hold what is predicted`, deadlineMs, async () => (await differences(node, mode)).length === 0)
+  waitFor(
+    `${node} to hold what is predicted`,
+    deadlineMs,
+    async () => (await differences(node, mode)).length === 0,
+    readGapMs,
+  )
 
 /** Between two syncs that nothing but the clock asks for; 30 where the ConfigMap does not say. */
 const CLOCK_SECONDS = 8
@@ -57,11 +47,42 @@ const ipvsProxies: Running[] = []
 
 const everyNode = [controlPlane, worker, worker2] as const
 
+const virtualServers = async (node: NodeName) => parseIpvsadmSave(await nodes.sh(node, 'ipvsadm -Sn'))
 const weights = async (node: NodeName, address: string) =>
-  (await nodes.state(node)).virtualServers
+  (await virtualServers(node))
     .filter((server) => server.address === address)
     .flatMap(({ realServers }) => realServers.map((real) => `${real.address} ${real.weight}`))
     .sort()
+
+describe('a kernel that lacks ip_vs', () => {
+  const forbid = { path: '/etc/modprobe.d/no-ipvs.conf', content: 'install ip_vs /bin/false\n' }
+
+  test('is reported for every node before anything is changed', async () => {
+    await nodes.machine.write([forbid])
+    const asked = requireModules(nodes.cluster(), [worker, worker2], 'ipvs', 'rr')
+    await expect(asked).rejects.toThrow(ModeUnsupported)
+    await expect(asked).rejects.toThrow(
+      `nothing was changed: the kernel of ${worker} and ${worker2} has no IPVS (module ip_vs).`,
+    )
+    await expect(requireModules(nodes.cluster(), [worker], 'iptables', 'rr')).resolves.toBeUndefined()
+  })
+
+  test("ends kube-proxy in IPVS mode with kube-proxy's message, and no port is open", async () => {
+    nodes.configure((text) => writeMode(text, { mode: 'ipvs' }))
+    const { container, log } = nodes.startProxy(worker)
+    expect(await container.exited).toBe(1)
+    expect(log.at(-1)).toContain(`"command failed" err="can't use the IPVS proxier: Ipvs not supported by the kernel"`)
+    expect(await nodes.sh(worker, 'ss -ltnH')).toBe('')
+    nodes.configure((text) => writeMode(text, { mode: 'iptables' }))
+  })
+
+  test('once it has the module, has its schedulers, and an unknown one is refused', async () => {
+    await nodes.machine.write([{ ...forbid, content: '' }])
+    await expect(requireModules(nodes.cluster(), [worker], 'ipvs', 'wrr')).resolves.toBeUndefined()
+    await expect(requireModules(nodes.cluster(), [worker], 'ipvs', 'foo')).rejects.toThrow(/no IPVS scheduler "foo"/)
+    expect(await virtualServers(worker)).toEqual([])
+  })
+})
 
 describe.sequential('one cluster, iptables, then ipvs, then iptables again', { timeout: 90_000 }, () => {
   test('iptables mode programs what is predicted, on every node', async () => {
@@ -113,7 +134,7 @@ describe.sequential('one cluster, iptables, then ipvs, then iptables again', { t
     )
     const stale = (lines: string[]) => lines.filter((line) => !line.startsWith('stale'))
     for (const node of everyNode)
-      await waitFor(node, 20_000, async () => stale(await differences(node, 'ipvs')).length === 0)
+      await waitFor(node, 20_000, async () => stale(await differences(node, 'ipvs')).length === 0, readGapMs)
     const left = await differences(worker, 'ipvs')
     for (const kind of ['KUBE-SVC-', 'KUBE-SEP-', 'KUBE-EXTERNAL-SERVICES', 'KUBE-NODEPORTS', 'KUBE-PROXY-CANARY'])
       expect(left.join('\n')).toContain(kind)
@@ -123,7 +144,7 @@ describe.sequential('one cluster, iptables, then ipvs, then iptables again', { t
   })
 
   test('the flush removes the leftovers while requests are running, and none fails', async () => {
-    const load = nodes.ask('client1', webIP, 60)
+    const load = nodes.load('client1', webIP, 60)
     const before = planFlush('ipvs', await nodes.state(worker))
     expect(describeFlush(before).length).toBeGreaterThan(0)
     const reports = await flushNat(nodes.cluster(), { progress: silent })
@@ -196,7 +217,7 @@ describe.sequential('one cluster, iptables, then ipvs, then iptables again', { t
     const log = ipvsProxies[1]?.log ?? []
     const failures = () => log.filter((line) => line.includes('Failed to sync ipvs rules')).length
     const before = failures()
-    const hasServer = async () => (await nodes.state(worker)).virtualServers.some(({ address }) => address === webIP)
+    const hasServer = async () => (await virtualServers(worker)).some(({ address }) => address === webIP)
     nodes.setEndpoints('web', [])
     await waitFor('weight 0', 5000, async () => /^\S+ 0(,\S+ 0)?$/.test((await weights(worker, webIP)).join()))
     nodes.api.delete('services', 'default', 'web')
@@ -233,18 +254,17 @@ describe.sequential('one cluster, iptables, then ipvs, then iptables again', { t
     await waitFor('the proxy mode', 20_000, async () =>
       (await nodes.sh(worker, 'curl -s http://127.0.0.1:10249/proxyMode')).includes('iptables'),
     )
-    await waitFor('the rules', 20_000, async () =>
-      (await differences(worker, 'iptables')).every((line) => line.startsWith('stale')),
-    )
+    const stale = async () => (await differences(worker, 'iptables')).every((line) => line.startsWith('stale'))
+    await waitFor('the rules', 20_000, stale, readGapMs)
     const state = await nodes.state(worker)
     expect(state.virtualServers.length).toBeGreaterThan(3)
     expect(state.ipsets.size).toBeGreaterThan(10)
     expect(state.links.map(({ name }) => name)).toContain('kube-ipvs0')
-    const load = nodes.ask('client1', webIP, 40)
+    const load = nodes.load('client1', webIP, 40)
     await flushNat(nodes.cluster(), { progress: silent })
     for (const node of everyNode) expect(await differences(node, 'iptables')).toEqual([])
     expect((await load).none).toBeUndefined()
-    expect((await nodes.state(worker)).virtualServers).toEqual([])
+    expect(await virtualServers(worker)).toEqual([])
   })
 
   test('an unknown scheduler ends kube-proxy with its message, and the present state is kept', async () => {

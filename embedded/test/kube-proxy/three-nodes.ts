@@ -4,13 +4,18 @@ import { join } from 'node:path'
 import type { Cluster } from '../../../cluster/driver.ts'
 import { nodeReportRequest } from '../../../cluster/node-report.ts'
 import { readCapturedNode } from '../../../dataplane/capture.ts'
+import { compareNodeState } from '../../../dataplane/compare.ts'
+import { type KubeProxyMode, parseKubeProxyConfiguration } from '../../../dataplane/kube-proxy/config.ts'
 import type { NodeState } from '../../../dataplane/node-state.ts'
+import { readObjects } from '../../../dataplane/objects.ts'
+import { predict } from '../../../dataplane/predict.ts'
+import { cacheFolder } from '../../../host/layout.ts'
+import { silent } from '../../../host/progress.ts'
 import { waitFor } from '../../../host/wait.ts'
-import type { Draft } from '../../apiserver/api.ts'
+import { addons } from '../../addons.ts'
 import { createClusterApi } from '../../apiserver/api.ts'
-import type { Pod } from '../../controllers/resources.ts'
+import type { DaemonSet, Pod } from '../../controllers/resources.ts'
 import { KubeProxy } from '../../kube-proxy/kube-proxy.ts'
-import { kubeProxyConfigMap, kubeProxyDaemonSet } from '../../kube-proxy/manifests.ts'
 import { startMachine } from '../../machine/guest-machine.ts'
 import type { Machine } from '../../machine/machine.ts'
 import { ensurePackages } from '../../machine/packages.ts'
@@ -22,7 +27,14 @@ export type NodeName = (typeof names)[number]
 export const webPods = { [worker]: '10.244.1.5', [worker2]: '10.244.2.5' }
 export const webIP = '10.96.100.100'
 
-export const silent = { start() {}, end() {}, note() {} }
+/** One of kubeadm's add-ons. */
+function addon(kind: string) {
+  const found = addons({ server: 'https://k8s-guide-control-plane:6443', version: 'v1.34.0' }).find(
+    (one) => one.kind === kind,
+  )
+  if (!found) throw new Error(`there is no add-on of kind ${kind}`)
+  return found
+}
 
 /** One kube-proxy with what it has written. */
 export interface Running {
@@ -44,7 +56,7 @@ export class ThreeNodes {
   }
 
   static async start(): Promise<ThreeNodes> {
-    const packages = await ensurePackages(join(import.meta.dirname, '../../../.cache'), silent)
+    const packages = await ensurePackages(cacheFolder, silent)
     const folder = mkdtempSync(join(tmpdir(), 'kube-proxy-test-'))
     const name = `kube-proxy-test-${process.pid}`
     const nodes = new ThreeNodes(
@@ -65,13 +77,11 @@ export class ThreeNodes {
     const lines = [
       'set -e',
       'modprobe -a bridge veth dummy iptable_nat iptable_filter iptable_mangle xt_comment xt_addrtype',
-    ]
-    lines.push(
       'ip link add br0 type bridge',
       'ip addr add 172.18.0.1/16 dev br0',
       'ip link set br0 up',
       'ip link set lo up',
-    )
+    ]
     names.forEach((name, index) => {
       lines.push(
         `ip netns add ${name}`,
@@ -135,9 +145,8 @@ export class ThreeNodes {
       const addresses = [{ type: 'InternalIP', address: `172.18.0.${index + 2}` }]
       this.api.patch('nodes', undefined, name, { status: { addresses } }, 'status')
     })
-    this.api.create('configmaps', 'kube-system', {
-      ...kubeProxyConfigMap('https://k8s-guide-control-plane:6443'),
-    } as Draft)
+    this.api.create('configmaps', 'kube-system', addon('ConfigMap'))
+    this.api.create('daemonsets', 'kube-system', addon('DaemonSet'))
     this.addService('web', webIP)
     this.setEndpoints('web', [worker, worker2])
   }
@@ -169,19 +178,22 @@ export class ThreeNodes {
     })
   }
 
+  private get config(): string {
+    const map = this.api.get('configmaps', 'kube-system', 'kube-proxy') as { data?: Record<string, string> } | undefined
+    return map?.data?.['config.conf'] ?? ''
+  }
+
   /** Edits kube-proxy's config.conf; a running kube-proxy takes no notice. */
   configure(edit: (text: string) => string): void {
-    const map = this.api.get('configmaps', 'kube-system', 'kube-proxy') as { data?: Record<string, string> } | undefined
-    const text = edit(map?.data?.['config.conf'] ?? '')
-    this.api.patch('configmaps', 'kube-system', 'kube-proxy', { data: { 'config.conf': text } })
+    this.api.patch('configmaps', 'kube-system', 'kube-proxy', { data: { 'config.conf': edit(this.config) } })
   }
 
   startProxy(node: NodeName, version = 'v1.34.0'): Running {
     const log: string[] = []
-    const spec = kubeProxyDaemonSet('v1.34.0', false).spec?.template.spec
-    const metadata = { name: `kube-proxy-${node}`, namespace: 'kube-system', uid: `uid-${++this.pods}` }
-    const pod = { metadata, spec: { ...spec, nodeName: node } } as unknown as Pod
     const { machine, api } = this
+    const { template } = api.list<DaemonSet>('daemonsets')[0]?.spec ?? {}
+    const metadata = { name: `kube-proxy-${++this.pods}` }
+    const pod = api.create<Pod>('pods', 'kube-system', { metadata, spec: { ...template?.spec, nodeName: node } })
     const container = new KubeProxy(
       {
         pod,
@@ -224,6 +236,23 @@ export class ThreeNodes {
     })
   }
 
+  /** What is predicted for a node that has these addresses. */
+  expected(state: NodeState, node: NodeName, mode: KubeProxyMode, version = 'v1.34.0'): NodeState {
+    const items = ['nodes', 'services', 'endpointslices'].flatMap((resource) => this.api.list(resource))
+    const nodeAddresses = state.links
+      .filter(({ name }) => name !== 'kube-ipvs0')
+      .flatMap(({ addresses }) => addresses.map(({ address }) => address))
+    const config = { ...parseKubeProxyConfiguration(this.config), nfacct: false }
+    return predict(readObjects({ kind: 'List', items }).objects, { node, mode, version, config, nodeAddresses })
+  }
+
+  /** What differs between the prediction and what a node holds, a line each. */
+  differences(state: NodeState, node: NodeName, mode: KubeProxyMode): string[] {
+    return compareNodeState(this.expected(state, node, mode), state, { mode }).map(
+      ({ kind, text }) => `${kind}: ${text}`,
+    )
+  }
+
   /** The nodes as `make flush-nat` reaches them. */
   cluster(): Cluster {
     return {
@@ -238,13 +267,28 @@ export class ThreeNodes {
   }
 
   /** Asks a Service `count` times, with a connection each, and counts who answered (`web1`, `web2`, or `none`). */
-  async ask(netns: string, url: string, count = 1): Promise<Record<string, number>> {
-    const out = await this.sh(
-      netns,
-      `for _ in $(seq ${count}); do curl -s --max-time 2 http://${url}/ || echo none; done`,
-    )
+  async ask(netns: string, address: string, count = 1): Promise<Record<string, number>> {
+    const curl = `curl -s --max-time 2 -H 'Connection: close' 'http://${address}/?[1-${count}]'`
+    return this.answers(await this.sh(netns, curl), count)
+  }
+
+  /** Asks as `ask` does, but 20 times a second. */
+  async load(netns: string, address: string, count: number): Promise<Record<string, number>> {
+    const client = String.raw`use IO::Socket::INET; local $/; for (1 .. ${count}) {
+  my $web = IO::Socket::INET->new(PeerAddr => '${address}:80', Timeout => 2) or next;
+  print $web "GET / HTTP/1.0\r\n\r\n";
+  print <$web> =~ s/.*\r\n\r\n//sr;
+  select undef, undef, undef, 0.05;
+}`
+    const { stdout } = await this.machine.run(['perl', '-e', client], { netns }, { timeoutMs: 60_000 })
+    return this.answers(stdout, count)
+  }
+
+  private answers(printed: string, count: number): Record<string, number> {
     const answers: Record<string, number> = {}
-    for (const line of out.trim().split('\n')) {
+    const lines = printed.split('\n').filter(Boolean)
+    const none = Array<string>(count - lines.length).fill('none')
+    for (const line of [...lines, ...none]) {
       const who = line.split(' ')[0] ?? ''
       answers[who] = (answers[who] ?? 0) + 1
     }

@@ -1,10 +1,6 @@
 import { readCapturedNode } from '../../../dataplane/capture.ts'
-import { compareNodeState } from '../../../dataplane/compare.ts'
-import { parseKubeProxyConfiguration } from '../../../dataplane/kube-proxy/config.ts'
 import { writeMode } from '../../../dataplane/kube-proxy/config-conf.ts'
 import type { NodeState } from '../../../dataplane/node-state.ts'
-import { readObjects } from '../../../dataplane/objects.ts'
-import { predict } from '../../../dataplane/predict.ts'
 import { waitFor } from '../../../host/wait.ts'
 import type { Draft } from '../../apiserver/api.ts'
 import { ThreeNodes, webPods, worker, worker2 } from './three-nodes.ts'
@@ -83,21 +79,6 @@ export async function readNode(nodes: ThreeNodes, mode: Mode): Promise<NodeState
 /** What takes every packet of a connection but the first, so that counters show the way of that one alone. */
 export const NOT_THE_FIRST = '-m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT'
 
-function isSettled(nodes: ThreeNodes, mode: Mode, state: NodeState): boolean {
-  const items = ['nodes', 'services', 'endpointslices'].flatMap((resource) => nodes.api.list(resource))
-  const map = nodes.api.get('configmaps', 'kube-system', 'kube-proxy') as { data?: Record<string, string> } | undefined
-  const expected = predict(readObjects({ kind: 'List', items }).objects, {
-    node: nodeOf[mode],
-    mode,
-    version: 'v1.34',
-    config: parseKubeProxyConfiguration(map?.data?.['config.conf'] ?? ''),
-    nodeAddresses: state.links
-      .filter(({ name }) => name !== 'kube-ipvs0')
-      .flatMap(({ addresses }) => addresses.map(({ address }) => address)),
-  })
-  return compareNodeState(expected, state, { mode }).length === 0
-}
-
 /**
  * Three nodes with Services of every kind, one worker in each mode; kube-proxy is stopped once all of it is programmed, so
  * that nothing rewrites a counter. A rule on top of each filter chain takes every packet of a connection but the first.
@@ -113,9 +94,8 @@ export async function startTwoModes(): Promise<ThreeNodes> {
   for (const mode of ['ipvs', 'iptables'] as const) {
     nodes.configure((text) => writeMode(text, { mode }))
     nodes.startProxy(nodeOf[mode])
-    await waitFor(`${mode} mode to be programmed`, 30_000, async () =>
-      isSettled(nodes, mode, await readNode(nodes, mode)),
-    )
+    const differences = async () => nodes.differences(await readNode(nodes, mode), nodeOf[mode], mode)
+    await waitFor(`${mode} mode to be programmed`, 30_000, async () => (await differences()).length === 0, 400)
   }
   await nodes.stopProxies()
   const established = ['INPUT', 'FORWARD', 'OUTPUT'].map((chain) => `iptables -I ${chain} ${NOT_THE_FIRST}`)

@@ -1,10 +1,7 @@
 // The same Service with an endpoint that answers nobody, on one node in userspace mode and on another in iptables mode.
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { parseKubeProxyConfiguration } from '../../../dataplane/kube-proxy/config.ts'
 import { writeMode } from '../../../dataplane/kube-proxy/config-conf.ts'
-import { readObjects } from '../../../dataplane/objects.ts'
-import { predict } from '../../../dataplane/predict.ts'
 import { waitFor } from '../../../host/wait.ts'
 import {
   controlPlane,
@@ -85,10 +82,7 @@ test('datagrams and their answers are relayed', async () => {
 })
 
 test("the rules are those of a genuine 1.20, and Pods see connections from kube-proxy's address", async () => {
-  const items = ['nodes', 'services', 'endpointslices'].flatMap((resource) => nodes.api.list(resource))
-  const { objects } = readObjects({ apiVersion: 'v1', kind: 'List', items })
-  const config = parseKubeProxyConfiguration('mode: userspace\nclusterCIDR: 10.244.0.0/16\n')
-  const wanted = predict(objects, { node: worker, mode: 'userspace', version: VERSION, config })
+  const wanted = nodes.expected(await nodes.state(worker), worker, 'userspace', VERSION)
   for (const chain of ['KUBE-PORTALS-CONTAINER', 'KUBE-PORTALS-HOST', 'PREROUTING', 'OUTPUT']) {
     const specs = wanted.iptables
       .get('nat')

@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { parseConntrack } from '../../../dataplane/conntrack.ts'
 import { parseIpvsadmSave } from '../../../dataplane/ipvsadm-save.ts'
-import type { Api } from '../../apiserver/api.ts'
 import { isStale } from '../../kube-proxy/conntrack-cleanup.ts'
 import { serverInputs } from '../../kube-proxy/ipvs-proxier.ts'
 import { usableObjects } from '../../kube-proxy/kube-proxy.ts'
@@ -58,9 +57,7 @@ test('an invalid object is left out with the reason, and the others are used', (
     metadata: { name, namespace: 'default', uid: name },
     spec: { clusterIP, ports: [{ port: 80 }] },
   })
-  const list = (resource: string) =>
-    resource === 'services' ? [service('web', '10.96.0.7'), service('odd', '10.96.0.999')] : []
-  const { objects, leftOut } = usableObjects({ list } as unknown as Api)
+  const { objects, leftOut } = usableObjects([service('web', '10.96.0.7'), service('odd', '10.96.0.999')])
   expect(objects.services.map(({ name }) => name)).toEqual(['web'])
   expect(leftOut).toEqual([expect.stringContaining('Service default/odd was left out: spec.clusterIP')])
 })

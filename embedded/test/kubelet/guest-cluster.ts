@@ -3,44 +3,28 @@ import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { cacheFolder, nodePlans } from '../../../host/layout.ts'
+import type { ExecResult } from '../../../host/shell-word.ts'
 import { waitFor } from '../../../host/wait.ts'
 import { type Api, createClusterApi } from '../../apiserver/api.ts'
-import type { LogRequest } from '../../apiserver/api-call.ts'
+import type { LogRequest, NodeBackend } from '../../apiserver/api-call.ts'
 import type { Event } from '../../controllers/resources.ts'
-import { type Kubelets, startKubelets } from '../../kubelet/kubelets.ts'
+import { startKubelets } from '../../kubelet/kubelets.ts'
 import type { Container, ContainerStatus, Pod } from '../../kubelet/objects.ts'
 import { startMachine } from '../../machine/guest-machine.ts'
-import type { Machine, RunResult } from '../../machine/machine.ts'
 import { ensurePackages } from '../../machine/packages.ts'
-import { createNetwork, type Network } from '../../network/topology.ts'
+import { createNetwork } from '../../network/topology.ts'
 
 export const nodes = nodePlans('k8s-guide')
 export const [controlPlane, worker, worker2] = nodes.map(({ name }) => name) as [string, string, string]
 
 const quiet = { start() {}, end() {}, note() {} }
 
-export interface GuestCluster {
-  machine: Machine
-  network: Network
-  api: Api
-  kubelets: Kubelets
-  pod(name: string): Pod | undefined
-  /** Creates a Pod of one container, already bound to a node. */
-  create(name: string, node: string, container: Partial<Container>, spec?: object): void
-  ready(...names: string[]): Promise<void>
-  until(
-    name: string,
-    what: string,
-    condition: (pod: Pod, status: ContainerStatus) => boolean,
-    ms?: number,
-  ): Promise<void>
-  gone(name: string, ms?: number): Promise<void>
-  exec(name: string, script: string, container?: string): Promise<RunResult>
-  onNode(node: string, script: string): Promise<RunResult>
-  logs(name: string, request?: Partial<LogRequest>): Promise<string>
-  events(name: string): string[]
-  stop(): Promise<void>
-}
+export type GuestCluster = Awaited<ReturnType<typeof startGuestCluster>>
+
+/** A request for the whole log of a Pod's container `main`. */
+export const wholeLog = (name: string): LogRequest => ({
+  ...{ namespace: 'default', name, container: 'main', follow: false, previous: false, timestamps: false },
+})
 
 /** Everything a stream carries, as text. */
 export async function textOf(stream: Readable): Promise<string> {
@@ -50,7 +34,7 @@ export async function textOf(stream: Readable): Promise<string> {
 }
 
 /** Boots a kernel with three nodes and their kubelets; no controllers, no scheduler, no kube-proxy. */
-export async function startGuestCluster(): Promise<GuestCluster> {
+export async function startGuestCluster() {
   const directory = mkdtempSync(join(tmpdir(), 'kubelet-test-'))
   const packages = await ensurePackages(cacheFolder, quiet)
   const machine = await startMachine({ packages, directory, name: basename(directory), memoryMegabytes: 512 })
@@ -63,7 +47,7 @@ export async function startGuestCluster(): Promise<GuestCluster> {
       network,
       api,
       kubelets,
-      ...helpers(api, kubelets),
+      ...helpers(api, kubelets.backend),
       async stop() {
         await machine.stop()
         rmSync(directory, { recursive: true, force: true })
@@ -75,9 +59,9 @@ export async function startGuestCluster(): Promise<GuestCluster> {
   }
 }
 
-function helpers(api: Api, { backend }: Kubelets) {
+function helpers(api: Api, backend: NodeBackend) {
   const pod = (name: string) => api.get<Pod>('pods', 'default', name)
-  async function run(target: Parameters<typeof backend.exec>[0]['target'], script: string): Promise<RunResult> {
+  async function run(target: Parameters<typeof backend.exec>[0]['target'], script: string): Promise<ExecResult> {
     const process = await backend.exec({ target, command: ['sh', '-c', script], tty: false })()
     process.stdin.end()
     const [stdout, stderr, end] = await Promise.all([textOf(process.stdout), textOf(process.stderr), process.exited])
@@ -87,6 +71,7 @@ function helpers(api: Api, { backend }: Kubelets) {
     pod(name)?.status?.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True')
   return {
     pod,
+    /** Creates a Pod of one container, already bound to a node. */
     create(name: string, node: string, container: Partial<Container>, spec: object = {}) {
       const containers = [{ name: 'main', ...container }]
       api.create('pods', 'default', { metadata: { name }, spec: { nodeName: node, containers, ...spec } })
@@ -104,12 +89,11 @@ function helpers(api: Api, { backend }: Kubelets) {
     async gone(name: string, ms = 20_000) {
       await waitFor(`${name} to be gone`, ms, async () => pod(name) === undefined)
     },
-    exec: (name: string, script: string, container?: string) =>
-      run({ kind: 'pod', namespace: 'default', name, ...(container !== undefined && { container }) }, script),
+    exec: (name: string, script: string, container = 'main') =>
+      run({ kind: 'pod', namespace: 'default', name, container }, script),
     onNode: (name: string, script: string) => run({ kind: 'node', name }, script),
     async logs(name: string, request: Partial<LogRequest> = {}) {
-      const base = { namespace: 'default', name, follow: false, previous: false, timestamps: false }
-      return textOf(await backend.logs({ ...base, ...request }))
+      return textOf(await backend.logs({ ...wholeLog(name), ...request }))
     },
     events: (name: string) =>
       api

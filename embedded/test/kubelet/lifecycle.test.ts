@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { type GuestCluster, startGuestCluster, textOf, worker, worker2 } from './guest-cluster.ts'
+import type { Event } from '../../controllers/resources.ts'
+import { type GuestCluster, startGuestCluster, worker, worker2 } from './guest-cluster.ts'
 
 let cluster: GuestCluster
 
@@ -10,6 +11,21 @@ beforeAll(async () => {
 afterAll(() => cluster?.stop())
 
 const shell = (script: string) => ({ image: 'tools', command: ['sh', '-c', script] })
+
+/** The namespaces and folders of Pods in the guest. */
+const left = async () => (await cluster.machine.run(['sh', '-c', 'ip netns; ls /run/pods'])).stdout
+
+/** Calls `act` when a container of the Pod has been created, before its process is started. */
+function onceCreated(name: string, act: () => void): Promise<void> {
+  return new Promise((resolve) => {
+    const end = cluster.api.watch<Event>('events', (_type, { reason, involvedObject }) => {
+      if (reason !== 'Created' || involvedObject.name !== name) return
+      end()
+      act()
+      resolve()
+    })
+  })
+}
 
 describe('starting', () => {
   test('an unknown image is ErrImagePull with an event that lists the images, until it is replaced', async () => {
@@ -130,8 +146,7 @@ describe('ending', () => {
       ...shell('trap "echo term; sleep 0.5; echo bye; exit 0" TERM; echo up; while :; do sleep 0.1; done'),
     })
     await cluster.ready('graceful')
-    const follow = { namespace: 'default', name: 'graceful', follow: true, previous: false, timestamps: false }
-    const log = textOf(await cluster.kubelets.backend.logs(follow))
+    const log = cluster.logs('graceful', { follow: true })
     cluster.api.delete('pods', 'default', 'graceful')
     expect(cluster.pod('graceful')?.metadata.deletionTimestamp).toBeDefined()
     await cluster.gone('graceful')
@@ -156,8 +171,57 @@ describe('ending', () => {
     const uid = cluster.pod('forced')?.metadata.uid
     cluster.api.delete('pods', 'default', 'forced', { gracePeriodSeconds: 0 })
     expect(cluster.pod('forced')).toBeUndefined()
-    const left = async () => (await cluster.machine.run(['sh', '-c', 'ip netns; ls /run/pods'])).stdout
     await expect.poll(left).not.toContain(uid)
+  })
+
+  test('a forced deletion while a container is started leaves nothing behind', async () => {
+    const created = onceCreated('early', () =>
+      cluster.api.delete('pods', 'default', 'early', { gracePeriodSeconds: 0 }),
+    )
+    cluster.create('early', worker, shell('trap "" TERM; while :; do sleep 0.1; done'))
+    const uid = cluster.pod('early')?.metadata.uid
+    await created
+    await expect.poll(left, { timeout: 10_000 }).not.toContain(uid)
+  })
+})
+
+describe('a change of the image', () => {
+  const setImage = (name: string, image: string) => {
+    const containers = cluster.pod(name)?.spec.containers.map((container) => ({ ...container, image }))
+    cluster.api.patch('pods', 'default', name, { spec: { containers } })
+  }
+  const restarted = (name: string) =>
+    cluster.until(
+      name,
+      'a restart',
+      (_pod, { restartCount, state }) => restartCount === 1 && state?.running !== undefined,
+    )
+
+  test('ends the container with the signal of the image that it runs', async () => {
+    cluster.create('changed', worker, shell('trap "echo term; exit 0" TERM; echo up; while :; do sleep 0.1; done'))
+    await expect.poll(() => cluster.logs('changed').catch(() => '')).toBe('up\n')
+    setImage('changed', 'nginx')
+    await restarted('changed')
+    expect(await cluster.logs('changed', { previous: true })).toBe('up\nterm\n')
+    expect(cluster.events('changed')).toContain('Normal Killing Container main definition changed, will be restarted')
+  })
+
+  test('kills a process that ignores the signal when the grace period is over', async () => {
+    cluster.create('unchanged', worker, shell('trap "" TERM; while :; do sleep 0.1; done'), {
+      terminationGracePeriodSeconds: 1,
+    })
+    await cluster.ready('unchanged')
+    setImage('unchanged', 'busybox')
+    await restarted('unchanged')
+    expect(cluster.pod('unchanged')?.status?.containerStatuses?.[0]?.imageID).toMatch(/^busybox@/)
+  })
+
+  test('takes effect while the container is started', async () => {
+    const created = onceCreated('hasty', () => setImage('hasty', 'busybox'))
+    cluster.create('hasty', worker, shell('trap "exit 0" TERM; while :; do sleep 0.1; done'))
+    await created
+    await restarted('hasty')
+    expect(cluster.pod('hasty')?.status?.containerStatuses?.[0]?.imageID).toMatch(/^busybox@/)
   })
 })
 
@@ -199,9 +263,14 @@ describe('probes', () => {
       .toMatch(/Readiness probe failed: dial tcp 10\.244\.2\.\d+:81: connect: connection refused/)
   })
 
-  test('a failing liveness probe restarts the container', async () => {
-    const livenessProbe = { exec: { command: ['test', '!', '-e', '/dead'] }, periodSeconds: 1, failureThreshold: 1 }
-    cluster.create('mortal', worker, { image: 'tools', livenessProbe })
+  test('a failing liveness probe restarts the container, but not before the startup probe has succeeded', async () => {
+    const probe = (...test: string[]) => ({ exec: { command: ['test', ...test] }, periodSeconds: 1 })
+    const livenessProbe = { ...probe('!', '-e', '/dead'), failureThreshold: 1 }
+    const startupProbe = { ...probe('-e', '/begun'), failureThreshold: 100 }
+    cluster.create('mortal', worker, { image: 'tools', livenessProbe, startupProbe })
+    await expect.poll(() => cluster.events('mortal').join()).toContain('Unhealthy Startup probe failed: ')
+    expect(cluster.pod('mortal')?.status?.containerStatuses?.[0]).toMatchObject({ ready: false, started: false })
+    await cluster.exec('mortal', 'touch /begun')
     await cluster.ready('mortal')
     await cluster.exec('mortal', 'touch /dead')
     await cluster.until(

@@ -1,9 +1,9 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { LogBuffer, logStream } from '../../kubelet/log-buffer.ts'
-import { textOf } from './guest-cluster.ts'
+import { textOf, wholeLog } from './guest-cluster.ts'
 
-const request = { namespace: 'default', name: 'p', follow: false, previous: false, timestamps: false }
+const request = wholeLog('p')
 
 test('output that arrives in parts of any size is unchanged', async () => {
   await fc.assert(

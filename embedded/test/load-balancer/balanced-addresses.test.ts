@@ -26,10 +26,7 @@ describe('balancedAddresses', () => {
   })
 
   test('policy Local: only nodes whose health check returned 200', () => {
-    expect(healthChecks([local], nodes)).toEqual([
-      { node: '172.18.0.2', port: 31000 },
-      { node: '172.18.0.3', port: 31000 },
-    ])
+    expect(healthChecks([local], nodes)).toEqual(['172.18.0.2:31000', '172.18.0.3:31000'])
     expect(balancedAddresses([local], nodes, new Set(['172.18.0.3:31000']))[0]?.nodes).toEqual(['172.18.0.3'])
     expect(balancedAddresses([local], nodes, new Set())[0]?.nodes).toEqual([])
   })

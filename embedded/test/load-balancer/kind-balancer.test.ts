@@ -1,10 +1,14 @@
 import { expect, test } from 'vitest'
 import { readRoutes, routeScript } from '../../../cluster/kind/load-balancer/appliance.ts'
-import { assignments } from '../../../cluster/kind/load-balancer/controller.ts'
 import { poolOf } from '../../../host/address-pool.ts'
 import type { Service } from '../../controllers/resources.ts'
+import * as balancer from '../../load-balancer/assignments.ts'
 
 const pool = { first: '172.18.255.200', last: '172.18.255.202' }
+
+/** The changes by name. */
+const assignments = (services: readonly Service[]) =>
+  balancer.assignments(services, pool).map(({ service, ...change }) => ({ name: service.metadata.name, ...change }))
 
 const service = (name: string, spec: Partial<Service['spec']> = {}, ip?: string): Service => ({
   apiVersion: 'v1',
@@ -24,34 +28,30 @@ test('the pool lies near the end of the network, wherever the network is', () =>
 
 test('every Service of the type gets an address of its own and keeps it', () => {
   const services = [service('a'), service('b', {}, '172.18.255.200'), service('c', { type: 'ClusterIP' })]
-  expect(assignments(services, pool)).toEqual([{ namespace: 'default', name: 'a', ip: '172.18.255.201' }])
+  expect(assignments(services)).toEqual([{ name: 'a', ip: '172.18.255.201' }])
   const [first, ...others] = services
-  expect(
-    assignments(
-      [{ ...service('a', {}, '172.18.255.201'), metadata: first?.metadata ?? service('a').metadata }, ...others],
-      pool,
-    ),
-  ).toEqual([])
+  const assigned = { ...service('a', {}, '172.18.255.201'), metadata: first?.metadata ?? service('a').metadata }
+  expect(assignments([assigned, ...others])).toEqual([])
 })
 
 test('two Services that name the same address are distinguished: the first keeps it', () => {
   const both = [service('a', {}, '172.18.255.200'), service('b', {}, '172.18.255.200')]
-  expect(assignments(both, pool)).toEqual([{ namespace: 'default', name: 'b', ip: '172.18.255.201' }])
+  expect(assignments(both)).toEqual([{ name: 'b', ip: '172.18.255.201' }])
 })
 
-test('an address is taken back from a Service of another type, but not what somebody else gave', () => {
+test('an address is taken back from a Service of another type, but not what another program gave', () => {
   const former = service('a', { type: 'ClusterIP' }, '172.18.255.200')
-  expect(assignments([former], pool)).toEqual([{ namespace: 'default', name: 'a', ip: undefined }])
+  expect(assignments([former])).toEqual([{ name: 'a', ip: undefined }])
   const foreign = service('b', { type: 'ClusterIP' }, '203.0.113.5')
   const otherClass = service('c', { loadBalancerClass: 'example.org/x' }, '172.18.255.201')
-  expect(assignments([foreign, otherClass], pool)).toEqual([])
+  expect(assignments([foreign, otherClass])).toEqual([])
 })
 
 test('a request that cannot be met, and an exhausted pool, are reported', () => {
   const wish = service('a', { loadBalancerIP: '192.0.2.1' })
-  expect(assignments([wish], pool)[0]?.fault).toContain('requested address "192.0.2.1" is not in the pool')
+  expect(assignments([wish])[0]?.fault).toContain('requested address "192.0.2.1" is not in the pool')
   const four = ['a', 'b', 'c', 'd'].map((name) => service(name))
-  const changes = assignments(four, pool)
+  const changes = assignments(four)
   expect(changes.map(({ ip }) => ip)).toEqual(['172.18.255.200', '172.18.255.201', '172.18.255.202', undefined])
   expect(changes[3]?.fault).toContain('no address of the pool')
 })

@@ -4,7 +4,7 @@ import { closeSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { afterOutput, FifoPool } from '../../machine/fifo-pool.ts'
+import { FifoPool, outputEnded } from '../../machine/fifo-pool.ts'
 
 let folder: string
 let pool: FifoPool
@@ -27,17 +27,17 @@ async function outputOf(script: string, { slow = 0, busy = 0 } = {}): Promise<st
   const child = spawn('sh', ['-c', script], { stdio: ['ignore', pipe.theirs, 'ignore'] })
   closeSync(pipe.theirs)
   let text = ''
-  pipe.ours.on('data', (bytes: Buffer) => {
+  pipe.output.on('data', (bytes: Buffer) => {
     text += bytes
     if (slow === 0) return
-    pipe.ours.pause()
-    setTimeout(() => pipe.ours.resume(), slow)
+    pipe.output.pause()
+    setTimeout(() => pipe.output.resume(), slow)
   })
   await once(child, 'exit')
-  return new Promise((resolve) => {
-    afterOutput([pipe], () => resolve(text))
-    beBusy(busy)
-  })
+  const ended = outputEnded([pipe])
+  beBusy(busy)
+  await ended
+  return text
 }
 
 const lines = (count: number) => `${Array.from({ length: count }, (_, index) => index + 1).join('\n')}\n`

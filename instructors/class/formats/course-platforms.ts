@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 import { plainText } from '../../../host/plain-text.ts'
 import type { Graded, GradedStep } from '../result.ts'
 

@@ -1,6 +1,6 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { z } from 'zod'
+import * as z from 'zod'
 import { reportJsonSchema } from '../../../grading/report-schema.ts'
 import { requireWritable } from '../../../host/plain-file.ts'
 import { plainJson } from '../../../host/plain-text.ts'
@@ -19,21 +19,30 @@ import { junitOf, tapOf } from './test-results.ts'
 
 const pretty = (value: unknown) => `${plainJson(value)}\n`
 
-/** Formats with a whole class in one file, by name. */
-export const CLASS_FORMATS = {
-  csv: csvOf,
-  html: htmlOf,
-  json: pretty,
-  junit: junitOf,
-  tap: tapOf,
-} as const satisfies Record<string, (result: ClassResult) => string>
+/** A result as text: of a whole class, or of one submission, if the other system reads one file for each. */
+type Writer = { ofClass(result: ClassResult): string } | { ofLearner(graded: Graded): string }
 
-/** Formats that need a separate file for every submission. */
-export const LEARNER_FORMATS = {
-  check50: (graded) => pretty(check50Of(graded)),
-  classroom50: (graded) => pretty(classroom50Of(graded)),
-  gradescope: (graded) => pretty(gradescopeOf(graded)),
-} as const satisfies Record<string, (graded: Graded) => string>
+/** Every format by its name. */
+export const FORMATS = {
+  csv: { ofClass: csvOf },
+  html: { ofClass: htmlOf },
+  json: { ofClass: pretty },
+  junit: { ofClass: junitOf },
+  tap: { ofClass: tapOf },
+  check50: { ofLearner: (graded) => pretty(check50Of(graded)) },
+  classroom50: { ofLearner: (graded) => pretty(classroom50Of(graded)) },
+  gradescope: { ofLearner: (graded) => pretty(gradescopeOf(graded)) },
+} as const satisfies Record<string, Writer>
+
+type Format = keyof typeof FORMATS
+
+export const FORMAT_NAMES = Object.keys(FORMATS).join(', ')
+
+/** The writer of a format. Throws with the known names. */
+export function writerOf(name: string): Writer {
+  if (Object.hasOwn(FORMATS, name)) return FORMATS[name as Format]
+  throw new Error(`"${name}" is not a format: use one of ${FORMAT_NAMES}.`)
+}
 
 /** Every machine-readable result that the graders write: file in instructors/schema/ → its JSON Schema (draft 2020-12). */
 export const jsonSchemas = () => ({
@@ -45,45 +54,31 @@ export const jsonSchemas = () => ({
   'classroom50.result.v1.json': z.toJSONSchema(classroom50Schema),
 })
 
-type ClassFormat = keyof typeof CLASS_FORMATS
-export type Format = ClassFormat | keyof typeof LEARNER_FORMATS
-
-export const FORMATS: readonly Format[] = [...keysOf(CLASS_FORMATS), ...keysOf(LEARNER_FORMATS)]
-
-export const isClassFormat = (format: Format): format is ClassFormat => format in CLASS_FORMATS
-
-/** Checks the name of a format. Throws with the known names. */
-export function formatNamed(text: string): Format {
-  const found = FORMATS.find((format) => format === text)
-  if (found) return found
-  throw new Error(`"${text}" is not a format: use one of ${FORMATS.join(', ')}.`)
-}
-
 /** Where to write each format: a file for a class, a folder for files of learners. */
 type Places = Partial<Record<Format, string>>
 
+function* chosen(places: Places): Generator<[place: string, writer: Writer]> {
+  for (const [format, writer] of Object.entries(FORMATS)) {
+    const place = places[format as Format]
+    if (place !== undefined) yield [place, writer]
+  }
+}
+
 /** Creates the folders of the results and verifies that they can be written, before the long grading. */
 export function preparePlaces(places: Places): void {
-  for (const format of FORMATS) {
-    const place = places[format]
-    if (place === undefined) continue
-    mkdirSync(isClassFormat(format) ? dirname(place) : place, { recursive: true })
-    requireWritable(isClassFormat(format) ? place : join(place, 'learner.json'))
+  for (const [place, writer] of chosen(places)) {
+    const file = 'ofClass' in writer ? place : join(place, 'learner.json')
+    mkdirSync(dirname(file), { recursive: true })
+    requireWritable(file)
   }
 }
 
 /** Writes the results of a class in every format that has a place. */
 export function writeResults(places: Places, result: ClassResult): void {
-  for (const format of FORMATS) {
-    const place = places[format]
-    if (place === undefined) continue
-    if (isClassFormat(format)) writeFileSync(place, CLASS_FORMATS[format](result))
+  for (const [place, writer] of chosen(places)) {
+    if ('ofClass' in writer) writeFileSync(place, writer.ofClass(result))
     else
       for (const graded of result.graded.filter(({ counts }) => counts))
-        writeFileSync(join(place, `${graded.learner}-lab${graded.lab}.json`), LEARNER_FORMATS[format](graded))
+        writeFileSync(join(place, `${graded.learner}-lab${graded.lab}.json`), writer.ofLearner(graded))
   }
-}
-
-function keysOf<Key extends string>(record: Record<Key, unknown>): Key[] {
-  return Object.keys(record) as Key[]
 }

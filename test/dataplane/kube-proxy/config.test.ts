@@ -110,3 +110,10 @@ describe('the clusterCIDR inferred from the nodes', () => {
     [[[]], ''],
   ])('%j: %s', (ranges, expected) => expect(likelyClusterCIDR(objects(ranges))).toBe(expected))
 })
+
+test.each(['[', '{a: ', '- ', '? '])(
+  'a configuration that is nested 50,000 times by "%s" is refused before it is composed',
+  (level) => {
+    expect(() => parseKubeProxyConfiguration(level.repeat(50_000))).toThrow('nested more than 100 levels deep')
+  },
+)

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import { compareNodeState } from '../../../dataplane/compare.ts'
 import { oneService, predictOn, rulesOf, WEB } from './cluster-of.ts'
 
 const local = { ip: '10.244.1.5', node: 'w' }
@@ -149,6 +150,59 @@ describe('userspace mode of 1.20', () => {
     expect(rulesOf(state, 'nat', 'KUBE-PORTALS-HOST')?.[0]).toMatch(/-j DNAT --to-destination 172\.18\.0\.3:40000$/)
     expect(rulesOf(state, 'nat', 'KUBE-NODEPORT-CONTAINER')).toHaveLength(1)
     expect(rulesOf(state, 'nat', 'PREROUTING')?.at(-1)).toMatch(/must be the last rule/)
+  })
+
+  test('the assigned ports of listeners are equal to the predicted ones, unless the rules lead to different listeners', () => {
+    const predicted = (portRange: string) =>
+      predictOn(oneService(spec, [local]), '1.20', { mode: 'userspace', with: { portRange } })
+    const expected = predicted('40000-41000')
+    const compared = (edit: (spec: string, chain: string) => string) => {
+      const actual = predicted('50000-51000')
+      for (const table of actual.iptables.values())
+        for (const { name, rules } of table.values()) for (const rule of rules) rule.spec = edit(rule.spec, name)
+      return compareNodeState(expected, actual, { mode: 'userspace' }).map(({ kind, where }) => ({ kind, ...where }))
+    }
+    expect(compared((rule) => rule)).toEqual([])
+    for (const wrong of ['KUBE-PORTALS-HOST', 'KUBE-NODEPORT-CONTAINER', 'KUBE-NODEPORT-NON-LOCAL'])
+      expect(compared((rule, chain) => (chain === wrong ? rule.replace('50000', '50001') : rule))).toMatchObject([
+        { kind: 'wrong', chain: wrong },
+      ])
+    expect(compared((rule) => rule.replace('10.96.0.7', '10.96.0.8')).length).toBeGreaterThan(0)
+  })
+
+  const [web] = objects.services
+  if (!web) throw new Error('there is no Service')
+  const other = { ...web, name: 'other', clusterIPs: ['10.96.0.9'], ports: [{ ...web.ports[0], nodePort: 30081 }] }
+  const inOrder = (services: object[]) =>
+    predictOn({ ...objects, services } as typeof objects, '1.20', { mode: 'userspace' })
+
+  test.each([
+    ['to no listener', /^KUBE-PORTALS-CONTAINER$/, '9'],
+    ['of the node itself to no listener', /^KUBE-PORTALS-HOST$/, '9'],
+    ['to the listener of another Service', /^KUBE-PORTALS-/, 'other'],
+    ['to the listener of another Service, except to its ClusterIP', /^KUBE-NODEPORT-/, 'other'],
+  ])('packets for one Service lead %s, although kube-proxy has assigned the predicted ports', (_what, chains, to) => {
+    for (const services of [
+      [web, other],
+      [other, web],
+    ]) {
+      const [expected, actual] = [inOrder(services), inOrder(services)]
+      expect(compareNodeState(expected, actual, { mode: 'userspace' })).toEqual([])
+      const [own, another] = services[0] === web ? ['32768', '32769'] : ['32769', '32768']
+      for (const table of actual.iptables.values())
+        for (const { name, rules } of table.values())
+          for (const rule of chains.test(name) ? rules : [])
+            rule.spec = rule.spec.replace(new RegExp(`(?<=[ :])${own}$`), to === 'other' ? another : to)
+      expect(compareNodeState(expected, actual, { mode: 'userspace' }).length).toBeGreaterThan(0)
+    }
+  })
+
+  test('the Services may be in any order', () => {
+    const [expected, actual] = [inOrder([web, other]), inOrder([web, other])]
+    for (const table of actual.iptables.values())
+      for (const { name, rules } of table.values()) if (name.startsWith('KUBE-')) rules.reverse()
+    expect(rulesOf(actual, 'nat', 'KUBE-PORTALS-HOST')).not.toEqual(rulesOf(expected, 'nat', 'KUBE-PORTALS-HOST'))
+    expect(compareNodeState(expected, actual, { mode: 'userspace' })).toEqual([])
   })
 })
 

@@ -1,7 +1,10 @@
 import { execFile } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { describe, expect, test } from 'vitest'
+import { Readable } from 'node:stream'
+import { parseArgs } from 'node:util'
+import { describe, expect, test, vi } from 'vitest'
+import { expectNode, expectOptions } from '../../../course/expect.ts'
 import { parseIpAddr } from '../../../dataplane/ip-addr.ts'
 import { parseIpsetSave } from '../../../dataplane/ipset-save.ts'
 import { parseIptablesSave } from '../../../dataplane/iptables-save.ts'
@@ -17,7 +20,7 @@ interface Run {
   stderr: string
 }
 
-const run = (args: string[], stdin = ''): Promise<Run> =>
+const runScript = (args: string[], stdin = ''): Promise<Run> =>
   new Promise((resolve) => {
     const child = execFile(
       process.execPath,
@@ -28,6 +31,25 @@ const run = (args: string[], stdin = ''): Promise<Run> =>
     child.stdin?.end(stdin)
   })
 
+/** The same in this process; the sentence of an error is what the script prints. */
+async function run(args: string[], stdin = ''): Promise<Run> {
+  const printed = { stdout: '', stderr: '' }
+  const spies = (['stdout', 'stderr'] as const).map((stream) =>
+    vi.spyOn(process[stream], 'write').mockImplementation((text) => {
+      printed[stream] += text
+      return true
+    }),
+  )
+  const input = vi.spyOn(process, 'stdin', 'get').mockReturnValue(Readable.from([stdin]) as typeof process.stdin)
+  try {
+    return { code: await expectNode(parseArgs({ args, options: expectOptions }).values), ...printed }
+  } catch (error) {
+    return { code: 2, ...printed, stderr: ` ✗ ${(error as Error).message}\n` }
+  } finally {
+    for (const spy of [...spies, input]) spy.mockRestore()
+  }
+}
+
 const objects = (scenario: string) => recordingPath('objects', `${scenario}.json`)
 const about = ['--node', 'k8s-guide-worker', '--mode', 'ipvs', '--kube-proxy', 'v1.30.3']
 
@@ -35,21 +57,18 @@ describe('scripts/expect.ts', () => {
   test('prints each part as its tool does, equal to the recording', async () => {
     const print = async (format: string) =>
       (await run(['--objects', objects('web-lb-local'), ...about, '--as', format])).stdout
-    const [iptables, ipsets, servers, links] = await Promise.all(
-      ['iptables-save', 'ipset-save', 'ipvsadm-save', 'ip-addr'].map(print),
-    )
     const printed = {
-      iptables: parseIptablesSave(iptables ?? ''),
-      ipsets: parseIpsetSave(ipsets ?? ''),
-      virtualServers: parseIpvsadmSave(servers ?? ''),
-      links: parseIpAddr(links ?? ''),
+      iptables: parseIptablesSave(await print('iptables-save')),
+      ipsets: parseIpsetSave(await print('ipset-save')),
+      virtualServers: parseIpvsadmSave(await print('ipvsadm-save')),
+      links: parseIpAddr(await print('ip-addr')),
     }
-    expect(strictDifference(stateAt(recordingPath('v1.30.3', 'ipvs', 'web-lb-local')), printed)).toEqual([])
+    expect(strictDifference(stateAt('v1.30.3/ipvs/web-lb-local'), printed)).toEqual([])
   })
 
   test('reads standard input and prints JSON', async () => {
     const list = JSON.stringify({ kind: 'List', items: [{ kind: 'Node', metadata: { name: 'k8s-guide-worker' } }] })
-    const { code, stdout } = await run(['--objects', '-', ...about, '--as', 'json'], list)
+    const { code, stdout } = await runScript(['--objects', '-', ...about, '--as', 'json'], list)
     expect(code).toBe(0)
     expect(Object.keys(JSON.parse(stdout))).toEqual(['iptables', 'ipsets', 'virtualServers', 'links'])
   })
@@ -65,12 +84,10 @@ describe('scripts/expect.ts', () => {
         ),
       })
     const asked = ['--objects', '-', '--node', 'k8s-guide-worker', '--mode', 'ipvs']
-    const [said, kubelet, newer, silent] = await Promise.all([
-      run(asked, ofVersion({ kubeProxyVersion: 'v1.20.2', kubeletVersion: 'v1.30.3' })),
-      run(asked, ofVersion({ kubeProxyVersion: '', kubeletVersion: 'v1.30.3' })),
-      run(asked, ofVersion({ kubeletVersion: 'v1.99.0' })),
-      run(asked, ofVersion({})),
-    ])
+    const said = await run(asked, ofVersion({ kubeProxyVersion: 'v1.20.2', kubeletVersion: 'v1.30.3' }))
+    const kubelet = await run(asked, ofVersion({ kubeProxyVersion: '', kubeletVersion: 'v1.30.3' }))
+    const newer = await run(asked, ofVersion({ kubeletVersion: 'v1.99.0' }))
+    const silent = await run(asked, ofVersion({}))
     const filterChains = ({ stdout }: Run) => Object.keys(JSON.parse(stdout).iptables.filter)
     expect(filterChains(said)).not.toContain('KUBE-IPVS-FILTER')
     expect(filterChains(kubelet)).toContain('KUBE-IPVS-FILTER')
@@ -84,21 +101,19 @@ describe('scripts/expect.ts', () => {
   test('refuses truncated, empty, wrong and hostile input with a sentence', async () => {
     const inputs = ['', '{"kind":"List","items":[', 'null', '[]', '"x"', '{"kind":"List","items":{}}', '{}']
     const deep = `${'{"kind":"List","items":['.repeat(5000)}${']}'.repeat(5000)}`
-    const runs = await Promise.all([...inputs, deep].map((input) => run(['--objects', '-', ...about], input)))
-    for (const { code, stdout, stderr } of runs) {
+    for (const input of [...inputs, deep]) {
+      const { code, stdout, stderr } = await run(['--objects', '-', ...about], input)
       expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
       expect(stderr).toMatch(/^ ✗ [^\n]+\n$/)
+      if (input === '') expect(stderr).toContain('Standard input is empty')
+      if (input === inputs[1]) expect(stderr).toContain('Standard input is not JSON')
     }
-    expect(runs[0]?.stderr).toContain('Standard input is empty')
-    expect(runs[1]?.stderr).toContain('Standard input is not JSON')
   })
 
   test('--diff exits with 0 if the node is equal, else with 1 and the differences', async () => {
     const folder = recordingPath('v1.30.3', 'ipvs', 'web-nodeport')
-    const [equal, different] = await Promise.all([
-      run(['--objects', objects('web-nodeport'), ...about, '--diff', folder]),
-      run(['--objects', objects('web-lb'), ...about, '--diff', folder]),
-    ])
+    const equal = await run(['--objects', objects('web-nodeport'), ...about, '--diff', folder])
+    const different = await runScript(['--objects', objects('web-lb'), ...about, '--diff', folder])
     expect(equal).toMatchObject({ code: 0, stdout: 'Equal: the node has exactly what kube-proxy programs.\n' })
     expect(different.code).toBe(1)
     expect(different.stdout).toContain('Missing (')
@@ -118,10 +133,8 @@ describe('scripts/expect.ts', () => {
     const spec = { clusterIP: 'x', ports: [{ port: -1 }] }
     const bad = { kind: 'Service', metadata: { namespace: 'a', name: '\u001b[31mb' }, spec }
     const input = JSON.stringify({ kind: 'List', items: [bad, 7, ...items] })
-    const [good, mixed] = await Promise.all([
-      run(['--objects', objects('web-clusterip'), ...about, '--as', 'json']),
-      run(['--objects', '-', ...about, '--as', 'json'], input),
-    ])
+    const good = await run(['--objects', objects('web-clusterip'), ...about, '--as', 'json'])
+    const mixed = await run(['--objects', '-', ...about, '--as', 'json'], input)
     expect(mixed).toMatchObject({ code: 0, stdout: good.stdout })
     expect(mixed.stderr.split('\n')).toEqual([
       'Standard input: $.items[1] is left out: is not an API object.',
@@ -133,22 +146,17 @@ describe('scripts/expect.ts', () => {
   })
 
   test('exits with 2 for invalid input, with every fault and without a stack trace', async () => {
-    const [args, version, missing] = await Promise.all([
-      run(['--mode', 'ipv', '--as', 'text']),
-      run([
-        '--objects',
-        objects('empty'),
-        '--node',
-        'k8s-guide-worker',
-        '--mode',
-        'ipvs',
-        '--kube-proxy',
-        '1.5',
-        '--as',
-        'json',
-      ]),
-      run(['--objects', '/nowhere.json', ...about, '--as', 'json']),
+    const args = await runScript(['--mode', 'ipv', '--as', 'text'])
+    const version = await run([
+      '--objects',
+      objects('empty'),
+      ...about.slice(0, 4),
+      '--kube-proxy',
+      '1.5',
+      '--as',
+      'json',
     ])
+    const missing = await run(['--objects', '/nowhere.json', ...about, '--as', 'json'])
     for (const { code, stderr, stdout } of [args, version, missing]) {
       expect(code).toBe(2)
       expect(stdout).toBe('')

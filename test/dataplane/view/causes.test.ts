@@ -4,7 +4,7 @@ import { predict } from '../../../dataplane/predict.ts'
 import { type Cause, type Causes, causesOf } from '../../../dataplane/view/causes.ts'
 import { entriesOf, holdingsOf } from '../../../dataplane/view/holdings.ts'
 import { recordedConfig } from '../recordings.ts'
-import { recordedNodes, threeVersions, wholeNodes } from './nodes.ts'
+import { byMode, type RecordedNode, threeVersions, wholeNodes } from './nodes.ts'
 
 /** The value of `spec.ports[0].nodePort` in an object. */
 const valueAt = (object: unknown, field: string): unknown =>
@@ -13,8 +13,11 @@ const valueAt = (object: unknown, field: string): unknown =>
     return typeof value === 'object' && value !== null ? (value as Record<string, unknown>)[key] : undefined
   }, object)
 
-test.each(recordedNodes)('every entry of $path has a cause in the objects', ({ read }) => {
-  const { state, objects, options, items } = read()
+test.each(byMode)('every entry of the recorded nodes of $mode has a cause in the objects', ({ nodes }) => {
+  expect(nodes.flatMap((node) => faultsOf(node.read()))).toEqual([])
+})
+
+function faultsOf({ path, state, objects, options, items }: RecordedNode): string[] {
   const holdings = holdingsOf(options.node, state)
   const causes = causesOf(state, objects, options, holdings)
   const faults: string[] = []
@@ -39,14 +42,13 @@ test.each(recordedNodes)('every entry of $path has a cause in the objects', ({ r
     const endpoint = /(?:--to-destination|->|dnat to) (10\.244[\d.]+:\d+)/.exec(text)?.[1]
     if (endpoint && !because.some((cause) => cause.endpoint === endpoint)) faults.push(`${text}: not ${endpoint}`)
   }
-  expect(faults).toEqual([])
-})
+  return faults.map((fault) => `${path}: ${fault}`)
+}
 
 const servicesOf = (causes: readonly Cause[] = []) => [...new Set(causes.map(({ service }) => service))]
 
-test.each(threeVersions)(
-  '$path without one Service lacks exactly the entries that exist only because of it',
-  ({ read }) => {
+test('without one Service, a node lacks exactly the entries that exist only because of it', () => {
+  for (const { path, read } of threeVersions) {
     const { objects, options } = read()
     const whole = holdingsOf(options.node, predict(objects, options))
     const causes = causesOf(predict(objects, options), objects, options, whole)
@@ -56,10 +58,10 @@ test.each(threeVersions)(
       const left = new Set([...entriesOf(without)].map(({ id }) => id))
       const gone = [...entriesOf(whole)].map(({ id }) => id).filter((id) => !left.has(id))
       const alone = [...causes].filter(([, of]) => servicesOf(of).join() === `${namespace}/${name}`).map(([id]) => id)
-      expect(gone.sort()).toEqual(alone.sort())
+      expect(gone.sort(), path).toEqual(alone.sort())
     }
-  },
-)
+  }
+})
 
 const reasons = (causes: Causes, id: string) => causes.get(id)?.map(({ reason }) => reason)
 

@@ -13,14 +13,16 @@ const everything = [
   ...listedTables.map(({ path, tables }) => ({ path, read: () => ({ ...empty, nftables: tables }) })),
 ]
 
-test.each(everything)(
-  'everything on $path is an entry, with an id of its own and references that lead to entries',
-  ({ read }) => {
+test('everything on a node is an entry, with an id of its own and references that lead to entries', () => {
+  for (const { path, read } of everything) {
     const state = read()
     const entries = [...entriesOf(holdingsOf('worker', state))]
     const ids = new Set(entries.map(({ id }) => id))
-    expect(ids.size).toBe(entries.length)
-    expect(entries.flatMap(({ refersTo = [] }) => refersTo.filter((id) => !ids.has(id)))).toEqual([])
+    expect(ids.size, path).toBe(entries.length)
+    expect(
+      entries.flatMap(({ refersTo = [] }) => refersTo.filter((id) => !ids.has(id))),
+      path,
+    ).toEqual([])
     const { iptables, ipsets, virtualServers, links, nftables = [] } = state
     const chains = [...iptables.values(), ...nftables.map((table) => table.chains)].flatMap((table) => [
       ...table.values(),
@@ -28,15 +30,15 @@ test.each(everything)(
     const elements = nftables.flatMap(({ sets, maps }) => [...sets.values(), ...maps.values()])
     const count = (kind: Entry['kind']) => entries.filter((entry) => entry.kind === kind).length
     const sum = (counts: number[]) => counts.reduce((all, one) => all + one, 0)
-    expect(count('chain')).toBe(chains.length)
-    expect(count('rule')).toBe(sum(chains.map(({ rules }) => rules.length)))
-    expect(count('member')).toBe(sum([...ipsets.values()].map(({ members }) => members.size)))
-    expect(count('virtual server')).toBe(virtualServers.length)
-    expect(count('real server')).toBe(sum(virtualServers.map(({ realServers }) => realServers.length)))
-    expect(count('address')).toBe(sum(links.map(({ addresses }) => addresses.length)))
-    expect(count('element')).toBe(sum(elements.map(({ elements }) => elements.size)))
-  },
-)
+    expect(count('chain'), path).toBe(chains.length)
+    expect(count('rule'), path).toBe(sum(chains.map(({ rules }) => rules.length)))
+    expect(count('member'), path).toBe(sum([...ipsets.values()].map(({ members }) => members.size)))
+    expect(count('virtual server'), path).toBe(virtualServers.length)
+    expect(count('real server'), path).toBe(sum(virtualServers.map(({ realServers }) => realServers.length)))
+    expect(count('address'), path).toBe(sum(links.map(({ addresses }) => addresses.length)))
+    expect(count('element'), path).toBe(sum(elements.map(({ elements }) => elements.size)))
+  }
+})
 
 test('a rule refers to its target chain and its sets, and has its counter', () => {
   const state = node(

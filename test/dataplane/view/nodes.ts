@@ -1,6 +1,5 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { basename } from 'node:path'
-import { parseIpAddr } from '../../../dataplane/ip-addr.ts'
 import { parseNftList } from '../../../dataplane/nft-list.ts'
 import type { NodeState } from '../../../dataplane/node-state.ts'
 import { type ClusterObjects, readObjects } from '../../../dataplane/objects.ts'
@@ -35,24 +34,19 @@ export const recordedNodes: readonly { path: string; read: () => RecordedNode }[
     }),
   )
 
+/** The same by mode. */
+export const byMode = ['iptables', 'ipvs', 'nftables'].map((mode) => {
+  return { mode, nodes: recordedNodes.filter(({ path }) => path.includes(`/${mode}/`)) }
+})
+
 /** The same for the oldest, a middle and the newest recorded version, for tests that take long. */
 export const threeVersions = recordedNodes.filter(({ path }) => /^v1\.(20|24|30)/.test(path))
 
 function readNode(path: string, version: string, mode: PredictOptions['mode'], scenario: string): RecordedNode {
-  const folder = recordingPath(path)
   const items = itemsAt('objects', `${scenario}.json`)
   const { objects } = readObjects({ kind: 'List', items })
   const options = { node: NODE, mode, version, config: recordedConfig() }
-  if (mode !== 'nftables') return { path, state: stateAt(folder), options, objects, items }
-  const links = parseIpAddr(readFileSync(`${folder}/ip-addr.json`, 'utf8'))
-  const nftables = parseNftList(readFileSync(`${folder}/nft.json`, 'utf8'))
-  return {
-    path,
-    state: { iptables: new Map(), ipsets: new Map(), virtualServers: [], links, nftables },
-    options,
-    objects,
-    items,
-  }
+  return { path, state: stateAt(path), options, objects, items }
 }
 
 /** Whole nodes, other programs' rules among them: of genuine kind clusters, and after switches of the mode. */
@@ -61,13 +55,13 @@ export const wholeNodes: readonly { path: string; state: NodeState; objects?: Cl
     folders('kind-v1.20.2', stage, 'nodes').map((node) => {
       const path = `kind-v1.20.2/${stage}/nodes/${node}`
       const { objects } = readObjects({ kind: 'List', items: itemsAt('kind-v1.20.2', stage, 'objects.json') })
-      return { path, state: stateAt(recordingPath(path)), objects }
+      return { path, state: stateAt(path), objects }
     }),
   ),
   ...folders('transitions').flatMap((version) =>
     folders('transitions', version).map((stage) => {
       const path = `transitions/${version}/${stage}`
-      return { path, state: stateAt(recordingPath(path)) }
+      return { path, state: stateAt(path) }
     }),
   ),
 ]

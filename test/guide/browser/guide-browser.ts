@@ -127,10 +127,10 @@ export async function tabTo(page: Page, target: Locator): Promise<void> {
   throw new Error(`the keyboard does not reach ${target}`)
 }
 
-/** What axe-core finds on a page, as it is now: a line each. `rules` are all if absent. */
-export async function findViolations(page: Page, rules?: readonly string[]): Promise<string[]> {
+/** What axe-core finds in a part of a page, as it is now: a line each. `rules` are all if absent. */
+export async function findViolations(page: Page, part = ':root', rules?: readonly string[]): Promise<string[]> {
   if (!(await page.evaluate('"axe" in window'))) await page.evaluate(axe.source)
   return page.evaluate<string[]>(
-    `axe.run(${JSON.stringify(rules ? { runOnly: rules } : {})}).then((found) => found.violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => id + ": " + html)))`,
+    `axe.run(${JSON.stringify(part)}, ${JSON.stringify(rules ? { runOnly: rules } : {})}).then((found) => found.violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => id + ": " + html)))`,
   )
 }

@@ -3,9 +3,8 @@ import { EVERYTHING } from '../../../bench/made-class.ts'
 import { seedOf } from '../../../grading/class-key.ts'
 import { classResult } from '../../../instructors/class/class-result.ts'
 import { judgeFile } from '../../../instructors/class/judge-file.ts'
-import { ALICE, changedFile } from '../submission/made-submission.ts'
+import { changedFile } from '../submission/made-submission.ts'
 import { judgedEntry } from './made-class.ts'
-import { repack } from './repack.ts'
 
 const kinds = (result: ReturnType<typeof classResult>) =>
   Object.fromEntries(result.graded.map(({ learner, flags }) => [learner, flags.map(({ kind }) => kind)]))
@@ -92,8 +91,8 @@ describe('real submissions', () => {
           manifest.seed = seedOf('alice')
         },
       }),
-      await repack(ALICE, 'carol', { rewritten: EVERYTHING, laterMs: 60_000 }),
-      await repack(ALICE, 'dave', { rewritten: EVERYTHING, laterMs: 90_000 }),
+      await changedFile('carol', { rewritten: EVERYTHING, laterMs: 60_000 }),
+      await changedFile('dave', { rewritten: EVERYTHING, laterMs: 90_000 }),
     ]
     const result = classResult(await Promise.all(files.map((file) => judgeFile(file))), 1)
     expect(result.graded.map(({ score }) => score)).toEqual([95, 95, 95, 95])

@@ -4,18 +4,18 @@ import { describe, expect, test } from 'vitest'
 import { EVERYTHING, type Rewritten } from '../../../bench/made-class.ts'
 import type { Capture } from '../../../cluster/capture-folder.ts'
 import { type ClassKey, classMark, wordOf } from '../../../grading/class-key.ts'
-import { projectRoot } from '../../../host/layout.ts'
 import { classResult } from '../../../instructors/class/class-result.ts'
-import { LEAST_SHARED, reuseOfPublished } from '../../../instructors/class/copies.ts'
+import { copyFlags, LEAST_SHARED, printsOf, reuseOfPublished } from '../../../instructors/class/copies.ts'
 import { DRAWN_KINDS, type DrawnKind } from '../../../instructors/class/drawn-values.ts'
-import { type JudgeOptions, judgeFile } from '../../../instructors/class/judge-file.ts'
+import { historyFlags } from '../../../instructors/class/history.ts'
+import { type JudgeOptions, judgeFile, wordFlags } from '../../../instructors/class/judge-file.ts'
 import { gatherPublished, PUBLISHED_FILE, readPublishedValues } from '../../../instructors/class/published.ts'
-import { judgedEntry } from './made-class.ts'
-import { type Forgery, repack } from './repack.ts'
+import type { Flag } from '../../../instructors/class/result.ts'
+import { readSubmission } from '../../../instructors/submission/read-submission.ts'
+import { type Change, changedFile, SOLVED } from '../submission/made-submission.ts'
+import { gradedEntry, judgedEntry } from './made-class.ts'
 
-const SOLVED = join(projectRoot, 'data/solved')
 const solved = readdirSync(SOLVED).filter((name) => name.endsWith('.labgrade'))
-const LAB_2 = join(SOLVED, 'lab-2-embedded.labgrade')
 const KINDS = Object.keys(DRAWN_KINDS) as DrawnKind[]
 
 async function judged(files: readonly string[], options: JudgeOptions = {}) {
@@ -25,10 +25,16 @@ async function judged(files: readonly string[], options: JudgeOptions = {}) {
   return graded
 }
 
-/** The flags of one submission, by itself. */
-async function flagsOf(file: string, options?: JudgeOptions) {
-  const [entry] = await judged([file], options)
-  return entry?.flags ?? []
+/** The flags of one submission, by itself, without the time that judging its steps takes. */
+async function flagsOf(file: string, options: JudgeOptions = {}): Promise<Flag[]> {
+  const submission = await readSubmission(file, options)
+  const { learner, seed } = submission.manifest
+  const prints = printsOf([...submission.captures.values()])
+  return [
+    ...copyFlags([{ graded: gradedEntry(learner), seed, prints }]).flat(),
+    ...wordFlags(submission.captures, learner, options),
+    ...historyFlags(submission, Date.now()),
+  ]
 }
 
 describe('what this repository publishes', () => {
@@ -43,7 +49,7 @@ describe('what this repository publishes', () => {
   })
 
   test.each(solved)('%s under another name is reported, with its evidence; the points stay', async (name) => {
-    const [entry] = await judged([await repack(join(SOLVED, name), 'mallory')])
+    const [entry] = await judged([await changedFile('mallory', { source: await readSubmission(join(SOLVED, name)) })])
     expect(entry?.score).toBeGreaterThan(50)
     const lab = /\d/.exec(name)?.[0]
     expect(entry?.flags.map(({ text }) => text).join('\n')).toMatch(
@@ -58,12 +64,12 @@ describe('what this repository publishes', () => {
     ['all but MACs and initvals', EVERYTHING.filter((kind) => kind !== 'mac' && kind !== 'initval')],
   ]
   test.each(strengths)('repacked with new %s', async (_what, rewritten) => {
-    const file = await repack(LAB_2, 'mallory', { rewritten, laterMs: 40 * 60_000 })
+    const file = await changedFile('mallory', { rewritten, laterMs: 40 * 60_000 })
     expect((await flagsOf(file)).map(({ kind }) => kind)).toContain('reused')
   })
 
   test.each(KINDS.filter((kind) => kind !== 'boot'))('if only its %s remain, it is still reported', async (kept) => {
-    const file = await repack(LAB_2, 'mallory', {
+    const file = await changedFile('mallory', {
       rewritten: EVERYTHING.filter((kind) => kind !== kept),
       laterMs: 40 * 60_000,
     })
@@ -99,7 +105,7 @@ describe('two learners', () => {
 
   test('two separate clusters share no value, although they solved the same lab', async () => {
     const files = await Promise.all(
-      ['alice', 'bob'].map((name) => repack(LAB_2, name, { rewritten: EVERYTHING, laterMs: 60_000 })),
+      ['alice', 'bob'].map((name) => changedFile(name, { rewritten: EVERYTHING, laterMs: 60_000 })),
     )
     expect((await judged(files)).map(({ flags }) => flags)).toEqual([[], []])
   })
@@ -114,7 +120,7 @@ describe('captures that contradict each other', () => {
   const STARTED = Date.parse('2026-11-21T07:39:10Z') / 1000
   const ID = '00000000-1111-4222-8333-444444444444'
 
-  test.each<[what: string, forgery: Forgery, says: RegExp]>([
+  test.each<[what: string, forgery: Change, says: RegExp]>([
     [
       'a script that gives each capture other MAC addresses',
       { rewritten: ['mac'], forgetful: true },
@@ -188,7 +194,7 @@ describe('captures that contradict each other', () => {
       /the kernel started at .*, but the first object/,
     ],
   ])('%s', async (_what, forgery, says) => {
-    const texts = (await flagsOf(await repack(LAB_2, 'mallory', forgery))).flatMap(({ kind, text }) =>
+    const texts = (await flagsOf(await changedFile('mallory', forgery))).flatMap(({ kind, text }) =>
       kind === 'history' || kind === 'clock' ? [text] : [],
     )
     expect(texts.join('\n')).toMatch(says)
@@ -204,7 +210,7 @@ describe('captures that contradict each other', () => {
       for (const item of capture.objects.items as { kind: string; metadata: { uid: string } }[])
         if (item.kind === 'Node') item.metadata.uid = `other ${item.metadata.uid}`
     }
-    const clusterAgain: Forgery = {
+    const clusterAgain: Change = {
       edit: (capture, id, index) => {
         boots((place) => bootText(place > 4 ? nextBoot : ID, place > 4 ? place - 4 : 10 + place, STARTED))(
           capture,
@@ -214,7 +220,7 @@ describe('captures that contradict each other', () => {
         later(capture, 4, index)
       },
     }
-    const machineAgain: Forgery = {
+    const machineAgain: Change = {
       edit: (capture, id, index) => {
         boots((place) => bootText(place > 4 ? nextBoot : ID, place > 4 ? place - 4 : 10 + place, STARTED + place))(
           capture,
@@ -226,7 +232,7 @@ describe('captures that contradict each other', () => {
       },
     }
     for (const honest of [clusterAgain, machineAgain]) {
-      const flags = await flagsOf(await repack(LAB_2, 'alice', honest))
+      const flags = await flagsOf(await changedFile('alice', honest))
       expect(flags.filter(({ kind }) => kind === 'history')).toEqual([])
     }
   })
@@ -242,8 +248,8 @@ describe('the word of a class', () => {
       objects.items.push({ apiVersion: 'v1', kind: 'ConfigMap', metadata, data: { word } })
       for (const { files } of nodes) files.set('boot', `boot_id ${ID}\nuptime 5.0\nclass ${mark}\n`)
     }
-  const wordFlags = async (forgery: Forgery, options: JudgeOptions) => {
-    const flags = await flagsOf(await repack(LAB_2, 'alice', forgery), options)
+  const wordFlags = async (forgery: Change, options: JudgeOptions) => {
+    const flags = await flagsOf(await changedFile('alice', forgery), options)
     return flags.filter(({ kind }) => kind === 'class').map(({ text }) => text)
   }
 
@@ -255,7 +261,7 @@ describe('the word of a class', () => {
   test('must be in every capture', async () => {
     expect(await wordFlags({ edit: holding('spring') }, { word: 'spring' })).toEqual([])
     expect(await wordFlags({}, { word: 'spring' })).toEqual(['All its captures lack the word of this class.'])
-    const late: Forgery = { edit: (capture, _id, index) => index > 1 && holding('spring')(capture) }
+    const late: Change = { edit: (capture, _id, index) => index > 1 && holding('spring')(capture) }
     expect(await wordFlags(late, { word: 'spring' })).toEqual([
       expect.stringMatching(/^Its captures \S+, \S+ lack the word of this class\.$/),
     ])

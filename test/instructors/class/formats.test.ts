@@ -12,7 +12,7 @@ import {
   gradescopeOf,
   gradescopeSchema,
 } from '../../../instructors/class/formats/course-platforms.ts'
-import { CLASS_FORMATS, FORMATS, formatNamed, jsonSchemas } from '../../../instructors/class/formats/formats.ts'
+import { FORMATS, jsonSchemas, writerOf } from '../../../instructors/class/formats/formats.ts'
 import { csvCell, csvOf, htmlOf } from '../../../instructors/class/formats/tables.ts'
 import { junitOf, tapOf } from '../../../instructors/class/formats/test-results.ts'
 import { type ClassResult, classSchema } from '../../../instructors/class/result.ts'
@@ -64,7 +64,7 @@ describe('a hostile string in every place that reaches a report', () => {
     expect(tap.split('\n').filter((line) => /^(?:not )?ok /.test(line))).toHaveLength(4)
     expect(tap.split('\n').filter((line) => /^(?:not )?ok .*(?<!\\)# SKIP/.test(line))).toHaveLength(1)
     const terminal = classSummary(result) + judgedLine({ file: text, refused: text }, 1, 1)
-    for (const shown of [html, xml, csv, tap, terminal, CLASS_FORMATS.json(result)])
+    for (const shown of [html, xml, csv, tap, terminal, FORMATS.json.ofClass(result)])
       expect(shown).not.toMatch(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u202a-\u202e]/)
   })
 })
@@ -129,8 +129,8 @@ describe("other systems' formats", () => {
   })
 
   test('an unknown format is refused with the list of formats', () => {
-    for (const format of FORMATS) expect(formatNamed(format)).toBe(format)
-    expect(() => formatNamed('xlsx')).toThrow(/"xlsx" is not a format: use one of csv, html/)
+    for (const name of ['xlsx', 'constructor']) expect(() => writerOf(name)).toThrow(`"${name}" is not a format`)
+    expect(() => writerOf('xlsx')).toThrow(/"xlsx" is not a format: use one of csv, html/)
   })
 })
 
@@ -144,10 +144,10 @@ test('the page reports the result of each step, and what grades cannot prove', (
 })
 
 test.each(Object.entries(jsonSchemas()))(
-  'instructors/schema/%s is what the code says (node --import tsx scripts/report-schema.ts)',
-  (name, schema) => {
-    const file = JSON.parse(readFileSync(join(projectRoot, 'instructors/schema', name), 'utf8'))
-    expect(file).toEqual(JSON.parse(JSON.stringify(schema)))
-    expect(file.$schema).toContain('2020-12')
+  'instructors/schema/%s is what the code says (vitest run -u test/instructors/class/formats.test.ts writes it)',
+  async (name, schema) => {
+    const file = join(projectRoot, 'instructors/schema', name)
+    await expect(`${JSON.stringify(schema, null, 2)}\n`).toMatchFileSnapshot(file)
+    expect(readFileSync(file, 'utf8')).toContain('"$schema": "https://json-schema.org/draft/2020-12')
   },
 )

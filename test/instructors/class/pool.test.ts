@@ -14,7 +14,7 @@ describe('a task that never ends', () => {
     const began = performance.now()
     const order: string[] = []
     const judged = await judgeAll(files, {
-      worker: stubborn,
+      program: stubborn,
       jobs: 2,
       deadlineMs: 1500,
       onJudged: ({ file }) => order.push(file),
@@ -33,7 +33,7 @@ describe('a task that never ends', () => {
 
   test('too much memory, or an error of the thread, is reported for that task only', async () => {
     const judged = await judgeAll([{ file: 'eat' }, { file: 'throw' }, { file: 'b' }], {
-      worker: stubborn,
+      program: stubborn,
       jobs: 1,
       deadlineMs: 20_000,
       memoryMb: 48,

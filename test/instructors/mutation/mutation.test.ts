@@ -5,11 +5,13 @@ import { createHash } from 'node:crypto'
 import { beforeAll, describe, expect, test } from 'vitest'
 import type { LabSpec } from '../../../grading/check-context.ts'
 import { judgeRound } from '../../../grading/judge.ts'
-import { Snapshot } from '../../../grading/snapshot.ts'
+import { modeOf, Snapshot } from '../../../grading/snapshot.ts'
+import { EquivalentMutants } from '../../../instructors/mutation/equivalent-mutants.ts'
 import { type GoodCapture, goodCaptures } from '../../../instructors/mutation/good-captures.ts'
 import { figuresOf, seekFalseAlarms, tryMutations } from '../../../instructors/mutation/grader-test.ts'
+import { mutationsOf } from '../../../instructors/mutation/mutations.ts'
 import { noise } from '../../../instructors/mutation/noise.ts'
-import type { Trial } from '../../../instructors/mutation/trial.ts'
+import { type Trial, tryMutation } from '../../../instructors/mutation/trial.ts'
 
 const { SEED } = process.env
 const seed = SEED ? Number.parseInt(createHash('sha256').update(SEED).digest('hex').slice(0, 6), 16) : 0
@@ -64,6 +66,27 @@ test('links, addresses and virtual servers of others fail no step of a lab in IP
       what,
     ).toEqual([])
   }
+})
+
+test('only labs 6 and 8 have captures whose steps pass on the notes alone', () => {
+  const labs = goods.filter(({ judgesOnlyNotes }) => judgesOnlyNotes).map(({ spec }) => spec.lab.number)
+  expect([...new Set(labs)].sort()).toEqual([6, 8])
+})
+
+test('a change of an object is harmless in userspace mode only if kube-proxy programs the same, whatever its name', async () => {
+  const good = goods.find(({ snapshot }) => snapshot.nodes.every((node) => modeOf(node) === 'userspace'))
+  if (!good) throw new Error('there is no capture in userspace mode')
+  const equivalent = new EquivalentMutants(goods)
+  const onObjects = [...mutationsOf(good.capture, [])]
+  const endOf = async (operator: string, name = operator) => {
+    const mutation = onObjects.find(({ place, ...one }) => one.operator === operator && !place.endsWith('/kubernetes'))
+    // No step looks at the change.
+    return mutation && (await tryMutation({ ...good, passing: [] }, { ...mutation, operator: name }, equivalent)).end
+  }
+  expect(await endOf('alter targetPort')).toBe('harmless')
+  expect(await endOf('alter affinity')).toBe('harmless')
+  expect(await endOf('alter port', 'alter targetPort')).toBe('missed')
+  expect(await endOf('alter clusterIP', 'alter affinity')).toBe('missed')
 })
 
 describe('the test of the grader finds a check that is too lenient', () => {

@@ -1,4 +1,6 @@
 import { join } from 'node:path'
+import { OtherCluster, type Rewritten } from '../../../bench/made-class.ts'
+import type { Capture } from '../../../cluster/capture-folder.ts'
 import { type ClassKey, seedOf } from '../../../grading/class-key.ts'
 import { projectRoot } from '../../../host/layout.ts'
 import type { Manifest } from '../../../instructors/submission/manifest.ts'
@@ -6,44 +8,72 @@ import { writeSubmission } from '../../../instructors/submission/pack.ts'
 import { readSubmission, type Submission } from '../../../instructors/submission/read-submission.ts'
 import { fileOf } from './tar-bytes.ts'
 
+/** The recorded submissions of solved labs. */
+export const SOLVED = join(projectRoot, 'data/solved')
 /** Lab 2 as solved on the embedded cluster and handed in, learner alice. */
-export const ALICE = join(projectRoot, 'data/solved/lab-2-embedded.labgrade')
+export const ALICE = join(SOLVED, 'lab-2-embedded.labgrade')
 
 let alice: Promise<Submission> | undefined
 
 export interface Change {
-  /** Edits the description; `captures` is written again from the contents. */
-  manifest?: (manifest: Manifest) => void
+  /** The submission that is changed; default: that of ALICE. */
+  source?: Submission
+  /** What a forger's script writes again. */
+  rewritten?: readonly Rewritten[]
+  /** The same value is another one in each capture: a script without a memory. */
+  forgetful?: boolean
+  /** Milliseconds by which dates are moved. */
+  laterMs?: number
+  edit?: (capture: Capture, id: string, index: number) => void
   /** Edits any file of any capture; `path` as in a capture folder. */
   text?: (text: string, path: string, capture: string) => string
+  /** Edits the description; `captures` is written again from the contents. */
+  manifest?: (manifest: Manifest) => void
   key?: ClassKey
 }
 
-/** The bytes of alice's submission after a change, in every other respect as `make submit` writes it. */
+/** The bytes of a submission after a change, made to look like the learner's own, otherwise as `make submit` writes it. */
 export async function changed(
   learner: string,
-  { manifest: edit, text = (same) => same, key }: Change = {},
+  { source, rewritten = [], forgetful, laterMs = 0, edit, text, manifest: editManifest, key }: Change = {},
 ): Promise<Buffer> {
   alice ??= readSubmission(ALICE)
-  const { manifest, captures } = await alice
+  const { manifest, captures } = source ?? (await alice)
+  const all = [...captures.values()].map(({ capture }) => capture)
+  const otherCluster = (seed: string) => new OtherCluster(all, seed, rewritten, laterMs)
+  const shared = otherCluster(learner)
+  const shiftMs = rewritten.includes('dates') ? laterMs : 0
+  const moved = (date: string | number) => new Date(new Date(date).getTime() + shiftMs).toISOString()
   const { captures: _described, ...about } = structuredClone(manifest)
-  const made: Manifest = { ...about, learner, seed: seedOf(learner), captures: [] }
-  edit?.(made)
-  const edited = [...captures].map(([id, { capture, takenAt }]) => ({
-    id,
-    takenAt: new Date(takenAt).toISOString(),
-    capture: {
-      ...capture,
-      objects: JSON.parse(text(JSON.stringify(capture.objects, null, 1), 'objects.json', id)),
-      nodes: capture.nodes.map(({ name, files }) => ({
-        name,
-        files: new Map([...files].map(([file, content]) => [file, text(content, `nodes/${name}/${file}`, id)])),
-      })),
-    },
-  }))
+  const made: Manifest = {
+    ...about,
+    captures: [],
+    learner,
+    seed: seedOf(learner),
+    submittedAt: moved(about.submittedAt),
+    steps: about.steps.map((step) => (step.passedAt ? { ...step, passedAt: moved(step.passedAt) } : step)),
+  }
+  editManifest?.(made)
+  const edited = [...captures].map(([id, { capture, takenAt }], index) => {
+    const own = structuredClone((forgetful ? otherCluster(`${learner} ${id}`) : shared).rewrite(capture))
+    edit?.(own, id, index)
+    return {
+      id,
+      takenAt: moved(takenAt),
+      capture: text ? withTexts(own, (content, path) => text(content, path, id)) : own,
+    }
+  })
   const { captures: _none, schema: _schema, ...rest } = made
   return writeSubmission(rest, edited, key)
 }
+
+const withTexts = ({ objects, nodes }: Capture, text: (content: string, path: string) => string): Capture => ({
+  objects: JSON.parse(text(JSON.stringify(objects, null, 1), 'objects.json')),
+  nodes: nodes.map(({ name, files }) => ({
+    name,
+    files: new Map([...files].map(([file, content]) => [file, text(content, `nodes/${name}/${file}`)])),
+  })),
+})
 
 /** The same as a file, named for the learner unless told otherwise. */
 export const changedFile = async (learner: string, change: Change = {}, name = `${learner}-lab2.labgrade`) =>

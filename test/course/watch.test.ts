@@ -4,14 +4,14 @@ import type { AddressInfo } from 'node:net'
 import { KubeConfig } from '@kubernetes/client-node'
 import { expect, test } from 'vitest'
 import type { Cluster, KubeClient } from '../../cluster/driver.ts'
-import { quietPauseMs, watchObjects } from '../../guide/server/watch.ts'
+import { quietPauseMs, Watch, watchObjects } from '../../course/watch.ts'
 import { waitFor } from '../../host/wait.ts'
 
 test('the pause between two reads grows while nothing happens, less far where started programs are not reported', () => {
   const minutes = 60_000
   for (const reports of [true, false]) {
     const pauses = [0, 2000, 8000, 16_000, minutes, 60 * minutes].map((quietMs) => quietPauseMs(quietMs, reports))
-    expect(pauses).toEqual([350, 500, 2000, 4000, reports ? 15_000 : 5000, reports ? 20_000 : 5000])
+    expect(pauses).toEqual([350, 1000, 4000, reports ? 8000 : 5000, reports ? 20_000 : 5000, reports ? 20_000 : 5000])
   }
 })
 
@@ -40,4 +40,24 @@ test('a watch of the API that ends begins again, each time without one listener 
   over.abort()
   await watching
   server.close()
+})
+
+test('a guide that ends leaves no request open that would keep its process for as long as no program is started', async () => {
+  const asked: (AbortSignal | undefined)[] = []
+  const cluster = {
+    sharedKernel: true,
+    client: () => Promise.reject(new Error('not up')),
+    nodes: async () => ['node'],
+    script: (_node, _text, _timeoutMs, signal) => {
+      asked.push(signal)
+      return new Promise((_resolve, reject) => signal?.addEventListener('abort', reject))
+    },
+  } as Partial<Cluster> as Cluster
+  const watch = new Watch(cluster, async () => 'unchanged')
+  watch.setWatched(true)
+  const running = watch.run()
+  await waitFor('the wait for a program', 10_000, async () => asked.length > 0)
+  watch.end()
+  await running
+  expect(asked.map((signal) => signal?.aborted)).toEqual([true])
 })

@@ -1,17 +1,15 @@
-// When the nodes are read: immediately and often during activity, rarely otherwise. Reading them takes 0.25 s of CPU on the
+// When a guide reads the nodes: immediately and often during activity, rarely otherwise. Reading them takes 0.25 s of CPU on the
 // embedded cluster's own kernel.
 
 import { setTimeout as pause } from 'node:timers/promises'
-import type { Cluster } from '../../cluster/driver.ts'
-import { kubeClient } from '../../cluster/kube-client.ts'
-import { runOnNode } from '../../cluster/node-script.ts'
+import type { Cluster } from '../cluster/driver.ts'
+import { kubeClient } from '../cluster/kube-client.ts'
+import { runOnNode } from '../cluster/node-script.ts'
 
 /** The shortest pause between two reads during activity; where a read takes longer, so does the pause: half of the time is for other work. */
 const BUSY_PAUSE_MS = 350
-/** The duration of activity after its last sign. */
-const BUSY_MS = 1500
-/** The time in which a program on a node has its effect. */
-const PROGRAM_MS = 700
+/** The duration of activity after its last sign: the time in which a program on a node has its effect. */
+const BUSY_MS = 700
 /**
  * The longest pause between two reads without activity: where started programs are reported, and where they are not. There (kind,
  * a context) one read is an exec on each node through the container engine or the API server, so an idle page that read every
@@ -27,17 +25,17 @@ export type Observed = 'changed' | 'unchanged' | 'unread'
 
 export class Watch {
   readonly #cluster: Cluster
-  readonly #look: () => Promise<Observed>
+  readonly #readNodes: () => Promise<Observed>
   readonly #over = new AbortController()
   #waiting = new AbortController()
   #watched = false
   #signAt = 0
   #programAt = 0
 
-  /** `look` reads the nodes. */
-  constructor(cluster: Cluster, look: () => Promise<Observed>) {
+  /** `readNodes` reads the nodes. */
+  constructor(cluster: Cluster, readNodes: () => Promise<Observed>) {
     this.#cluster = cluster
-    this.#look = look
+    this.#readNodes = readNodes
   }
 
   /** Reports activity: the nodes are read now. */
@@ -46,7 +44,7 @@ export class Watch {
     this.#waiting.abort()
   }
 
-  /** The nodes are read only while a page is connected. */
+  /** The nodes are read only while a guide shows them. */
   setWatched(watched: boolean): void {
     this.#watched = watched
     this.sign()
@@ -67,19 +65,20 @@ export class Watch {
         continue
       }
       const began = Date.now()
-      const observed = await this.#look()
+      const observed = await this.#readNodes()
       const now = Date.now()
       if (observed === 'changed') this.#signAt = now
-      const isBusy = now - this.#signAt < BUSY_MS || now - this.#programAt < PROGRAM_MS
-      if (isBusy) await pause(Math.max(BUSY_PAUSE_MS, now - began))
+      // A program may have its effect during the read, however long that takes.
+      const isBusy = began - Math.max(this.#signAt, this.#programAt) < BUSY_MS
+      if (isBusy) await this.#until(Math.max(BUSY_PAUSE_MS, now - began), this.#over.signal)
       else if (observed === 'unread') await this.#until(UNREAD_PAUSE_MS)
       else await this.#untilProgram(quietPauseMs(now - this.#signAt, reportsPrograms(this.#cluster)))
     }
   }
 
-  /** Waits for a sign of activity, at most `ms`. */
-  async #until(ms: number): Promise<void> {
-    await pause(ms, undefined, { signal: this.#waiting.signal }).catch(() => {})
+  /** Waits for `ms`, or until a sign of activity (`signal`). */
+  async #until(ms: number, signal = this.#waiting.signal): Promise<void> {
+    await pause(ms, undefined, { signal }).catch(() => {})
   }
 
   /** Waits until a sign, until a program is started on a node that reports it, or for `ms`. */
@@ -92,15 +91,15 @@ export class Watch {
       waiting.abort()
     }
     if (reportsPrograms(this.#cluster))
-      void watchPrograms(this.#cluster, onProgram, waiting.signal).catch(() => this.sign())
+      void watchPrograms(this.#cluster, onProgram, waiting.signal).catch(() => waiting.signal.aborted || this.sign())
     await this.#until(ms)
     waiting.abort()
   }
 }
 
-/** The pause after so long without a sign. It grows slowly: what a program does after it was started is no further sign. */
+/** The pause after so long without a sign. It grows: what a program does long after it was started is no further sign. */
 export const quietPauseMs = (quietMs: number, reportsPrograms: boolean): number =>
-  Math.min(reportsPrograms ? IDLE_PAUSE_MS : BLIND_PAUSE_MS, Math.max(BUSY_PAUSE_MS, quietMs / 4))
+  Math.min(reportsPrograms ? IDLE_PAUSE_MS : BLIND_PAUSE_MS, Math.max(BUSY_PAUSE_MS, quietMs / 2))
 
 /** The interval of the test whether a program was started on a node, and the number of tests in one run of the script. */
 const STEP_SECONDS = 0.25
@@ -139,14 +138,14 @@ async function watchPrograms(cluster: Cluster, onSign: () => void, signal: Abort
   const [node] = await cluster.nodes()
   if (node === undefined) return
   while (!signal.aborted) {
-    const { exitCode } = await runOnNode(cluster, node, UNTIL_PROGRAM, { readOnly: true, timeoutMs: 60_000 })
+    const { exitCode } = await runOnNode(cluster, node, UNTIL_PROGRAM, { readOnly: true, timeoutMs: 60_000, signal })
     if (exitCode === 0) return onSign()
   }
 }
 
 /** Calls `onSign` on every API event about objects that steps check, until `signal` aborts. */
 export async function watchObjects(cluster: Cluster, onSign: () => void, signal: AbortSignal): Promise<void> {
-  const { Watch: ApiWatch } = await import('../../cluster/kubernetes.ts')
+  const { Watch: ApiWatch } = await import('../cluster/kubernetes.ts')
   // One listener for all watches: each of them ends and begins again as often as the cluster goes down.
   const open = new Map<string, AbortController>()
   signal.addEventListener('abort', () => {

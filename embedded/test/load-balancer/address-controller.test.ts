@@ -1,6 +1,6 @@
 import { afterEach, expect, test } from 'vitest'
-import { startTestCluster, type TestCluster } from './cluster.ts'
-import { service } from './manifests.ts'
+import { startTestCluster, type TestCluster } from '../controllers/cluster.ts'
+import { service } from '../controllers/manifests.ts'
 
 let cluster: TestCluster
 afterEach(() => cluster.stop())

@@ -1,0 +1,60 @@
+import * as z from 'zod'
+import { type Check, type CheckContext, onceSeen } from '../../grading/check-context.ts'
+import { expectMode, expectNodes } from '../../grading/expect-node.ts'
+import { expectThat, NotApplicable, onNode } from '../../grading/failure.ts'
+import { expectJumpsFirst } from '../01-iptables/service-chains.ts'
+
+/** A mode that this lab enters and leaves again. */
+export interface ModeVisit {
+  mode: 'userspace' | 'nftables'
+  /** The first step in the mode, and the key of its note. */
+  step: string
+  note: string
+  /** The command that shows the mode on a node. */
+  inspect: string
+  /** The commands that lead back to iptables mode. */
+  back: string
+  /** Throws NotApplicable, with the reason, on a cluster that can't run the mode. */
+  require(context: CheckContext): void | Promise<void>
+}
+
+/** A step that passes once it was proven while every kube-proxy ran in the mode. */
+export function onceInMode(
+  { mode, require }: ModeVisit,
+  note: string,
+  prove: (context: CheckContext) => Promise<object>,
+): Check {
+  const check = onceSeen(note, (context) => {
+    expectMode(context, mode, { hint: `make ${mode}` })
+    return prove(context)
+  })
+  return async (context) => {
+    await require(context)
+    await check(context)
+  }
+}
+
+/**
+ * The step back: after the grader has observed every node in the mode, they run iptables mode with its predicted rules, before foreign
+ * ones, and without state of another mode.
+ */
+export const backInIptablesMode =
+  ({ mode, step, note, inspect, back, require }: ModeVisit): Check =>
+  async (context) => {
+    await require(context)
+    const { nodes, notes, live } = context
+    const wasSeen = notes.read(note, z.looseObject({})) !== undefined
+    if (!wasSeen && !live) throw new NotApplicable(`${mode} mode had not been seen when this capture was taken`)
+    expectThat(wasSeen, {
+      inspect: onNode(nodes.at(-1)?.name ?? '', inspect),
+      expected: `that ${mode} mode was seen on every node before the return`,
+      actual: 'the grader has not seen it',
+      hint: `make ${mode}, then make check-7 STEP=${step}.`,
+    })
+    expectMode(context, 'iptables', { hint: `${back}, then make flush-nat` })
+    expectNodes(nodes).nothingOfOtherModes('iptables', { inspect: 'iptables-save | grep "^:KUBE-"' })
+    expectNodes(nodes)
+      .everything('iptables-save')
+      .equalPrediction('iptables', 'exactly the chains and rules that follow from the Services and their endpoints')
+    expectJumpsFirst(nodes)
+  }

@@ -1,0 +1,84 @@
+import type { V1Namespace, V1Secret } from '@kubernetes/client-node'
+import { type FieldErrors, syntaxFaults } from './field-errors.ts'
+import { fill, sameJson, valueAt } from './json.ts'
+import { podStrategy } from './pod-strategy.ts'
+import type { Resource } from './resource.ts'
+import { endpointSliceStrategy, serviceStrategy } from './service-strategy.ts'
+import type { Stored } from './store.ts'
+import { applyDefaults, applyRules, check, metadataRules, type Rules, type Strategy } from './strategy.ts'
+import {
+  cronJobStrategy,
+  daemonSetStrategy,
+  deploymentStrategy,
+  jobStrategy,
+  replicaSetStrategy,
+} from './workload-strategy.ts'
+
+const dataRules: Rules = {
+  data: check.each<object>((data, field, errors) => {
+    for (const key of Object.keys(data)) errors.invalid(`${field}[${key}]`, key, ...syntaxFaults(key, 'dataKey'))
+  }),
+}
+
+const namespaceStrategy: Strategy<V1Namespace> = {
+  defaults: { '': { spec: {}, metadata: { labels: {} } } },
+  prepare(namespace, old) {
+    if (!old) fill(namespace, { spec: { finalizers: ['kubernetes'] }, status: { phase: 'Active' } })
+    const { labels, name = '' } = namespace.metadata ?? {}
+    if (labels) labels['kubernetes.io/metadata.name'] = name
+  },
+}
+
+const secretStrategy: Strategy<V1Secret> = {
+  defaults: { '': { type: 'Opaque' } },
+  prepare(secret) {
+    for (const [key, text] of Object.entries(secret.stringData ?? {}))
+      secret.data = { ...secret.data, [key]: Buffer.from(text).toString('base64') }
+    delete secret.stringData
+  },
+  rules: dataRules,
+}
+
+const strategies = {
+  pods: podStrategy,
+  services: serviceStrategy,
+  endpoints: { defaults: { 'subsets[].ports[]': { protocol: 'TCP' } } },
+  endpointslices: endpointSliceStrategy,
+  configmaps: { rules: dataRules },
+  secrets: secretStrategy,
+  namespaces: namespaceStrategy,
+  nodes: { defaults: { '': { spec: {}, status: {} } } },
+  deployments: deploymentStrategy,
+  replicasets: replicaSetStrategy,
+  daemonsets: daemonSetStrategy,
+  jobs: jobStrategy,
+  cronjobs: cronJobStrategy,
+}
+
+/**
+ * The strategy of a resource. The wire form of a kind and client-node's class differ only in how dates are held, which no strategy
+ * reads.
+ */
+export function strategyOf(resource: string): Strategy<Stored> {
+  return (strategies as Record<string, object>)[resource] ?? {}
+}
+
+/** Fills in what a new or changed object leaves open. */
+export function prepare({ name }: Resource, object: Stored, old?: Stored): void {
+  const { defaults = {}, prepare } = strategyOf(name)
+  applyDefaults(object, defaults)
+  prepare?.(object, old)
+}
+
+/** Finds the faults of a new or changed object. */
+export function validate({ name, nameRule }: Resource, object: Stored, errors: FieldErrors, old?: Stored): void {
+  const { rules = {}, fixed = [], validateUpdate } = strategyOf(name)
+  applyRules(object, metadataRules(nameRule), errors)
+  applyRules(object, rules, errors)
+  if (!old) return
+  for (const field of fixed) {
+    const value = valueAt(object, field)
+    if (!sameJson(value, valueAt(old, field))) errors.invalid(field, value, 'field is immutable')
+  }
+  validateUpdate?.(object, old, errors)
+}

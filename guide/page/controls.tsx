@@ -1,0 +1,67 @@
+import type { ButtonHTMLAttributes, ComponentChildren } from 'preact'
+import { useState } from 'preact/hooks'
+
+/** A button that acts on a click; one that sends a form is a plain `button`. */
+export const Button = (props: ButtonHTMLAttributes) => <button type="button" {...props} />
+
+interface FormProps {
+  class?: string
+  send(): unknown
+  children: ComponentChildren
+}
+
+/** A form that the page itself sends. */
+export function Form({ class: style, send, children }: FormProps) {
+  const onSubmit = (event: Event) => {
+    event.preventDefault()
+    send()
+  }
+  return (
+    <form class={style} onSubmit={onSubmit}>
+      {children}
+    </form>
+  )
+}
+
+interface SelectProps {
+  label: ComponentChildren
+  value: string
+  /** Values, each with the text that it is shown by if that is another one. */
+  options: readonly (string | readonly [value: string, text: string])[]
+  choose(value: string): void
+}
+
+/** A list of which one is chosen, with its label. */
+export function Select({ label, value, options, choose }: SelectProps) {
+  return (
+    <label>
+      {label}{' '}
+      <select value={value} onChange={({ currentTarget }) => choose(currentTarget.value)}>
+        {options.map((option) => {
+          const [own, text] = typeof option === 'string' ? [option, option] : option
+          return (
+            <option key={own} value={own}>
+              {text}
+            </option>
+          )
+        })}
+      </select>
+    </label>
+  )
+}
+
+/** A button that asks before it acts, until the focus leaves it. */
+export function Sure({ words, sure, act }: { words: string; sure: string; act: () => unknown }) {
+  const [isAsked, setAsked] = useState(false)
+  return (
+    <Button
+      onBlur={() => setAsked(false)}
+      onClick={() => {
+        if (isAsked) act()
+        setAsked(!isAsked)
+      }}
+    >
+      {isAsked ? sure : words}
+    </Button>
+  )
+}
