@@ -72,7 +72,10 @@ function start(stream: number, request: SpawnRequest): void {
       if (child.pid === undefined) return
       // The command of `inNamespace` only waits for the first process of a process namespace, and `script` for the command.
       const waiting = request.inNamespace && request.tty ? firstChild(child.pid) : child.pid
-      process.kill(request.inNamespace ? firstChild(waiting) : -child.pid, signal)
+      const target = request.inNamespace ? firstChild(waiting) : -child.pid
+      // Where the process that `unshare` waits for is killed, `unshare` (2.38) prints an error and exits with 1.
+      if (request.inNamespace && signal === 'SIGKILL') process.kill(waiting, signal)
+      process.kill(target, signal)
     } catch {
       // It has already ended: its exit frame follows.
     }

@@ -18,7 +18,8 @@ export function Terminals({ state }: { state: State }) {
   useEffect(() => {
     if (!terminals || terminals.trouble || list.length > 0 || asked.current) return
     asked.current = true
-    void openTerminal('host')
+    // The first one is shown, unless another one has been chosen by then.
+    void act('open-terminal', { place: 'host' })
   }, [terminals])
   useEffect(() => keepViews(list.map(({ id }) => id)), [terminals])
   useLayoutEffect(() => {

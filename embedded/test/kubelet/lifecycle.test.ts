@@ -15,6 +15,9 @@ const shell = (script: string) => ({ image: 'tools', command: ['sh', '-c', scrip
 /** The namespaces and folders of Pods in the guest. */
 const left = async () => (await cluster.machine.run(['sh', '-c', 'ip netns; ls /run/pods'])).stdout
 
+/** Waits for the output of a container, which shows that its process has come that far. */
+const printed = (name: string, text: string) => expect.poll(() => cluster.logs(name).catch(() => '')).toBe(text)
+
 /** Calls `act` when a container of the Pod has been created, before its process is started. */
 function onceCreated(name: string, act: () => void): Promise<void> {
   return new Promise((resolve) => {
@@ -145,7 +148,7 @@ describe('ending', () => {
     cluster.create('graceful', worker, {
       ...shell('trap "echo term; sleep 0.5; echo bye; exit 0" TERM; echo up; while :; do sleep 0.1; done'),
     })
-    await cluster.ready('graceful')
+    await printed('graceful', 'up\n')
     const log = cluster.logs('graceful', { follow: true })
     cluster.api.delete('pods', 'default', 'graceful')
     expect(cluster.pod('graceful')?.metadata.deletionTimestamp).toBeDefined()
@@ -155,14 +158,16 @@ describe('ending', () => {
   })
 
   test('a process that ignores SIGTERM is killed when the grace period is over', async () => {
-    cluster.create('stubborn', worker, shell('trap "" TERM; while :; do sleep 0.1; done'), {
+    cluster.create('stubborn', worker, shell('trap "" TERM; echo up; while :; do sleep 0.1; done'), {
       terminationGracePeriodSeconds: 1,
     })
-    await cluster.ready('stubborn')
+    await printed('stubborn', 'up\n')
+    const log = cluster.logs('stubborn', { follow: true })
     const begun = Date.now()
     cluster.api.delete('pods', 'default', 'stubborn')
     await cluster.gone('stubborn')
     expect(Date.now() - begun).toBeGreaterThan(900)
+    expect(await log).toBe('up\n')
   })
 
   test('a forced deletion leaves nothing behind', async () => {
@@ -199,7 +204,7 @@ describe('a change of the image', () => {
 
   test('ends the container with the signal of the image that it runs', async () => {
     cluster.create('changed', worker, shell('trap "echo term; exit 0" TERM; echo up; while :; do sleep 0.1; done'))
-    await expect.poll(() => cluster.logs('changed').catch(() => '')).toBe('up\n')
+    await printed('changed', 'up\n')
     setImage('changed', 'nginx')
     await restarted('changed')
     expect(await cluster.logs('changed', { previous: true })).toBe('up\nterm\n')
@@ -207,18 +212,24 @@ describe('a change of the image', () => {
   })
 
   test('kills a process that ignores the signal when the grace period is over', async () => {
-    cluster.create('unchanged', worker, shell('trap "" TERM; while :; do sleep 0.1; done'), {
+    cluster.create('unchanged', worker, shell('trap "" TERM; echo up; while :; do sleep 0.1; done'), {
       terminationGracePeriodSeconds: 1,
     })
-    await cluster.ready('unchanged')
+    await printed('unchanged', 'up\n')
     setImage('unchanged', 'busybox')
     await restarted('unchanged')
-    expect(cluster.pod('unchanged')?.status?.containerStatuses?.[0]?.imageID).toMatch(/^busybox@/)
+    expect(cluster.pod('unchanged')?.status?.containerStatuses?.[0]).toMatchObject({
+      imageID: expect.stringMatching(/^busybox@/),
+      lastState: { terminated: { exitCode: 137, reason: 'Error' } },
+    })
   })
 
   test('takes effect while the container is started', async () => {
     const created = onceCreated('hasty', () => setImage('hasty', 'busybox'))
-    cluster.create('hasty', worker, shell('trap "exit 0" TERM; while :; do sleep 0.1; done'))
+    // The signal may come before the trap is set, and the first process of a namespace ignores it then.
+    cluster.create('hasty', worker, shell('trap "exit 0" TERM; while :; do sleep 0.1; done'), {
+      terminationGracePeriodSeconds: 1,
+    })
     await created
     await restarted('hasty')
     expect(cluster.pod('hasty')?.status?.containerStatuses?.[0]?.imageID).toMatch(/^busybox@/)

@@ -71,6 +71,8 @@ const showNode = async (mode = 'ipvs') => {
 const showTerminal = async (name: string) => {
   await page.getByRole('tab', { name: 'Terminals' }).click()
   const chip = page.getByRole('button', { name, exact: true })
+  // The page opens the first one itself.
+  await page.locator('.chips button').first().waitFor()
   if ((await chip.count()) === 0) await page.getByLabel('Open a terminal').selectOption(name)
   await chip.click()
   await page.getByRole('button', { name, exact: true, pressed: true }).waitFor()
