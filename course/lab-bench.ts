@@ -28,7 +28,8 @@ import { keepAnswer } from '../grading/question.ts'
 import { STANDARD, type Variant } from '../grading/variant.ts'
 import { projectRoot } from '../host/layout.ts'
 import type { Progress } from '../host/progress.ts'
-import { waitFor } from '../host/wait.ts'
+import { timeoutScale, waitFor } from '../host/wait.ts'
+import { explainBlockedProbe } from './blocked-probe.ts'
 import { ownVariant, putClassWord } from './cluster-settings.ts'
 import { holdsOnly } from './settled.ts'
 
@@ -192,7 +193,7 @@ export class LabBench {
   /** `kubectl rollout status`: every Pod is updated and ready, and no old one is left. */
   async rolledOut(kind: 'Deployment' | 'DaemonSet', name: string): Promise<void> {
     const { apps } = this.client
-    await waitFor(`every Pod of ${name} to be ready`, 120_000, async () => {
+    await this.#whenReady(`every Pod of ${name}`, async () => {
       if (kind === 'Deployment') {
         const { metadata, spec, status = {} } = await apps.readNamespacedDeployment({ namespace, name })
         const counts = [status.replicas, status.updatedReplicas, status.readyReplicas]
@@ -274,11 +275,27 @@ export class LabBench {
 
   /** `kubectl wait --for=condition=Ready pod/NAME` */
   async podReady(name: string): Promise<void> {
-    await waitFor(`Pod ${name} to be ready`, 120_000, async () =>
+    await this.#whenReady(`Pod ${name}`, async () =>
       isReady(await this.client.core.readNamespacedPod({ namespace, name })),
     )
   }
+
+  /** Waits for Pods. Throws UserError after a few seconds if a rule stops their probes, and DeadlineError after two minutes. */
+  async #whenReady(pods: string, areReady: () => Promise<boolean>): Promise<void> {
+    let explainedAt = Date.now()
+    await waitFor(`${pods} to be ready`, 120_000, async () => {
+      if (await areReady()) return true
+      if (Date.now() - explainedAt > UNREADY_MS * timeoutScale()) {
+        await explainBlockedProbe(this.cluster, this.client)
+        explainedAt = Date.now()
+      }
+      return false
+    })
+  }
 }
+
+/** The time after which Pods that are not ready are examined, and examined again: an image in the node starts within it. */
+const UNREADY_MS = 5000
 
 const namespace = 'default'
 
