@@ -7,7 +7,7 @@ import { changeCluster } from '../cluster-lock.ts'
 import { consent } from '../consent.ts'
 import type { Cluster } from '../driver.ts'
 import { type KubeClient, kubeClient } from '../kube-client.ts'
-import { KubeProxyError, kubeProxy, listKubeProxyPods, readConfigConf, readDaemonSet } from './kube-proxy-pods.ts'
+import { KubeProxyError, listKubeProxyPods, readConfigConf, readDaemonSet, writeConfigConf } from './kube-proxy-pods.ts'
 import { modeLacks } from './module-check.ts'
 import { describeProof, type ModeProof, proveNode, proves, type RunnableMode } from './proof.ts'
 import { awaitRollout, chooseImage, explainCrash, restartKubeProxyPods } from './rollout.ts'
@@ -85,7 +85,7 @@ async function switchAlone(cluster: Cluster, mode: RunnableMode, options: Switch
   }
   if (!isConfigured)
     await withProgress(progress, `Setting mode "${mode}" in kube-proxy's ConfigMap`, () =>
-      patchConfigConf(client, writeMode(config.text, { mode, scheduler }), config.resourceVersion),
+      writeConfigConf(client, writeMode(config.text, { mode, scheduler }), config.resourceVersion),
     )
   const restarting = image ? `Restarting every kube-proxy as ${image.image}` : 'Restarting every kube-proxy'
   const stamp = await withProgress(progress, restarting, async () => {
@@ -117,13 +117,6 @@ function advice({ driver }: Cluster, mode: RunnableMode, lacks: string): string 
   const remedies = ['`make doctor` shows how to fix it.']
   if (driver !== 'embedded' && lacks.includes('(module ip_vs)')) remedies.push('CLUSTER=embedded has a kernel with it.')
   return [...remedies, 'FORCE=1 tries it anyway, to show how kube-proxy behaves then.'].join(' ')
-}
-
-/** Sends the resourceVersion that was read, so that the API server rejects the patch if another process has changed the ConfigMap since. */
-async function patchConfigConf(client: KubeClient, text: string, resourceVersion: string): Promise<void> {
-  const { namespace, name } = kubeProxy
-  const body = { metadata: { resourceVersion }, data: { 'config.conf': text } }
-  await client.core.patchNamespacedConfigMap({ namespace, name, body }, client.mergePatch)
 }
 
 /** kube-proxy up to 1.25 falls back to iptables mode, with a line in its log, if IPVS is not available. */

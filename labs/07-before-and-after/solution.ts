@@ -2,7 +2,8 @@
 
 import { readDaemonSet } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
 import { ModeUnsupported } from '../../cluster/kube-proxy/switch-mode.ts'
-import { isReady, type LabBench } from '../../course/lab-bench.ts'
+import type { LabBench } from '../../course/lab-bench.ts'
+import { isReady } from '../../course/lab-objects.ts'
 import type { LabSolution } from '../../course/lab-solution.ts'
 import {
   answers,
