@@ -83,10 +83,7 @@ export function commonBits(one: string, other: string): number {
 /** The family of an address or prefix; undefined for other text. */
 export const familyOf = (text: string): Family | undefined => parsePrefix(text)?.family
 
-/**
- * kube-proxy reads numbers with leading zeros as decimal (Go's net.ParseIP before 1.17, kept as ParseIPSloppy
- * in k8s.io/utils/net).
- */
+/** kube-proxy reads numbers with leading zeros as decimal (Go's net.ParseIP before 1.17, kept as ParseIPSloppy in k8s.io/utils/net). */
 const OCTET = '0{0,8}(?:25[0-5]|2[0-4]\\d|1\\d\\d|\\d?\\d)'
 const SLOPPY_IPV4 = new RegExp(`^(?:${OCTET}\\.){3}${OCTET}$`)
 

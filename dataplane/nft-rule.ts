@@ -75,10 +75,7 @@ class UnknownStatement extends Error {}
 
 const known = new BoundedCache<readonly NftStatement[] | undefined>(5000)
 
-/**
- * The statements of a rule; undefined if one of them is unknown. The result is shared for equal texts and must not be
- * changed.
- */
+/** The statements of a rule; undefined if one of them is unknown. The result is shared for equal texts and must not be changed. */
 export const parseNftRule = (text: string): readonly NftStatement[] | undefined =>
   known.getOrCreate(text, () => {
     try {

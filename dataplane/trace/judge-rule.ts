@@ -31,9 +31,7 @@ function* judgements(rule: ParsedRule, flow: Flow, context: TraceContext): Gener
     yield JUDGES.get(name)?.(options, flow, context) ?? notModelled(`the match "${name}"`)
 }
 
-/**
- * True for a rule with another destination, without computing a reason: most evaluated rules are for other Services.
- */
+/** True for a rule with another destination, without computing a reason: most evaluated rules are for other Services. */
 export function isForOther({ destination }: ParsedRule, flow: Flow): boolean {
   return destination !== undefined && contains(destination.value, flow.destination) === destination.negated
 }
