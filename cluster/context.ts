@@ -124,7 +124,7 @@ export class ContextCluster implements Cluster {
   }
 
   async shell(node: string, command: readonly string[] = ['/bin/sh', '-l']): Promise<number> {
-    const { path } = await kubectlPath(silent)
+    const path = await kubectlPath(silent)
     const terminal = process.stdin.isTTY && process.stdout.isTTY ? '-it' : '-i'
     const words = ['exec', terminal, await this.#accessPodOn(node), '--', 'nsenter', '-t', '1', '-m', '-u', '-i', '--']
     const run = $({ stdio: 'inherit', nothrow: true })

@@ -83,19 +83,17 @@ async function fromHost(
     const advice = cluster.driver === 'kind' ? image : 'Install them with the package manager of the node.'
     return new UserError(`${names.join(' and ')} can't be installed on ${node}: ${refusal}; ${reason}. ${advice}`)
   }
-  try {
-    for (const archive of await fetch(node, names)) {
-      const write = ['sh', '-c', `mkdir -p ${inbox} && cat >"$0"`, `${inbox}/${basename(archive)}`]
-      const { exitCode, stderr } = await cluster.exec(node, write, { stdin: readFileSync(archive) })
-      if (exitCode !== 0) throw failed(`the packages can't be written there (${stderr.trim()})`)
-    }
-    const install = `dpkg --install ${inbox}/*.deb; code=$?; rm -r ${inbox}; exit $code`
-    const { exitCode, stderr } = await cluster.exec(node, ['sh', '-c', install], { timeoutMs: 120_000 })
-    if (exitCode !== 0) throw failed(`dpkg refuses the packages (${stderr.trim().split('\n').at(-1)})`)
-  } catch (error) {
-    if (error instanceof HostPackagesError) throw failed(error.message)
-    throw error
+  const archives = await fetch(node, names).catch((error: unknown) => {
+    throw error instanceof SystemTrouble ? error : failed(reasonOf(error))
+  })
+  for (const archive of archives) {
+    const write = ['sh', '-c', `mkdir -p ${inbox} && cat >"$0"`, `${inbox}/${basename(archive)}`]
+    const { exitCode, stderr } = await cluster.exec(node, write, { stdin: readFileSync(archive) })
+    if (exitCode !== 0) throw failed(`the packages can't be written there (${stderr.trim()})`)
   }
+  const install = `dpkg --install ${inbox}/*.deb; code=$?; rm -r ${inbox}; exit $code`
+  const { exitCode, stderr } = await cluster.exec(node, ['sh', '-c', install], { timeoutMs: 120_000 })
+  if (exitCode !== 0) throw failed(`dpkg refuses the packages (${stderr.trim().split('\n').at(-1)})`)
 }
 
 /**
@@ -121,9 +119,6 @@ export async function installToolsEverywhere(cluster: Cluster): Promise<string[]
   )
 }
 
-/** The packages could not be fetched on the host; the message is a clause. */
-export class HostPackagesError extends Error {}
-
 interface NodePackages {
   architecture: string
   release: string
@@ -144,7 +139,7 @@ cd / && for path in ${aptFolders} var/lib/dpkg/status; do [ -e "$path" ] && echo
  * and package list, so that it selects the same packages and verifies the same signatures as the node's own apt. Nothing
  * on the host is changed, and root is not needed. Fetched packages are kept under \`.cache/node-packages\`.
  * @returns the .deb files
- * @throws HostPackagesError when the host has no apt, or apt can't fetch them
+ * @throws Error with a clause when the host has no apt, or apt can't fetch them
  */
 export async function fetchForNode(
   cluster: Pick<Cluster, 'exec'>,
@@ -156,7 +151,7 @@ export async function fetchForNode(
   const key = createHash('sha256').update(`${architecture} ${release} ${names.join()}`).digest('hex').slice(0, 12)
   const folder = join(cache, 'node-packages', key)
   const make = async (fresh: string) => {
-    if (!(await which('apt-get', { nothrow: true }))) throw new HostPackagesError('this machine has no apt-get')
+    if (!(await which('apt-get', { nothrow: true }))) throw new Error('this machine has no apt-get')
     await download(fresh, files, architecture, names)
   }
   return archivesIn(await ensureArtifact({ path: folder, make }))
@@ -165,7 +160,7 @@ export async function fetchForNode(
 async function readNodePackages(cluster: Pick<Cluster, 'exec'>, node: string): Promise<NodePackages> {
   const { exitCode, stdout } = await cluster.exec(node, ['sh', '-c', describePackages], { timeoutMs: 60_000 })
   const [architecture = '', release = '', archive = ''] = stdout.split('\n')
-  if (exitCode !== 0 || !archive) throw new HostPackagesError(`${node} has no dpkg to fetch packages for`)
+  if (exitCode !== 0 || !archive) throw new Error(`${node} has no dpkg to fetch packages for`)
   return { architecture, release, files: Buffer.from(archive, 'base64') }
 }
 
@@ -174,7 +169,7 @@ async function download(folder: string, files: Buffer, architecture: string, nam
   const root = join(folder, 'root')
   mkdirSync(root, { recursive: true })
   const unpacked = await $({ quiet: true, nothrow: true, input: files })`tar -xf - -C ${root}`
-  if (unpacked.exitCode !== 0) throw new HostPackagesError("the node's package lists can't be unpacked")
+  if (unpacked.exitCode !== 0) throw new Error("the node's package lists can't be unpacked")
   for (const file of sourceFiles(root)) writeFileSync(file, withOwnKeys(readFileSync(file, 'utf8'), root))
   const settings = {
     'Dir::State::status': `${root}/var/lib/dpkg/status`,
@@ -188,7 +183,7 @@ async function download(folder: string, files: Buffer, architecture: string, nam
   const wanted = { cache: folder, name: 'archives', packages: names, closure: 'missing', settings } as const
   const archives = await aptDownload(wanted, silent).catch((error: unknown) => {
     if (error instanceof SystemTrouble) throw error
-    throw new HostPackagesError(`apt on this machine can't fetch them either (${reasonOf(error).replace(/\.$/, '')})`)
+    throw new Error(`apt on this machine can't fetch them either (${reasonOf(error).replace(/\.$/, '')})`)
   })
   // Only the archives are kept: lists and keys are read from the node each time.
   renameSync(archives, join(folder, 'archives'))

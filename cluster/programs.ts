@@ -1,5 +1,5 @@
 import { arch, platform } from 'node:os'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import { which } from 'zx/core'
 import { unpackPackages } from '../embedded/index.ts'
 import { $ } from '../host/command.ts'
@@ -104,11 +104,6 @@ export async function kindPath(
   }
 }
 
-export interface Kubectl {
-  path: string
-  folder: string
-}
-
 /** The path of the official kubectl in the cache. Throws if it can't be fetched. */
 export const officialKubectl = (progress: Progress): Promise<string> =>
   fetchProgram(kubectl, join(cacheFolder, 'bin', 'kubectl'), progress)
@@ -117,18 +112,17 @@ export const officialKubectl = (progress: Progress): Promise<string> =>
  * kubectl: the one on PATH, else the official one in the cache, which is fetched, else Debian's. `KUBECTL_MIRROR` replaces the
  * address of the official one. Throws with the next command when none can be fetched.
  */
-export async function kubectlPath(progress: Progress): Promise<Kubectl> {
-  const at = (path: string): Kubectl => ({ path, folder: dirname(path) })
+export async function kubectlPath(progress: Progress): Promise<string> {
   const installed = await which('kubectl', { nothrow: true })
-  if (installed) return at(installed)
+  if (installed) return installed
   try {
-    return at(await officialKubectl(progress))
+    return await officialKubectl(progress)
   } catch (error) {
     progress.note(reasonOf(error))
   }
   try {
     const packages = { cache: cacheFolder, name: 'kubectl', packages: ['kubernetes-client'] }
-    return at(join(await unpackPackages(packages, progress), 'usr', 'bin', 'kubectl'))
+    return join(await unpackPackages(packages, progress), 'usr', 'bin', 'kubectl')
   } catch {
     throw new Error(
       'kubectl is not installed and could not be fetched: install it, or put it on PATH, and run the command again.',

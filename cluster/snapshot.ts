@@ -3,7 +3,7 @@ import { reasonOf, UserError } from '../host/main.ts'
 import type { Capture, NodeFiles } from './capture-folder.ts'
 import { type Cluster, requireUp } from './driver.ts'
 import { type KubeClient, listObjects } from './kube-client.ts'
-import { kubeProxy, kubeProxyPods } from './kube-proxy/kube-proxy-pods.ts'
+import { kubeProxyPods, readLog } from './kube-proxy/kube-proxy-pods.ts'
 import { nodeReportRequest, type ReportDepth } from './node-report.ts'
 import { runOnNode } from './node-script.ts'
 
@@ -82,21 +82,17 @@ async function allObjects(client: KubeClient): Promise<unknown[]> {
  * kube-proxy's log per node, by the API. A Pod without a log (not started yet) adds none; a node that does not respond gets
  * `trouble`.
  */
-async function addKubeProxyLogs({ core }: KubeClient, items: unknown[], nodes: NodeFiles[]): Promise<void> {
+async function addKubeProxyLogs(client: KubeClient, items: unknown[], nodes: NodeFiles[]): Promise<void> {
   await Promise.all(
     kubeProxyPods(items as V1Pod[]).map(async ({ metadata, spec }) => {
       const entry = nodes.find(({ name }) => name === spec?.nodeName)
       if (!entry || metadata?.name === undefined) return
       try {
-        const request = { namespace: kubeProxy.namespace, name: metadata.name, limitBytes: LOG_BYTES }
-        entry.files.set('kube-proxy.log', (await core.readNamespacedPodLog(request)) ?? '')
+        const log = await readLog(client, metadata.name, { limitBytes: LOG_BYTES })
+        if (log) entry.files.set('kube-proxy.log', log)
       } catch (error) {
-        entry.files.delete('kube-proxy.log')
-        if (hasNoLog(error)) return
         entry.trouble ??= `the log of kube-proxy on node ${entry.name} could not be read (${reasonOf(error)})`
       }
     }),
   )
 }
-
-const hasNoLog = (error: unknown) => [400, 404].includes((error as { code?: number }).code ?? 0)

@@ -1,4 +1,5 @@
 // Prints shell lines that point kubectl at the cluster; with --aliases, short commands for a node:  eval "$(make env)"
+import { dirname } from 'node:path'
 import { kubectlPath } from '../cluster/programs.ts'
 import { chosenNode, selectCluster } from '../cluster/select.ts'
 import { projectRoot, START } from '../host/layout.ts'
@@ -17,7 +18,7 @@ await main(async () => {
 
 async function environment(): Promise<string[]> {
   const { kubeconfig } = await selectCluster()
-  const { folder } = await kubectlPath(createProgress())
+  const folder = dirname(await kubectlPath(createProgress()))
   return [`export KUBECONFIG=${shellWord(kubeconfig)}`, `export PATH=${shellWord(folder)}:"$PATH"`]
 }
 

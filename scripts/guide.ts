@@ -1,5 +1,6 @@
 // The guide in the browser:  make guide [LAB=4] [PORT=8080]
 
+import { dirname } from 'node:path'
 import { guideOnCluster } from '../cluster/cluster-lock.ts'
 import { consent } from '../cluster/consent.ts'
 import { kubeClient } from '../cluster/kube-client.ts'
@@ -29,7 +30,7 @@ await main(async () => {
     const lab = readLab(asked ?? (await begunLabs(await kubeClient(cluster)))[0] ?? FIRST_LAB)
     await mustRunHere(cluster, lab)
     const kubectl = await kubectlPath(progress)
-    const guide = await PageGuide.open(cluster, lab, progress, kubectl.folder)
+    const guide = await PageGuide.open(cluster, lab, progress, dirname(kubectl))
     const terminated = untilTerminated()
     const server = await serveGuide(guide, files, port)
     console.log(`The guide is at ${server.url}\nCtrl-C ends it; the cluster keeps your work.`)

@@ -113,7 +113,7 @@ function troubleOf(status: V1ContainerStatus | undefined): string | undefined {
 export async function readLog(
   { core }: KubeClient,
   pod: string,
-  options: { previous?: boolean; tailLines?: number } = {},
+  options: { previous?: boolean; tailLines?: number; limitBytes?: number } = {},
 ): Promise<string> {
   try {
     return (await core.readNamespacedPodLog({ namespace: kubeProxy.namespace, name: pod, ...options })) ?? ''

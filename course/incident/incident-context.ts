@@ -80,9 +80,12 @@ export class IncidentContext {
   }
 
   /** The Pods of the shop that do not terminate. */
-  backends(app = SHOP_OBJECTS.shop as string): Backend[] {
+  backends(): Backend[] {
     return this.snapshot.items
-      .filter(({ kind, metadata }) => kind === 'Pod' && metadata.labels?.app === app && !metadata.deletionTimestamp)
+      .filter(
+        ({ kind, metadata }) =>
+          kind === 'Pod' && metadata.labels?.app === SHOP_OBJECTS.shop && !metadata.deletionTimestamp,
+      )
       .map((pod) => ({
         name: pod.metadata.name,
         address: pod.status?.podIP ?? '',
@@ -97,7 +100,7 @@ export class IncidentContext {
 
   /** Runs a shell script in the Pod customer. Fails if the Pod is missing. */
   async customer(script: string): Promise<string> {
-    if (!this.snapshot.find('Pod', SHOP_OBJECTS.customer.namespace, SHOP_OBJECTS.customer.name))
+    if (!this.pod(SHOP_OBJECTS.customer.name))
       fail({
         inspect: 'kubectl get pods -o wide',
         expected: 'the Pod customer',

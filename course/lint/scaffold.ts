@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { projectRoot } from '../../host/layout.ts'
+import { filesOfLab } from './course-files.ts'
 
 /** Allowed names of a new lab: `tcpdump`, or `07-tcpdump` with a chosen number. */
 const NAME = /^(?:(\d\d)-)?([a-z][a-z0-9-]{1,29}[a-z0-9])$/
@@ -22,12 +23,10 @@ export function newFolder(name: string, folders: readonly string[]): string {
 }
 
 /** Where each template of course/lint/new-lab goes. */
-const PLACES = {
-  'lab.yaml': (folder: string) => `labs/${folder}/lab.yaml`,
-  'README.md': (folder: string) => `labs/${folder}/README.md`,
-  'solution.ts': (folder: string) => `labs/${folder}/solution.ts`,
-  'check.ts': (folder: string) => `checks/${folder}.check.ts`,
-  'text.test.ts': (folder: string) => `test/labs/lab-${Number(folder.slice(0, 2))}-text.test.ts`,
+function placesOf(folder: string): Record<string, string> {
+  const { definition, text, solution, spec } = filesOfLab(folder)
+  const test = `test/labs/lab-${Number(folder.slice(0, 2))}-text.test.ts`
+  return { 'lab.yaml': definition, 'README.md': text, 'solution.ts': solution, 'check.ts': spec, 'text.test.ts': test }
 }
 
 /**
@@ -36,9 +35,9 @@ const PLACES = {
  */
 export function scaffold(folder: string): Record<string, string> {
   const values: Readonly<Record<string, string>> = { folder, number: String(Number(folder.slice(0, 2))) }
-  const files = Object.entries(PLACES).map(([name, placeIn]) => {
+  const files = Object.entries(placesOf(folder)).map(([name, place]) => {
     const text = readFileSync(join(projectRoot, 'course/lint/new-lab', `${name}.template`), 'utf8')
-    return [placeIn(folder), text.replace(/\{\{(\w+)\}\}/g, (_, key: string) => values[key] ?? '')]
+    return [place, text.replace(/\{\{(\w+)\}\}/g, (_, key: string) => values[key] ?? '')]
   })
   return Object.fromEntries(files)
 }

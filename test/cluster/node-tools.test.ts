@@ -14,7 +14,7 @@ import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import type { Cluster } from '../../cluster/driver.ts'
-import { fetchForNode, HostPackagesError, installNodeTools, withOwnKeys } from '../../cluster/node-tools.ts'
+import { fetchForNode, installNodeTools, withOwnKeys } from '../../cluster/node-tools.ts'
 import { processStartTime } from '../../host/live-process.ts'
 import { UserError } from '../../host/main.ts'
 
@@ -115,7 +115,9 @@ test("a node without a network gets packages and dependencies from this machine'
   expect(archives.map((path) => basename(path).replace(/_.*/, '')).sort()).toEqual(['ipset', 'ipvsadm', 'libfake'])
   rmSync(at('repository'), { recursive: true })
   expect(await fetchForNode(cluster, 'n', ['ipset', 'ipvsadm'], at('cache'))).toEqual(archives)
-  await expect(fetchForNode(cluster, 'n', ['ipvsadm'], at('cache'))).rejects.toThrow(HostPackagesError)
+  await expect(fetchForNode(cluster, 'n', ['ipvsadm'], at('cache'))).rejects.toThrow(
+    /^apt on this machine can't fetch them either/,
+  )
 })
 
 test('a damaged package of the cache is fetched again', async () => {

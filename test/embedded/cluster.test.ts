@@ -35,7 +35,7 @@ const onNode = async (command: string, node = worker) => {
 beforeAll(async () => {
   vi.stubEnv('KERNEL', 'uml')
   await cluster.up(silent)
-  const { path } = await kubectlPath(silent)
+  const path = await kubectlPath(silent)
   const run = $({ quiet: true, env: { ...process.env, KUBECONFIG: cluster.kubeconfig } })
   kubectl = async (words) => (await run`${path} ${words}`).stdout
 })

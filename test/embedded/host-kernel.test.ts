@@ -172,7 +172,7 @@ echo end`
       return status?.containerStatuses?.[0]?.ready === true
     }
     await waitFor('the privileged Pod', 30_000, ready)
-    const { path } = await kubectlPath(silent)
+    const path = await kubectlPath(silent)
     const inPod = (...command: string[]) =>
       execFileSync(path, ['--kubeconfig', cluster.kubeconfig, 'exec', 'canary', '--', ...command], { encoding: 'utf8' })
     // From its own root, in the namespaces of the first process of the guest, and from the root of the node.

@@ -67,7 +67,7 @@ const ok = async (command: string): Promise<string> => {
 
 beforeAll(async () => {
   await cluster.up(silent)
-  program = (await kubectlPath(silent)).path
+  program = await kubectlPath(silent)
   env = { ...process.env, KUBECONFIG: cluster.kubeconfig }
   await ok('run web --image=nginx')
   await ok('expose pod web --port=80')

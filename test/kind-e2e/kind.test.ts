@@ -69,7 +69,7 @@ async function podsBehind(url: string, count: number): Promise<Set<string>> {
 
 beforeAll(async () => {
   await done(['up'])
-  const { path } = await kubectlPath(silent)
+  const path = await kubectlPath(silent)
   const run = $({ quiet: true, env: { ...environment, KUBECONFIG: cluster.kubeconfig } })
   kubectl = async (words) => (await run`${path} ${words}`).stdout
   const { stdout } = await cluster.exec(worker, kernelProbeCommand, { timeoutMs: 60_000 })
