@@ -17,13 +17,6 @@ import { describeBackend, runOnNode } from './node-script.ts'
 /** The tools with which the labs read IPVS and its sets; kube-proxy does not install them on the node. */
 const nodeTools: readonly string[] = ['ipset', 'ipvsadm']
 
-interface ToolsReport {
-  /** Tools that were missing, and their source. */
-  installed: readonly string[]
-  from: "the node's apt" | "this machine's apt" | undefined
-  paths: string[]
-}
-
 const locate = `${PATH}
 for tool; do command -v "$tool"; done; true`
 
@@ -40,10 +33,10 @@ type Fetch = (node: string, names: readonly string[]) => Promise<string[]>
 
 /**
  * Installs ipset and ipvsadm on one node: with the node's own apt, else from packages that this machine's apt fetches for it.
- * Existing tools are not changed.
+ * Existing tools are not changed. Reports the tools that were missing, their source, and the paths of all.
  * @throws UserError when neither works
  */
-export async function installNodeTools(cluster: Cluster, node: string, fetch: Fetch): Promise<ToolsReport> {
+export async function installNodeTools(cluster: Cluster, node: string, fetch: Fetch) {
   const before = await pathsOf(cluster, node)
   const missing = nodeTools.filter((tool) => !before.some((path) => basename(path) === tool))
   if (missing.length === 0) return { installed: [], from: undefined, paths: before }
@@ -119,13 +112,6 @@ export async function installToolsEverywhere(cluster: Cluster): Promise<string[]
   )
 }
 
-interface NodePackages {
-  architecture: string
-  release: string
-  /** A tar archive of sources, keys and dpkg's status. */
-  files: Buffer
-}
-
 const aptFolders =
   'etc/apt/sources.list etc/apt/sources.list.d etc/apt/trusted.gpg.d etc/apt/keyrings usr/share/keyrings'
 
@@ -157,7 +143,8 @@ export async function fetchForNode(
   return archivesIn(await ensureArtifact({ path: folder, make }))
 }
 
-async function readNodePackages(cluster: Pick<Cluster, 'exec'>, node: string): Promise<NodePackages> {
+/** The node's processor and release, and a tar archive of its sources, keys and dpkg's status. */
+async function readNodePackages(cluster: Pick<Cluster, 'exec'>, node: string) {
   const { exitCode, stdout } = await cluster.exec(node, ['sh', '-c', describePackages], { timeoutMs: 60_000 })
   const [architecture = '', release = '', archive = ''] = stdout.split('\n')
   if (exitCode !== 0 || !archive) throw new Error(`${node} has no dpkg to fetch packages for`)

@@ -11,21 +11,17 @@ import { ownSelector } from './write-guard.ts'
 /** The namespace of the labs: their texts, chain names (hashes of "default/web") and answers depend on it. */
 const namespace = 'default'
 
-interface OwnObject {
-  /** `Service "web"`, for a question. */
-  what: string
-  /** Deletes it; no error if it is already gone. */
-  remove(): Promise<unknown>
-}
-
 /** The lists of what labs create: workloads, Services, lab notes and the learner's name. */
 const COLLECTIONS = [
   ...['deployments', 'daemonsets'].map((name) => `/apis/apps/v1/namespaces/${namespace}/${name}`),
   ...['services', 'pods', 'configmaps'].map((name) => `/api/v1/namespaces/${namespace}/${name}`),
 ]
 
-/** The objects with our label in the namespace of the labs. Pods of a Deployment or DaemonSet go with it. */
-export async function ownObjects(client: KubeClient): Promise<OwnObject[]> {
+/**
+ * The objects with our label in the namespace of the labs, without Pods of a Deployment or DaemonSet, which go with it: each as in
+ * `Service "web"`, and its deletion, which ignores that it is already gone.
+ */
+export async function ownObjects(client: KubeClient) {
   const selector = encodeURIComponent(ownSelector)
   const lists = COLLECTIONS.map((path) => listObjects(client, `${path}?labelSelector=${selector}`))
   const objects = KubernetesObjectApi.makeApiClient(client.config)

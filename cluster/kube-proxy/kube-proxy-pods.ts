@@ -10,18 +10,6 @@ export const restartAnnotation = 'kubectl.kubernetes.io/restartedAt'
 /** kube-proxy was not found or cannot be used as it is. The message is one sentence for the user. */
 export class KubeProxyError extends Error {}
 
-/** The kube-proxy Pod of one node. */
-export interface KubeProxyPod {
-  node: string
-  pod: string
-  image: string
-  restarts: number
-  startedAt: string | undefined
-  /** The restart that created this Pod: the annotation that `kubectl rollout restart` writes. */
-  restartedAt: string | undefined
-  trouble: string | undefined
-}
-
 const missing = (kind: string) =>
   new KubeProxyError(`This cluster has no ${kind} "kube-proxy" in kube-system: its mode is not set by kubeadm.`)
 
@@ -84,7 +72,10 @@ export async function listKubeProxyPods({ core }: KubeClient): Promise<KubeProxy
   return pods.sort((a, b) => (a.node < b.node ? -1 : 1))
 }
 
-function podFactsOf(pod: V1Pod): KubeProxyPod {
+/** The kube-proxy Pod of one node. */
+export type KubeProxyPod = ReturnType<typeof podFactsOf>
+
+function podFactsOf(pod: V1Pod) {
   const status = pod.status?.containerStatuses?.[0]
   return {
     node: pod.spec?.nodeName ?? '',
@@ -92,6 +83,7 @@ function podFactsOf(pod: V1Pod): KubeProxyPod {
     image: pod.spec?.containers[0]?.image ?? '',
     restarts: status?.restartCount ?? 0,
     startedAt: status?.state?.running?.startedAt?.toISOString?.(),
+    /** The restart that created this Pod: the annotation that `kubectl rollout restart` writes. */
     restartedAt: pod.metadata?.annotations?.[restartAnnotation],
     trouble: troubleOf(status),
   }

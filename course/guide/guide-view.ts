@@ -11,13 +11,6 @@ import { layoutMarkdown, layoutParts, padTo, type Row, type Style, wrapText } fr
 export const MIN_WIDTH = 40
 const STATUS_ROWS = 4
 
-/** The rows of a screen, and the scroll limits of its text. */
-export interface Screen {
-  rows: Row[]
-  page: number
-  maxScroll: number
-}
-
 const KEYS: readonly (readonly [string, string])[] = [
   ['Enter', 'continue'],
   ['b', 'back'],
@@ -80,12 +73,12 @@ function keyLine(state: GuideState): string {
   return [...keys.slice(0, 1), ...answerKey, ...keys.slice(1)].map(([key, action]) => `${key} ${action}`).join('   ')
 }
 
-/** Renders the screen: header, text, status and keys. The status is always visible below the text. */
+/** Renders the screen: header, text, status and keys, and the scroll limits of the text. The status is always visible. */
 export function drawScreen(
   state: GuideState,
   { columns, rows: height }: { columns: number; rows: number },
   style: Style,
-): Screen {
+): { rows: Row[]; page: number; maxScroll: number } {
   const width = Math.max(MIN_WIDTH, columns)
   const status = wrapText(statusLine(state), width, '', '  ').slice(0, STATUS_ROWS)
   const keys = wrapAnsi(keyLine(state), width)

@@ -12,20 +12,10 @@ export interface Row {
 }
 
 /** The styles of inline text. */
-export interface Style {
-  strong(text: string): string
-  emphasis(text: string): string
-  code(text: string): string
-  dim(text: string): string
-}
+export type Style = Record<'strong' | 'emphasis' | 'code' | 'dim', (text: string) => string>
 
 /** For screens without colours, and for screen readers. */
-export const PLAIN: Style = {
-  strong: (text) => text,
-  emphasis: (text) => text,
-  code: (text) => text,
-  dim: (text) => text,
-}
+export const PLAIN: Style = { strong: String, emphasis: String, code: String, dim: String }
 
 /**
  * A line that is not Markdown: a label with its text, or a line that is never wrapped at words (`whole`), such as a

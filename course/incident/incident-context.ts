@@ -32,13 +32,6 @@ function parseAnswers(urls: readonly string[], stdout: string): Answer[] {
 
 const isGood = ({ status }: Answer): boolean => status >= 200 && status < 400
 
-interface Backend {
-  name: string
-  address: string
-  node: string
-  ready: boolean
-}
-
 /** The symptom that the user still observes, in the fields of a failure. */
 export interface Symptom {
   /** The command that shows it, as a learner types it. */
@@ -80,7 +73,7 @@ export class IncidentContext {
   }
 
   /** The Pods of the shop that do not terminate. */
-  backends(): Backend[] {
+  backends() {
     return this.snapshot.items
       .filter(
         ({ kind, metadata }) =>

@@ -17,11 +17,6 @@ import { type Fence, readLabText } from '../lab-text.ts'
 import { openLab, playSteps } from '../play-lab.ts'
 import type { Complaint } from './course-files.ts'
 
-interface FenceResult {
-  exitCode: number
-  output: string
-}
-
 /** The commands of a fence, with `A='…'` replaced by the answers that the reference solution computes. */
 export function withAnswers(commands: string, { steps }: LabSolution): string {
   const answers = Object.values(steps).flatMap((step) =>
@@ -50,7 +45,7 @@ export class FenceShell {
   }
 
   /** Runs a fence and waits for its end; the exit code is that of the first failed command line, else 0. */
-  async type({ commands, timeout }: Fence): Promise<FenceResult> {
+  async type({ commands, timeout }: Fence): Promise<{ exitCode: number; output: string }> {
     this.#output = ''
     const mark = randomUUID()
     const lines = commands.split('\n').map((line) => `[ $failed = 0 ] && { ${line}\n}; [ $? = 0 ] || failed=1`)

@@ -67,16 +67,10 @@ export const SERVER = '10.244.1.3'
 export const CLIENT = '10.244.1.2'
 
 /** The numbers of objects on a node for Services. */
-export interface Counts {
-  rules: number
-  entries: number
-  members: number
-  virtualServers: number
-  realServers: number
-}
+export type Counts = ReturnType<typeof countState>
 
 /** Counts a node's objects: rules of all tables, entries of KUBE-SERVICES, members of KUBE-CLUSTER-IP, IPVS entries. */
-export function countState({ iptables, ipsets, virtualServers }: Omit<NodeState, 'links'>): Counts {
+export function countState({ iptables, ipsets, virtualServers }: Omit<NodeState, 'links'>) {
   const chains = [...iptables.values()].flatMap((table) => [...table.values()])
   return {
     rules: chains.reduce((total, { rules }) => total + rules.length, 0),
