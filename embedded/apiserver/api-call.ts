@@ -85,8 +85,6 @@ export interface ApiCall extends Omit<ResourceTarget, 'is'> {
   query: URLSearchParams
   /** The client prefers objects as a table. */
   asTable: boolean
-  /** Ends when the server closes. */
-  closing: AbortSignal
 }
 
 /** A boolean query parameter: present and not `false` or `0`. */

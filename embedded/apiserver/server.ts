@@ -7,15 +7,15 @@ import type { Api } from './api.ts'
 import { type ApiCall, flag, type NodeBackend } from './api-call.ts'
 import type { ServerTls } from './certificate.ts'
 import { serveDocument } from './documents.ts'
-import { sendObject, wantsTable } from './http-messages.ts'
+import { sendObject } from './http-messages.ts'
 import { metricsOf } from './metrics.ts'
-import { found, listObjects, sendOne, watchObjects } from './read-objects.ts'
-import { parsePath } from './resource.ts'
+import { found, listObjects, shaped, watchObjects } from './read-objects.ts'
+import { parsePath, type ResourceTarget } from './resource.ts'
 import { loadSchema, type Schema } from './schema.ts'
 import { badRequest, methodNotAllowed, StatusError, statusOf } from './status-error.ts'
 import { serveUpgrade } from './streaming.ts'
-import { serveEviction, serveNodeScript, serveNodeSynced, servePodLog, serveScale } from './subresources.ts'
-import { createObject, deleteObject, patchObject, replaceObject } from './write-objects.ts'
+import { evict, runNodeScript, scaleOf, streamPodLog, updateScale, waitForSyncedNode } from './subresources.ts'
+import { createObject, deleteObject, updateObject } from './write-objects.ts'
 
 const origin = 'https://127.0.0.1'
 
@@ -42,7 +42,6 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   // Requests wait until the schema is loaded, shortly after the port is open.
   const schema = loadSchema()
   schema.catch(() => {})
-  const closing = new AbortController()
   const server = createServer({ cert: options.tls.cert, key: options.tls.key, ALPNProtocols: ['http/1.1'] })
   // Clients reuse idle connections; closing one too early would lose a request.
   server.keepAliveTimeout = idleMs
@@ -52,7 +51,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
     socket.on('close', () => sockets.delete(socket))
   })
   server.on('request', (request, response) => {
-    serve(options, schema, closing.signal, request, response).catch((error: unknown) => fail(options, response, error))
+    serve(options, schema, request, response).catch((error: unknown) => fail(options, response, error))
   })
   server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
     socket.on('error', () => socket.destroy())
@@ -77,7 +76,6 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
     port,
     close: () =>
       new Promise((resolve) => {
-        closing.abort()
         server.close(() => resolve())
         for (const socket of sockets) socket.destroy()
       }),
@@ -87,7 +85,6 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
 async function serve(
   { api, backend, token }: ApiServerOptions,
   loadingSchema: Promise<Schema>,
-  closing: AbortSignal,
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
@@ -98,8 +95,12 @@ async function serve(
     if (request.method !== 'GET') throw methodNotAllowed()
     return sendObject(response, 200, await metricsOf(api, backend, target, query))
   }
-  const asTable = target.subresource !== 'log' && wantsTable(request.headers.accept)
-  return serveResource({ ...target, api, backend, schema, request, response, query, asTable, closing })
+  const asTable = request.headers.accept?.includes('as=Table;v=v1;g=meta.k8s.io') ?? false
+  const body = await handlerOf(
+    target,
+    request.method,
+  )({ ...target, api, backend, schema, request, response, query, asTable })
+  if (body) sendObject(response, request.method === 'POST' ? 201 : 200, body)
 }
 
 async function upgrade(
@@ -129,12 +130,13 @@ function fail({ log }: ApiServerOptions, response: ServerResponse, error: unknow
   else sendObject(response, code, status)
 }
 
-type Handler = (call: ApiCall) => void | Promise<void>
+/** Returns the body of an answer, or undefined if it writes the answer itself. */
+type Handler = (call: ApiCall) => object | undefined | Promise<object | undefined>
 
 const ofObject: Readonly<Record<string, Handler>> = {
-  GET: (call) => (flag(call.query, 'watch') ? watchObjects(call) : sendOne(call, 200, found(call))),
-  PUT: replaceObject,
-  PATCH: patchObject,
+  GET: (call) => (flag(call.query, 'watch') ? watchObjects(call) : shaped(call, found(call))),
+  PUT: updateObject,
+  PATCH: updateObject,
 }
 
 /** The handlers by method: of a list, of one object, and of each subresource. */
@@ -146,22 +148,21 @@ const handlers: Readonly<Record<string, Readonly<Record<string, Handler>>>> = {
   object: { ...ofObject, DELETE: deleteObject },
   status: ofObject,
   ephemeralcontainers: ofObject,
-  scale: { GET: serveScale, PUT: serveScale, PATCH: serveScale },
-  log: { GET: servePodLog },
-  script: { POST: serveNodeScript },
-  synced: { GET: serveNodeSynced },
-  eviction: { POST: serveEviction },
+  scale: { GET: (call) => scaleOf(found(call)), PUT: updateScale, PATCH: updateScale },
+  log: { GET: streamPodLog },
+  script: { POST: runNodeScript },
+  synced: { GET: waitForSyncedNode },
+  eviction: { POST: evict },
 }
 
-/** Answers a request for a resource by its method; 405 if the method is not supported. */
-async function serveResource(call: ApiCall): Promise<void> {
-  const { subresource, name, resource, namespace, request } = call
+/** The handler of a request for a resource. Throws 405 if the method is not supported. */
+function handlerOf({ subresource, name, resource, namespace }: ResourceTarget, method = 'GET'): Handler {
   const own = handlers[subresource ?? (name === undefined ? 'list' : 'object')]
   if (!own)
     throw badRequest(`unable to upgrade: the ${subresource} subresource needs an upgraded connection (WebSocket)`)
-  const handle = own[request.method ?? 'GET']
-  const lacksNamespace = resource.namespaced && namespace === undefined && request.method === 'POST'
-  const isReadOnly = resource.asRead !== undefined && request.method !== 'GET'
-  if (!handle || lacksNamespace || isReadOnly) throw methodNotAllowed()
-  return handle(call)
+  const handler = own[method]
+  const lacksNamespace = resource.namespaced && namespace === undefined && method === 'POST'
+  const isReadOnly = resource.asRead !== undefined && method !== 'GET'
+  if (!handler || lacksNamespace || isReadOnly) throw methodNotAllowed()
+  return handler
 }

@@ -29,7 +29,7 @@ const patchKeys: Readonly<Record<string, string>> = {
  * delete, merge), `$retainKeys`, `$setElementOrder/…` and `$deleteFromPrimitiveList/…` are obeyed. Throws 400 for a
  * list item without its merge key or an unknown directive.
  */
-export function strategicMerge(schema: Schema, typeName: string, target: JsonObject, patch: JsonObject): JsonObject {
+export function strategicMerge(target: JsonObject, patch: Json, schema: Schema, typeName: string): JsonObject {
   /** The merged object, or undefined when the patch deletes it. */
   function mergeObject(type: string | undefined, before: JsonObject, changes: JsonObject): JsonObject | undefined {
     const { $patch: directive = 'merge', $retainKeys: kept } = changes
@@ -50,7 +50,7 @@ export function strategicMerge(schema: Schema, typeName: string, target: JsonObj
       if (merged === undefined || merged === null) delete result[key]
       else result[key] = merged
     }
-    applyListDirectives(type, before, result, changes)
+    applyListDirectives(type, result, changes)
     return result
   }
 
@@ -78,44 +78,30 @@ export function strategicMerge(schema: Schema, typeName: string, target: JsonObj
     return result
   }
 
+  if (!isObject(patch)) throw badRequest('error decoding patch: json: cannot unmarshal the patch into an object')
   return mergeObject(typeName, target, patch) ?? {}
 }
 
 const objectOf = (value: Json | undefined) => (isObject(value) ? value : {})
 const listOf = (value: Json | undefined) => (Array.isArray(value) ? value : [])
 
-function applyListDirectives(
-  type: string | undefined,
-  before: JsonObject,
-  result: JsonObject,
-  patch: JsonObject,
-): void {
+function applyListDirectives(type: string | undefined, result: JsonObject, patch: JsonObject): void {
   for (const [directive, values] of Object.entries(patch)) {
     const [kind, field = ''] = directive.split('/', 2)
     const list = result[field]
     if (!Array.isArray(list) || !Array.isArray(values)) continue
     if (kind === '$deleteFromPrimitiveList')
       result[field] = list.filter((item) => !values.some((gone) => sameJson(gone, item)))
-    else if (kind === '$setElementOrder')
-      result[field] = reorder(list, values, listOf(before[field]), patchKeys[`${type}.${field}`])
+    else if (kind === '$setElementOrder') result[field] = inOrder(list, values, patchKeys[`${type}.${field}`])
   }
 }
 
-/** Items listed in `order` are in that order; others keep their position relative to their old neighbours. */
-function reorder(list: Json[], order: Json[], before: Json[], key: string | undefined): Json[] {
-  const same = (a: Json, b: Json): boolean =>
-    key !== undefined && isObject(a) && isObject(b) ? sameJson(a[key], b[key]) : sameJson(a, b)
-  const rank = (items: Json[], item: Json): number => items.findIndex((other) => same(other, item))
-  const ordered = list.filter((item) => rank(order, item) >= 0).sort((a, b) => rank(order, a) - rank(order, b))
-  const others = list.filter((item) => rank(order, item) < 0)
-  const result: Json[] = []
-  for (const item of others) {
-    const place = rank(before, item)
-    while (ordered[0] !== undefined && rank(before, ordered[0]) < place) {
-      result.push(ordered[0])
-      ordered.shift()
-    }
-    result.push(item)
+/** Items listed in `order` in that order, then the others. */
+function inOrder(list: Json[], order: Json[], key: string | undefined): Json[] {
+  const identity = (item: Json) => (key !== undefined && isObject(item) ? item[key] : item)
+  const rank = (item: Json) => {
+    const index = order.findIndex((other) => sameJson(identity(other), identity(item)))
+    return index < 0 ? order.length : index
   }
-  return [...result, ...ordered]
+  return list.toSorted((a, b) => rank(a) - rank(b))
 }

