@@ -95,7 +95,7 @@ export function watchObjects(call: ApiCall): undefined {
   let headers = true
   const forward = (event: Change): void => {
     const seen = transition(event, selected)
-    if (!seen || !response.writable) return
+    if (!seen) return
     response.write(`${JSON.stringify({ type: seen.type, object: shaped(call, seen.object, headers) })}\n`)
     headers = false
   }
@@ -108,7 +108,11 @@ export function watchObjects(call: ApiCall): undefined {
     if (event.resource === resource.name) forward(event)
   })
   const seconds = Math.min(number(query, 'timeoutSeconds') || defaultTimeoutSeconds, 86_400)
-  const timeout = setTimeout(() => response.end(), seconds * 1000)
+  const end = () => {
+    unsubscribe()
+    response.end()
+  }
+  const timeout = setTimeout(end, seconds * 1000)
   response.on('close', () => {
     unsubscribe()
     clearTimeout(timeout)

@@ -68,14 +68,13 @@ function about(reason: Reason, write: (object: string, why?: string) => string) 
   }
 }
 
-const modified = 'the object has been modified; please apply your changes to the latest version and try again'
-
 export const notFound = about('NotFound', (object) => `${object} not found`)
 export const alreadyExists = about('AlreadyExists', (object) => `${object} already exists`)
 export const forbidden = about('Forbidden', (object, why) => `${object} is forbidden: ${why}`)
 export const conflict = about(
   'Conflict',
-  (object, why = modified) => `Operation cannot be fulfilled on ${object}: ${why}`,
+  (object) =>
+    `Operation cannot be fulfilled on ${object}: the object has been modified; please apply your changes to the latest version and try again`,
 )
 
 /** Every fault of an object at once, as `Kind.group "name" is invalid: [field: fault, …]`. */
