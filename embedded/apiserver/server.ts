@@ -14,6 +14,7 @@ import { parsePath, type ResourceTarget } from './resource.ts'
 import { loadSchema, type Schema } from './schema.ts'
 import { badRequest, methodNotAllowed, StatusError, statusOf } from './status-error.ts'
 import { serveUpgrade } from './streaming.ts'
+import type { Upgrade } from './streaming-protocols.ts'
 import { evict, runNodeScript, scaleOf, streamPodLog, updateScale, waitForSyncedNode } from './subresources.ts'
 import { createObject, deleteObject, updateObject } from './write-objects.ts'
 
@@ -55,7 +56,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   })
   server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
     socket.on('error', () => socket.destroy())
-    upgrade(options, request, socket, head).catch((error: unknown) => {
+    upgrade(options, { request, socket, head }).catch((error: unknown) => {
       if (!socket.writable) return
       // Before the protocol has switched, a refusal is an ordinary answer.
       const response = new ServerResponse(request)
@@ -103,14 +104,9 @@ async function serve(
   if (body) sendObject(response, request.method === 'POST' ? 201 : 200, body)
 }
 
-async function upgrade(
-  { api, backend, token }: ApiServerOptions,
-  request: IncomingMessage,
-  socket: Duplex,
-  head: Buffer,
-): Promise<void> {
-  const { target, query } = admit(request, token)
-  await serveUpgrade({ api, backend, target, query, request, socket, head })
+async function upgrade({ api, backend, token }: ApiServerOptions, asked: Upgrade): Promise<void> {
+  const { target, query } = admit(asked.request, token)
+  await serveUpgrade({ api, backend, target, query, ...asked })
 }
 
 /** The target of a request. Throws 401 without the token, 404 for an unknown path. */
