@@ -34,9 +34,9 @@ export interface LogRequest extends ContainerTarget {
   follow: boolean
   previous: boolean
   timestamps: boolean
-  tailLines?: number
-  sinceSeconds?: number
-  limitBytes?: number
+  tailLines?: number | undefined
+  sinceSeconds?: number | undefined
+  limitBytes?: number | undefined
 }
 
 /** CPU time and memory in use. */

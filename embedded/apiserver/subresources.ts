@@ -72,9 +72,6 @@ export async function streamPodLog(call: ApiCall): Promise<undefined> {
   const { api, backend, query, response, namespace = '', name = '' } = call
   found(call)
   const container = containerOf(api.store, namespace, name, query.get('container'))
-  const sinceSeconds = number(query, 'sinceSeconds') ?? sinceTime(query)
-  const tailLines = number(query, 'tailLines')
-  const limitBytes = number(query, 'limitBytes')
   const log = await backend.logs({
     namespace,
     name,
@@ -82,9 +79,9 @@ export async function streamPodLog(call: ApiCall): Promise<undefined> {
     follow: flag(query, 'follow'),
     previous: flag(query, 'previous'),
     timestamps: flag(query, 'timestamps'),
-    ...(tailLines !== undefined && { tailLines }),
-    ...(sinceSeconds !== undefined && { sinceSeconds }),
-    ...(limitBytes !== undefined && { limitBytes }),
+    tailLines: number(query, 'tailLines'),
+    sinceSeconds: number(query, 'sinceSeconds') ?? sinceTime(query),
+    limitBytes: number(query, 'limitBytes'),
   })
   response.writeHead(200, { 'content-type': 'text/plain', 'cache-control': 'no-cache, private' })
   // Headers are sent immediately, because the container may print nothing for a long time.
