@@ -1,6 +1,6 @@
 import type { V1ServiceSpec } from '@kubernetes/client-node'
 import { FieldErrors } from './field-errors.ts'
-import { sameJson, wireCopy } from './json.ts'
+import { sameJson, valueAt, wireCopy } from './json.ts'
 import {
   admitToNamespace,
   builtInNamespaces,
@@ -84,18 +84,19 @@ export class Api {
   }
 
   /**
-   * Replaces an object, or only its status. Throws 404, 409 Conflict for a stale metadata.resourceVersion, 422. An update without
-   * changes keeps the resourceVersion.
+   * Replaces an object, or only its status. Throws 404, 409 Conflict for a stale metadata.resourceVersion or another uid, 422. An
+   * update without changes keeps the resourceVersion.
    */
   update<T extends KubeObject>(resourceName: string, given: T, subresource?: 'status', options: WriteOptions = {}): T {
     const resource = resourceNamed(resourceName)
     const object = storedOf(given)
-    const { name, namespace, resourceVersion } = object.metadata
+    const { name, namespace, resourceVersion, uid } = object.metadata
     const old = this.read(resourceName, namespace, name)
     const next = wireCopy(
       subresource === 'status' ? withStatusOf(old, object, resource) : withSpecOf(old, object, resource),
     )
     if (resourceVersion && resourceVersion !== old.metadata.resourceVersion) throw conflict(resource, name)
+    if (uid) checkPrecondition(resource, old, 'uid', uid)
     prepare(resource, next, old)
     if (resource.generation && !sameJson(substanceOf(next), substanceOf(old)))
       next.metadata.generation = (old.metadata.generation ?? 0) + 1
@@ -118,7 +119,8 @@ export class Api {
 
   /**
    * Deletes an object, or marks it as being deleted while it has finalizers or a grace period: a Pod on a node waits for its kubelet,
-   * which deletes again with `gracePeriodSeconds: 0`. Returns its last state. Throws 404, 403 for built-in namespaces.
+   * which deletes again with `gracePeriodSeconds: 0`. Returns its last state. Throws 404, 403 for built-in namespaces, 409 for failed
+   * preconditions.
    */
   delete(
     resourceName: string,
@@ -130,6 +132,8 @@ export class Api {
     const old = this.read(resourceName, namespace, name)
     if (resourceName === 'namespaces' && builtInNamespaces.includes(name))
       throw forbidden(resource, name, 'this namespace may not be deleted')
+    for (const [field, asked] of Object.entries(options.preconditions ?? {}))
+      checkPrecondition(resource, old, field, asked)
     const last = this.settle(resource, markDeleted(resource, old, options), old, options)
     if (resourceName === 'namespaces' && !options.dryRun) {
       for (const [inside, object] of this.contents(name)) this.delete(inside.name, name, object.metadata.name)
@@ -205,6 +209,13 @@ function recordAuthor(
   )
   const write = { operation: 'Update', fieldsType: 'FieldsV1', fieldsV1: {} } as const
   metadata.managedFields = [...others, { ...write, ...author, apiVersion: apiVersionOf(resource), time: timestamp() }]
+}
+
+/** Throws 409 if a field of the object's metadata has another value. */
+function checkPrecondition(resource: Resource, { metadata }: Stored, field: string, asked: unknown): void {
+  const own = valueAt(metadata, field)
+  const why = `Precondition failed: ${field} in precondition: ${asked}, in object meta: ${own}`
+  if (asked !== own) throw conflict(resource, metadata.name, why)
 }
 
 function specOf(service: Stored): V1ServiceSpec {

@@ -93,11 +93,11 @@ const template = wide({
 /** The STATUS column: the reason why a Pod does not run, else its phase. */
 function statusText(pod: k8s.V1Pod): string {
   if (pod.metadata?.deletionTimestamp) return 'Terminating'
-  const { phase = '', conditions = [] } = pod.status ?? {}
+  const { reason: own, phase = '' } = pod.status ?? {}
   const initReason = initStatus(pod)
-  const reason = initReason ?? containersStatus(pod) ?? phase
+  const reason = initReason ?? containersStatus(pod) ?? (own || phase)
   if (initReason || reason !== 'Completed' || readyContainers(pod).length === 0) return reason
-  return conditions.some(({ type, status }) => type === 'Ready' && status === 'True') ? 'Running' : 'NotReady'
+  return hasCondition(pod, 'Ready') ? 'Running' : 'NotReady'
 }
 
 function initStatus(pod: k8s.V1Pod): string | undefined {
@@ -124,6 +124,10 @@ function containersStatus(pod: k8s.V1Pod): string | undefined {
 const readyContainers = ({ status }: k8s.V1Pod) =>
   (status?.containerStatuses ?? []).filter(({ ready, state }) => ready && state?.running)
 
+function hasCondition({ status }: k8s.V1Pod, type: string): boolean {
+  return (status?.conditions ?? []).some((own) => own.type === type && own.status === 'True')
+}
+
 function restartsText(pod: k8s.V1Pod, now: Date): string {
   const { initContainerStatuses = [], containerStatuses = [] } = pod.status ?? {}
   const statuses = initStatus(pod) ? initContainerStatuses : containerStatuses
@@ -133,8 +137,13 @@ function restartsText(pod: k8s.V1Pod, now: Date): string {
   return restarts > 0 && last ? `${restarts} (${ageOf(last, now)} ago)` : String(restarts)
 }
 
+function readinessGates(pod: k8s.V1Pod): string {
+  const gates = pod.spec?.readinessGates ?? []
+  const met = gates.filter(({ conditionType }) => hasCondition(pod, conditionType))
+  return gates.length > 0 ? `${met.length}/${gates.length}` : '<none>'
+}
+
 const Name = 'metadata.name'
-const none = () => '<none>'
 const Age = (object: unknown, now: Date) => ageOf(valueAt(object, 'metadata.creationTimestamp'), now)
 
 /** The columns that kubectl prints for each resource. */
@@ -145,8 +154,8 @@ const byResource: Record<string, readonly Column[]> = {
     Status: statusText,
     Restarts: restartsText,
     Age,
-    // Preemption and readiness gates have no effect in this cluster.
-    ...wide({ IP: 'status.podIP', Node: 'spec.nodeName', 'Nominated Node': none, 'Readiness Gates': none }),
+    ...wide({ IP: 'status.podIP', Node: 'spec.nodeName', 'Nominated Node': 'status.nominatedNodeName' }),
+    ...wide({ 'Readiness Gates': readinessGates }),
   }),
   services: columns<k8s.V1Service>({
     Name,

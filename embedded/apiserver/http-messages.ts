@@ -1,5 +1,4 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { buffer } from 'node:stream/consumers'
 import { isObject, type Json, type JsonObject } from './json.ts'
 import { jsonPatch, mergePatch } from './patches.ts'
 import { decodeProtobuf } from './protobuf.ts'
@@ -28,7 +27,24 @@ export function warn(response: ServerResponse, texts: readonly string[]): void {
   response.setHeader('warning', quoted.join(', ').replaceAll(/[^\x20-\x7e]/g, '?'))
 }
 
+/** As in Kubernetes: a request may carry 3 MiB. */
+const limit = 3 * 1024 * 1024
+
 const protobufType = 'application/vnd.kubernetes.protobuf'
+
+/**
+ * Whether a client prefers objects as a table. Unsupported forms (protobuf, YAML, other versions of tables) are skipped if
+ * the client also accepts another one; otherwise 406.
+ */
+export function wantsTable(accept = '*/*'): boolean {
+  for (const entry of accept.replaceAll(' ', '').split(',')) {
+    const [type = '', ...parameters] = entry.split(';')
+    if (!['application/json', 'application/*', '*/*'].includes(type)) continue
+    if (!parameters.some((parameter) => parameter.startsWith('as='))) return false
+    if (['as=Table', 'v=v1', 'g=meta.k8s.io'].every((parameter) => parameters.includes(parameter))) return true
+  }
+  throw new StatusError('NotAcceptable', 'only the following media types are accepted: application/json')
+}
 
 type Patch = (target: JsonObject, patch: Json, schema: Schema, typeName: string) => Json
 
@@ -38,12 +54,24 @@ const patches: Readonly<Record<string, Patch>> = {
   'application/strategic-merge-patch+json': strategicMerge,
 }
 
+/** The body's bytes; 413 if it is too large. */
+export async function readBody(request: IncomingMessage): Promise<Buffer> {
+  const chunks: Buffer[] = []
+  let size = 0
+  for await (const chunk of request) {
+    size += chunk.length
+    if (size > limit) throw new StatusError('RequestEntityTooLarge', `Request entity too large: limit is ${limit}`)
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks)
+}
+
 /** The object in a body of JSON or protobuf, empty for an empty body; 415 for other types, 400 for an invalid body. */
 export async function readObject(request: IncomingMessage, schema: Schema): Promise<JsonObject> {
   const type = mediaType(request)
   if (type !== protobufType && type !== '' && type !== 'application/json')
     throw unsupportedType('application/json', protobufType)
-  const bytes = await buffer(request)
+  const bytes = await readBody(request)
   if (bytes.length === 0) return {}
   if (type === protobufType) return decodeProtobuf(schema, bytes)
   const value = parseJson(bytes)
@@ -61,7 +89,7 @@ export async function readPatch(
     throw absentKind('server-side apply (`kubectl apply` works without --server-side)')
   const apply = patches[mediaType(request)]
   if (!apply) throw unsupportedType(...Object.keys(patches))
-  const patch = parseJson(await buffer(request))
+  const patch = parseJson(await readBody(request))
   return (target) => apply(target, patch, schema, typeName)
 }
 

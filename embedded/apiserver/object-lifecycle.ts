@@ -10,6 +10,8 @@ export type Draft = Partial<Omit<KubeObject, 'metadata'>> & { metadata?: Partial
 
 export interface DeleteOptions {
   gracePeriodSeconds?: number
+  /** The `uid` or `resourceVersion` that the object must have. */
+  preconditions?: object
 }
 
 /** The namespaces of every cluster, which may not be deleted. */

@@ -137,7 +137,7 @@ function readValue(schema: Schema, type: FieldType, value: Value): Json | undefi
       return isText ? String(asBytes(message.get(3)?.[0])) : Number(message.get(2)?.[0] ?? 0n)
     }
     case 'object':
-      return numbered.has(type.name) ? readObject(schema, type.name, type.name, asBytes(value)) : undefined
+      return readObject(schema, type.name, type.name, asBytes(value))
     // The server sets times, and values of any type, which are in metadata.managedFields.
     default:
       return undefined

@@ -2,7 +2,7 @@ import { type ApiCall, flag, number } from './api-call.ts'
 import { columnsOf } from './columns.ts'
 import { apiVersionOf, type Resource } from './resource.ts'
 import { selects } from './selectors.ts'
-import { badRequest, StatusError } from './status-error.ts'
+import { badRequest, StatusError, statusOf } from './status-error.ts'
 import { jsonOf, type Stored, type StoreEvent } from './store.ts'
 import { tableOf } from './table.ts'
 
@@ -75,6 +75,7 @@ function revisionOf({ query, api }: ApiCall): number {
 }
 
 const defaultTimeoutSeconds = 45 * 60
+const backlogLimit = 64 * 1024 * 1024
 
 /**
  * Answers with a stream of changes, one JSON object a line: from `resourceVersion` on, or from the present state (first
@@ -89,23 +90,30 @@ export function watchObjects(call: ApiCall): undefined {
   }
   const selected = selection(call)
   const revision = revisionOf(call)
-  const present = () =>
-    api.store.list(resource.name, call.namespace).map((object): Change => ({ type: 'ADDED', object }))
-  const earlier = revision > 0 ? api.store.since(resource.name, revision) : present()
   let headers = true
+  const write = (type: string, object: unknown) => response.write(`${JSON.stringify({ type, object })}\n`)
   const forward = (event: Change): void => {
     const seen = transition(event, selected)
     if (!seen) return
-    response.write(`${JSON.stringify({ type: seen.type, object: shaped(call, seen.object, headers) })}\n`)
+    write(seen.type, shaped(call, seen.object, headers))
     headers = false
   }
 
   response.writeHead(200, { 'content-type': 'application/json', 'cache-control': 'no-cache, private' })
-  for (const event of earlier) forward(event)
+  try {
+    if (revision > 0) for (const event of api.store.since(resource.name, revision)) forward(event)
+    else for (const object of api.store.list(resource.name, call.namespace)) forward({ type: 'ADDED', object })
+  } catch (error) {
+    write('ERROR', statusOf(error).status)
+    response.end()
+    return
+  }
   // Sent immediately, because clients may wait for the headers while there are no changes.
   response.flushHeaders()
   const unsubscribe = api.store.subscribe((event) => {
     if (event.resource === resource.name) forward(event)
+    // A client that doesn't read is disconnected, as in Kubernetes; it reconnects with its last version.
+    if (response.writableLength > backlogLimit) response.destroy()
   })
   const seconds = Math.min(number(query, 'timeoutSeconds') || defaultTimeoutSeconds, 86_400)
   const end = () => {

@@ -7,7 +7,7 @@ import type { Api } from './api.ts'
 import { type ApiCall, flag, type NodeBackend } from './api-call.ts'
 import type { ServerTls } from './certificate.ts'
 import { serveDocument } from './documents.ts'
-import { sendObject } from './http-messages.ts'
+import { sendObject, wantsTable } from './http-messages.ts'
 import { metricsOf } from './metrics.ts'
 import { found, listObjects, shaped, watchObjects } from './read-objects.ts'
 import { parsePath, type ResourceTarget } from './resource.ts'
@@ -96,7 +96,7 @@ async function serve(
     if (request.method !== 'GET') throw methodNotAllowed()
     return sendObject(response, 200, await metricsOf(api, backend, target, query))
   }
-  const asTable = request.headers.accept?.includes('as=Table;v=v1;g=meta.k8s.io') ?? false
+  const asTable = target.subresource !== 'log' && wantsTable(request.headers.accept)
   const body = await handlerOf(
     target,
     request.method,

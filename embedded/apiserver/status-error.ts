@@ -5,9 +5,11 @@ const codes = {
   Forbidden: 403,
   NotFound: 404,
   MethodNotAllowed: 405,
+  NotAcceptable: 406,
   AlreadyExists: 409,
   Conflict: 409,
   Expired: 410,
+  RequestEntityTooLarge: 413,
   UnsupportedMediaType: 415,
   Invalid: 422,
   InternalError: 500,
@@ -68,13 +70,14 @@ function about(reason: Reason, write: (object: string, why?: string) => string) 
   }
 }
 
+const modified = 'the object has been modified; please apply your changes to the latest version and try again'
+
 export const notFound = about('NotFound', (object) => `${object} not found`)
 export const alreadyExists = about('AlreadyExists', (object) => `${object} already exists`)
 export const forbidden = about('Forbidden', (object, why) => `${object} is forbidden: ${why}`)
 export const conflict = about(
   'Conflict',
-  (object) =>
-    `Operation cannot be fulfilled on ${object}: the object has been modified; please apply your changes to the latest version and try again`,
+  (object, why = modified) => `Operation cannot be fulfilled on ${object}: ${why}`,
 )
 
 /** Every fault of an object at once, as `Kind.group "name" is invalid: [field: fault, …]`. */

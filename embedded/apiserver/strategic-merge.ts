@@ -50,7 +50,7 @@ export function strategicMerge(target: JsonObject, patch: Json, schema: Schema, 
       if (merged === undefined || merged === null) delete result[key]
       else result[key] = merged
     }
-    applyListDirectives(type, result, changes)
+    applyListDirectives(type, before, result, changes)
     return result
   }
 
@@ -85,23 +85,38 @@ export function strategicMerge(target: JsonObject, patch: Json, schema: Schema, 
 const objectOf = (value: Json | undefined) => (isObject(value) ? value : {})
 const listOf = (value: Json | undefined) => (Array.isArray(value) ? value : [])
 
-function applyListDirectives(type: string | undefined, result: JsonObject, patch: JsonObject): void {
+function applyListDirectives(
+  type: string | undefined,
+  before: JsonObject,
+  result: JsonObject,
+  patch: JsonObject,
+): void {
   for (const [directive, values] of Object.entries(patch)) {
     const [kind, field = ''] = directive.split('/', 2)
     const list = result[field]
     if (!Array.isArray(list) || !Array.isArray(values)) continue
     if (kind === '$deleteFromPrimitiveList')
       result[field] = list.filter((item) => !values.some((gone) => sameJson(gone, item)))
-    else if (kind === '$setElementOrder') result[field] = inOrder(list, values, patchKeys[`${type}.${field}`])
+    else if (kind === '$setElementOrder')
+      result[field] = reorder(list, values, listOf(before[field]), patchKeys[`${type}.${field}`])
   }
 }
 
-/** Items listed in `order` in that order, then the others. */
-function inOrder(list: Json[], order: Json[], key: string | undefined): Json[] {
-  const identity = (item: Json) => (key !== undefined && isObject(item) ? item[key] : item)
-  const rank = (item: Json) => {
-    const index = order.findIndex((other) => sameJson(identity(other), identity(item)))
-    return index < 0 ? order.length : index
+/** Items listed in `order` are in that order; others keep their position relative to their old neighbours. */
+function reorder(list: Json[], order: Json[], before: Json[], key: string | undefined): Json[] {
+  const same = (a: Json, b: Json): boolean =>
+    key !== undefined && isObject(a) && isObject(b) ? sameJson(a[key], b[key]) : sameJson(a, b)
+  const rank = (items: Json[], item: Json): number => items.findIndex((other) => same(other, item))
+  const ordered = list.filter((item) => rank(order, item) >= 0).sort((a, b) => rank(order, a) - rank(order, b))
+  const others = list.filter((item) => rank(order, item) < 0)
+  const result: Json[] = []
+  for (const item of others) {
+    const place = rank(before, item)
+    while (ordered[0] !== undefined && rank(before, ordered[0]) < place) {
+      result.push(ordered[0])
+      ordered.shift()
+    }
+    result.push(item)
   }
-  return list.toSorted((a, b) => rank(a) - rank(b))
+  return [...result, ...ordered]
 }

@@ -1,8 +1,7 @@
-import { text } from 'node:stream/consumers'
 import { pipeline } from 'node:stream/promises'
 import type { V1LabelSelector, V1Pod } from '@kubernetes/client-node'
 import { type ApiCall, flag, number } from './api-call.ts'
-import { readObject, sendObject } from './http-messages.ts'
+import { readBody, readObject, sendObject } from './http-messages.ts'
 import { isObject, type JsonObject } from './json.ts'
 import { found } from './read-objects.ts'
 import { decode } from './schema.ts'
@@ -58,7 +57,7 @@ export async function evict(call: ApiCall): Promise<object> {
  * ended. Unlike `exec` it needs no separate connection or shell.
  */
 export async function runNodeScript({ backend, request, response, name = '' }: ApiCall): Promise<undefined> {
-  sendObject(response, 200, await backend.script(name, await text(request)))
+  sendObject(response, 200, await backend.script(name, String(await readBody(request))))
 }
 
 /** GET of `nodes/NAME/synced`: responds when the node's kube-proxy has no pending changes. */

@@ -98,5 +98,6 @@ export function deleteOptions(call: ApiCall, body: JsonObject): DeleteOptions & 
   return {
     dryRun: isDryRun(call),
     ...(typeof grace === 'number' && { gracePeriodSeconds: grace }),
+    ...(isObject(body.preconditions) && { preconditions: body.preconditions }),
   }
 }

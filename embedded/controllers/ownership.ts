@@ -55,15 +55,15 @@ export function claim<T extends KubeObject>(api: Api, owner: Owner, resource: st
   return claimed
 }
 
-/** Replaces the owner references. */
+/** Replaces the owner references; the uid in the patch makes it fail for another object of the same name. */
 function patchOwners<T extends KubeObject>(
   api: Api,
   resource: string,
-  { metadata: { namespace, name } }: T,
+  { metadata: { namespace, name, uid } }: T,
   ownerReferences: OwnerReference[],
 ): T {
   const references = ownerReferences.length > 0 ? ownerReferences : null
-  return api.patch<T>(resource, namespace, name, { metadata: { ownerReferences: references } })
+  return api.patch<T>(resource, namespace, name, { metadata: { uid, ownerReferences: references } })
 }
 
 /**

@@ -35,6 +35,7 @@ describe('answers', () => {
     })
     expect(await get('/api/v1/gadgets')).toMatchObject({ code: 404, json: { kind: 'Status', reason: 'NotFound' } })
     expect(await get('/apis/discovery.k8s.io/v1beta1')).toMatchObject({ code: 404 })
+    expect(await get(`${maps}/map-0`, 'application/vnd.kubernetes.protobuf')).toMatchObject({ code: 406 })
     expect(await get(`${maps}/map-0`, 'application/vnd.kubernetes.protobuf, application/json')).toMatchObject({
       code: 200,
     })
@@ -48,6 +49,8 @@ describe('answers', () => {
     expect(await send(cluster, maps, { method: 'POST', body: { kind: 'Pod', apiVersion: 'v1' } })).toMatchObject({
       code: 400,
     })
+    const large = JSON.stringify({ data: { a: 'x'.repeat(4 * 1024 * 1024) } })
+    expect(await send(cluster, maps, { method: 'POST', body: large })).toMatchObject({ code: 413 })
   })
 
   test('an EndpointSlice can be read as v1beta1, which names the node of an endpoint in its topology', async () => {
@@ -151,10 +154,11 @@ describe('watches', () => {
     expect(all.map((event) => event.type)).toEqual(['ADDED', 'MODIFIED', 'MODIFIED', 'MODIFIED', 'DELETED'])
   })
 
-  test('a version that is too old is refused with 410', async () => {
+  test('a version that is too old ends with 410', async () => {
     const map = cluster.api.read('configmaps', 'default', 'map-0')
     for (let index = 0; index < 40_100; index++) cluster.api.store.put('configmaps', structuredClone(map))
-    expect(await get(`${maps}?watch=1&resourceVersion=1`)).toMatchObject({ code: 410, json: { reason: 'Expired' } })
+    const [event] = await watch('resourceVersion=1', 1)
+    expect(event).toMatchObject({ type: 'ERROR', object: { kind: 'Status', code: 410, reason: 'Expired' } })
   })
 
   test('are refused where the client asks for what is not served: it then lists first', async () => {
@@ -176,8 +180,10 @@ describe('watches', () => {
 })
 
 describe('writes', () => {
-  test('a deleted object waits for its finalizers', async () => {
+  test('deletes with preconditions and finalizers', async () => {
     cluster.api.create('configmaps', 'default', { metadata: { name: 'kept', finalizers: ['example.com/hold'] } })
+    const wrong = await send(cluster, `${maps}/kept`, { method: 'DELETE', body: { preconditions: { uid: 'x' } } })
+    expect(wrong).toMatchObject({ code: 409, json: { reason: 'Conflict' } })
     await send(cluster, `${maps}/kept`, { method: 'DELETE' })
     expect(cluster.api.get('configmaps', 'default', 'kept')?.metadata.deletionTimestamp).toBeDefined()
     const headers = { 'content-type': 'application/merge-patch+json' }

@@ -54,10 +54,10 @@ describe('directives', () => {
     expect(merge(target, patch)).toEqual({ spec: { volumes: [{ name: 'v', hostPath: { path: '/x' } }] } })
   })
 
-  test('$setElementOrder orders, other items come last', () => {
+  test('$setElementOrder orders, server-only items keep their place', () => {
     const target = containers({ name: 'injected' }, { name: 'a' }, { name: 'b' })
     const patch = { spec: { '$setElementOrder/containers': [{ name: 'b' }, { name: 'a' }] } }
-    expect(merge(target, patch)).toEqual(containers({ name: 'b' }, { name: 'a' }, { name: 'injected' }))
+    expect(merge(target, patch)).toEqual(containers({ name: 'injected' }, { name: 'b' }, { name: 'a' }))
   })
 
   test('finalizers merge as a set, $deleteFromPrimitiveList takes some out', () => {
