@@ -114,13 +114,16 @@ describe('values typed after make are text', () => {
 })
 
 describe('the list of targets', () => {
-  /** What `make help` prints on a terminal of this width, up to its last line. */
+  /** What `make help` prints on a terminal of this width. The shell waits, because output is lost when the last process ends. */
   const onTerminal = (cols: number) =>
     new Promise<string[]>((resolve) => {
+      const terminal = spawn('sh', ['-c', 'make help; read end'], { cwd: projectRoot, cols, rows: 24 })
       let text = ''
-      spawn('make', ['help'], { cwd: projectRoot, cols, rows: 24 }).onData((part) => {
+      terminal.onData((part) => {
         text += part
-        if (text.includes('Show this list')) resolve(text.replaceAll('\r', '').trimEnd().split('\n'))
+        if (!text.includes('Show this list')) return
+        terminal.kill()
+        resolve(text.replaceAll('\r', '').trimEnd().split('\n'))
       })
     })
 
