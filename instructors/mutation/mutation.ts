@@ -38,19 +38,3 @@ export function* lineEdits(
     if (instead.length !== 1 || instead[0] !== lines[at])
       yield { ...place, operator, edit: () => lines.toSpliced(at, 1, ...instead).join('\n') }
 }
-
-/** The edit of a file of one node. */
-export function onNode(node: string, file: string, { edit, words = [], ...about }: FileEdit): Mutation {
-  return {
-    ...about,
-    words: [about.place.split(' ').at(-1) ?? '', ...words],
-    node,
-    apply(capture) {
-      const nodes = capture.nodes.map((entry) => {
-        if (entry.name !== node) return entry
-        return { ...entry, files: new Map(entry.files).set(file, edit(entry.files.get(file) ?? '')) }
-      })
-      return { ...capture, nodes }
-    },
-  }
-}
