@@ -4,14 +4,14 @@ import { learnerName } from '../grading/class-key.ts'
 import { labNumber, readLab } from '../grading/lab-definition.ts'
 import { learnerReport, scoreLine } from '../grading/learner-report.ts'
 import { Moments } from '../grading/moments.ts'
+import { clusterName } from '../host/layout.ts'
 import { main, UserError } from '../host/main.ts'
 import { handIn } from '../instructors/submission/hand-in.ts'
 
 await main(async () => {
-  const { LEARNER, LAB } = process.env
-  if (!LEARNER) throw new UserError('The learner is missing: for example `make submit LEARNER=alice LAB=2`.')
-  const learner = learnerName(LEARNER)
-  const cluster = await selectCluster()
+  const { learner, name } = whoAndWhere()
+  const cluster = await selectCluster(undefined, name)
+  const { LAB } = process.env
   const lab = readLab(LAB ? labNumber(LAB) : onlyLab(new Moments(cluster.driver, cluster.name).labs()))
   const { file, sizeBytes, isSigned, report, notes } = await handIn(cluster, lab, learner)
   process.stdout.write(learnerReport(report))
@@ -21,6 +21,21 @@ await main(async () => {
   for (const line of notes) console.log(line)
   console.log(`What an instructor will see: node --import tsx scripts/check.ts --capture ${file}`)
 })
+
+/**
+ * LEARNER is the person and NAME the cluster, as in all commands. Without LEARNER, NAME is the person, as in earlier
+ * versions, and CLUSTER_NAME the cluster.
+ */
+function whoAndWhere(): { learner: string; name: string } {
+  const { LEARNER, NAME, CLUSTER_NAME } = process.env
+  if (LEARNER) return { learner: learnerName(LEARNER), name: clusterName(CLUSTER_NAME || NAME) }
+  if (!NAME) throw new UserError('The learner is missing: for example `make submit LEARNER=alice LAB=2`.')
+  const learner = learnerName(NAME)
+  console.log(
+    `NAME=${learner} is used as the learner; write LEARNER=${learner}, as NAME is the cluster everywhere else.`,
+  )
+  return { learner, name: clusterName(CLUSTER_NAME || 'k8s-guide') }
+}
 
 /** The lab that was worked on, if it is a single one. */
 function onlyLab(labs: readonly number[]): number {

@@ -25,7 +25,7 @@ export interface FileEdit extends Omit<Mutation, 'apply' | 'node' | 'words'> {
 }
 
 /** What an edit is about; several edits of one place share it. */
-export type EditPlace = Omit<FileEdit, 'operator' | 'edit'>
+type EditPlace = Omit<FileEdit, 'operator' | 'edit'>
 
 /** The edits of one line: each alteration with the lines that replace it. One that changes nothing is left out. */
 export function* lineEdits(

@@ -127,18 +127,22 @@ test("a learner's part of the key signs for that learner and no other", async ()
 
 describe('submit.ts without a cluster', () => {
   const submit = (variables: Record<string, string>) =>
-    run('submit.ts', [], { NAME: 'not-there', LEARNER: '', LAB: '', ...variables })
+    run('submit.ts', [], { NAME: '', LEARNER: '', LAB: '', CLUSTER_NAME: 'not-there', ...variables })
 
   test('reports what is missing', async () => {
     const [nobody, odd, nowhere, which] = await Promise.all([
       submit({}),
-      submit({ LEARNER: '../alice' }),
-      submit({ LEARNER: 'alice', LAB: '2' }),
-      submit({ LEARNER: 'alice' }),
+      submit({ NAME: '../alice' }),
+      submit({ NAME: 'alice', LAB: '2' }),
+      submit({ LEARNER: 'alice', NAME: 'not-there' }),
     ])
     expect([nobody.code, odd.code, nowhere.code, which.code]).toEqual([2, 2, 2, 2])
     expect(nobody.stderr).toContain('make submit LEARNER=alice LAB=2')
     expect(odd.stderr).toContain('"../alice" can\'t name a learner')
+    expect(nowhere.stdout).toBe(
+      'NAME=alice is used as the learner; write LEARNER=alice, as NAME is the cluster everywhere else.\n',
+    )
+    expect(which.stdout).toBe('')
     expect(nowhere.stderr).toContain('The cluster "not-there" is not up and no capture of lab 2 was kept')
     expect(which.stderr).toContain('Which lab? none was worked on yet')
   })
