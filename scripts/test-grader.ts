@@ -3,9 +3,15 @@ import { parseArgs } from 'node:util'
 import { labNumber } from '../grading/lab-definition.ts'
 import { ExitCode, main } from '../host/main.ts'
 import { goodCaptures } from '../instructors/mutation/good-captures.ts'
-import { graderTestLines, isOpen, seekFalseAlarms, tryMutations } from '../instructors/mutation/grader-test.ts'
+import {
+  graderTestLines,
+  graderTestSummary,
+  isOpen,
+  seekFalseAlarms,
+  tryMutations,
+} from '../instructors/mutation/grader-test.ts'
 
-const USAGE = `Usage: node --import tsx scripts/test-grader.ts [--lab N] [--every N]
+const USAGE = `Usage: node --import tsx scripts/test-grader.ts [--lab N] [--every N] [--json]
 
 Changes recorded good captures in single places and reports which check fails; then makes meaningless changes and verifies that
 none complains.
@@ -15,13 +21,15 @@ none complains.
 `
 
 await main(async () => {
-  const { values } = parseArgs({ options: { lab: { type: 'string' }, every: { type: 'string' } } })
+  const options = { lab: { type: 'string' }, every: { type: 'string' }, json: { type: 'boolean' } } as const
+  const { values } = parseArgs({ options })
   Error.stackTraceLimit = 0
   const lab = values.lab === undefined ? undefined : labNumber(values.lab)
   const all = await goodCaptures()
   const goods = all.filter(({ spec }) => lab === undefined || spec.lab.number === lab)
   const trials = await tryMutations(goods, { every: Number(values.every ?? 1) }, all)
   const falseAlarms = await seekFalseAlarms(goods)
-  for (const line of graderTestLines(trials, falseAlarms)) console.log(line)
+  if (values.json) console.log(JSON.stringify(graderTestSummary(trials, falseAlarms)))
+  else for (const line of graderTestLines(trials, falseAlarms)) console.log(line)
   return trials.some(isOpen) || falseAlarms.alarms.length > 0 ? ExitCode.notYet : ExitCode.passed
 }, USAGE)

@@ -2,6 +2,7 @@ import { loadBalancerService, nodePortService } from '../../checks/03-from-outsi
 import { EXAMPLE_CLIENT } from '../../checks/03-from-outside/outside-requests.ts'
 import { VIPS } from '../../checks/04-lvs/lvs-nodes.ts'
 import { AGENT_PORT, clusterIPs } from '../../checks/05-exposure/node-agent.ts'
+import { BoundedCache } from '../../dataplane/bounded-cache.ts'
 import { targetOf } from '../../dataplane/rule.ts'
 import { CircleError, PacketError, tracePacket } from '../../dataplane/trace.ts'
 import { evaluate } from '../../grading/evaluate.ts'
@@ -126,9 +127,9 @@ const reasonFor = (lab: number) =>
  */
 export class EquivalentMutants {
   readonly #ends: readonly GoodCapture[]
-  readonly #caught = new Map<string, Promise<boolean>>()
-  readonly #packetEnds = new Map<string, string>()
-  readonly #mutations = new Map<GoodCapture, Mutation[]>()
+  readonly #caught = new BoundedCache<Promise<boolean>>(Number.POSITIVE_INFINITY)
+  readonly #packetEnds = new BoundedCache<string>(Number.POSITIVE_INFINITY)
+  readonly #mutations = new BoundedCache<Mutation[]>(Number.POSITIVE_INFINITY)
 
   constructor(goods: readonly GoodCapture[]) {
     this.#ends = goods.filter(({ isEnd }) => isEnd)
@@ -141,7 +142,7 @@ export class EquivalentMutants {
     if (isByHand(mutation)) return undefined
     const node = mutation.node ?? busiestNode(good)
     const mutated = new Snapshot(mutation.apply(good.capture), good.snapshot)
-    const before = remembered(this.#packetEnds, `${node} of ${good.name}`, () =>
+    const before = this.#packetEnds.getOrCreate(`${node} of ${good.name}`, () =>
       packetEnds(good.snapshot, node, spec.lab.number),
     )
     if (before !== packetEnds(mutated, node, spec.lab.number)) return undefined
@@ -151,23 +152,17 @@ export class EquivalentMutants {
     const others = this.#ends.filter((other) => other !== good && other !== end)
     for (const other of [...(end ? [end] : []), ...others]) {
       if (modeRecorded(other) !== mode) continue
-      if (await remembered(this.#caught, `${other.name}: ${kind}`, () => this.#isCaught(other, kind)))
+      if (await this.#caught.getOrCreate(`${other.name}: ${kind}`, () => this.#isCaught(other, kind)))
         return reasonFor(other.spec.lab.number)
     }
     return undefined
   }
 
   async #isCaught(end: GoodCapture, kind: string): Promise<boolean> {
-    const all = remembered(this.#mutations, end, () => [...mutationsOf(end.capture, nodesToBreak(end))])
+    const all = this.#mutations.getOrCreate(end.name, () => [...mutationsOf(end.capture, nodesToBreak(end))])
     for (const mutation of all) if (kindOf(mutation) === kind && (await noticed(end, mutation)).about) return true
     return false
   }
-}
-
-function remembered<Key, Value>(values: Map<Key, Value>, key: Key, make: () => Value): Value {
-  const value = values.get(key) ?? make()
-  values.set(key, value)
-  return value
 }
 
 /** What a learner made is what a lab looks at. */

@@ -144,17 +144,25 @@ export const isOpen = ({ end }: Trial): boolean => end === 'missed' || end === '
 
 /** Figures of a list of trials. `score` is the share of mutations that some claim depends on and a step about it caught. */
 export function figuresOf(trials: readonly Trial[]) {
-  const count = (...ends: Trial['end'][]) => trials.filter(({ end }) => ends.includes(end)).length
-  const [caught, harmless] = [count('caught'), count('harmless')]
-  const asked = trials.length - harmless
-  const score = asked === 0 ? 1 : caught / asked
-  return { tried: trials.length, caught, harmless, missed: count('missed', 'elsewhere'), score }
+  const ends = { caught: 0, elsewhere: 0, missed: 0, harmless: 0 }
+  for (const { end } of trials) ends[end]++
+  const asked = trials.length - ends.harmless
+  return { tried: trials.length, ...ends, score: asked === 0 ? 1 : ends.caught / asked }
+}
+
+/** The trials by lab and kind of cluster, in the order of their names. */
+const byPlace = (trials: readonly Trial[]): Map<string, Trial[]> =>
+  new Map([...groupBy(trials, ({ good: { spec, driver } }) => `lab ${spec.lab.number}, ${driver}`)].sort())
+
+/** The figures of a whole run, for --json. */
+export function graderTestSummary(trials: readonly Trial[], { tried, alarms }: AlarmTest): object {
+  const places = [...byPlace(trials)].map(([place, own]) => [place, figuresOf(own)])
+  return { ...figuresOf(trials), places: Object.fromEntries(places), variants: tried, falseAlarms: alarms.length }
 }
 
 /** A whole run for people: every undetected change, the figures, the reasons of harmless changes, and every false alarm. */
 export function graderTestLines(trials: readonly Trial[], { tried, alarms }: AlarmTest): string[] {
   const open = trials.filter(isOpen)
-  const places = groupBy(trials, ({ good: { spec, driver } }) => `lab ${spec.lab.number}, ${driver}`)
   const harmless = trials.filter(({ end }) => end === 'harmless')
   const row = (name: string, cells: readonly (string | number)[]) =>
     name.padEnd(20) + cells.map((cell) => String(cell).padStart(10)).join('')
@@ -166,10 +174,10 @@ export function graderTestLines(trials: readonly Trial[], { tried, alarms }: Ala
       return `✗ ${end}: ${good.name}: ${operator}, ${place} (${shortened(detail, 90)})${failing}`
     }),
     row('', ['captures', 'tried', 'caught', 'reasoned', 'missed', 'score']),
-    ...[...places].sort().map(([place, own]) => {
-      const { tried, caught, harmless, missed, score } = figuresOf(own)
+    ...[...byPlace(trials)].map(([place, own]) => {
+      const { tried, caught, harmless, missed, elsewhere, score } = figuresOf(own)
       const captures = new Set(own.map(({ good }) => good.name)).size
-      return row(place, [captures, tried, caught, harmless, missed, percent(score)])
+      return row(place, [captures, tried, caught, harmless, missed + elsewhere, percent(score)])
     }),
     '\nWhy no claim depends on the harmless ones:',
     ...[...groupBy(harmless, ({ reason = '' }) => reason)].map(
