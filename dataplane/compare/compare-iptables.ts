@@ -209,11 +209,8 @@ const MAY_BE_OLDER = new Set(['KUBE-FORWARD', 'KUBE-FIREWALL'])
 const APPENDED = new Set(['KIND-MASQ-AGENT', 'IP-MASQ-AGENT'])
 
 /**
- * The first of kube-proxy's jumps in a built-in chain at a position where kube-proxy never inserts it, or undefined. Other
- * programs' rules may be at any position.
- * @param expected the jumps in predicted order
- * @param actual the same jumps in their actual order
- * @param chain all rules of the actual chain
+ * The first of kube-proxy's jumps in a built-in chain at a position where kube-proxy never inserts it, or undefined.
+ * @param chain all rules of the actual chain; other programs' rules may be at any position
  * @param untouched also compares the order of the jumps with the prediction
  */
 function misplacedJump(
