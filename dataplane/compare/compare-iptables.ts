@@ -3,6 +3,7 @@ import { isKubeProxyChain, isSharedChain } from '../kube-proxy/mode-ownership.ts
 import { commentOf, normaliseSpec, targetOf } from '../rule.ts'
 import {
   type CompareOptions,
+  counted,
   type Finding,
   groupBy,
   misplaced,
@@ -190,7 +191,7 @@ const specs = (chain: Chain): string[] => chain.rules.map((rule) => rule.spec)
 function showChain(chain: Chain): { line: string; size: string } {
   const count = chain.rules.length
   const lines = [`:${chain.name} ${chain.policy}`, ...(count === 0 ? [] : [quoteLines(chain.name, specs(chain))])]
-  return { line: lines.join('\n'), size: count === 0 ? ' (empty)' : ` (${count} ${count === 1 ? 'rule' : 'rules'})` }
+  return { line: lines.join('\n'), size: count === 0 ? ' (empty)' : ` (${counted(count, 'rule')})` }
 }
 
 function quoteLines(chain: string, specs: readonly string[]): string {
