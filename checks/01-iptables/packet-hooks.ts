@@ -10,7 +10,7 @@ import {
 } from '../../grading/packet-counters.ts'
 import { type NodeView, nodeAddressOf, type Snapshot, stateOf } from '../../grading/snapshot.ts'
 import { expectWithin } from '../../grading/traffic.ts'
-import { CLIENT, clientPod } from '../web-client.ts'
+import { clientPod } from '../web-client.ts'
 
 /** Port of kube-proxy's health check: the only listener on every node without other clients. */
 const PROBE_PORT = 10256
@@ -80,7 +80,7 @@ export async function threePathsCounted(context: CheckContext): Promise<void> {
     {
       packet: `from the Pod client to ${other.name}`,
       counted: onePacket('PREROUTING', 'FORWARD', 'POSTROUTING'),
-      send: () => live.inPod(CLIENT, request(other)),
+      send: () => client.run(live, request(other)),
     },
     {
       packet: `from a process of ${node.name} to ${other.name}`,

@@ -7,9 +7,9 @@ import { configOf, evaluate } from '../../grading/evaluate.ts'
 import { expectNode, expectNodes } from '../../grading/expect-node.ts'
 import { findService, webService } from '../../grading/expect-object.ts'
 import { expectOnNode, expectThat, NotApplicable } from '../../grading/failure.ts'
+import { expectAnswers, fromNode } from '../../grading/requests.ts'
 import { filesOf, modeOf, type NodeView, stateOf } from '../../grading/snapshot.ts'
 import { variantIn } from '../../grading/variant.ts'
-import { expectAnswers } from '../web-client.ts'
 
 const PODS_NOTE = 'agents-in-iptables-mode'
 const UNUSABLE = /can't use the IPVS proxier|IPVS proxier will not be used|ipvs not supported/i
@@ -113,7 +113,7 @@ export async function nothingLeft(context: CheckContext): Promise<void> {
   if (!live || !findService(snapshot, variantIn(snapshot).name)) return
   const service = webService(snapshot)
   for (const { name } of nodes)
-    await expectAnswers(context, live, { node: name }, service, 1, {
+    await expectAnswers(context, live, fromNode(name), service, 1, {
       expected: 'an answer of the Service web',
       hint: 'The virtual server or the return path is broken: make check-2 shows which of the later steps fails.',
     })

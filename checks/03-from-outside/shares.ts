@@ -8,11 +8,11 @@ import { WEB_NAMESPACE, webService } from '../../grading/expect-object.ts'
 import { expectThat, NotApplicable } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import type { Truth } from '../../grading/question.ts'
+import { fromOutside, sendMarked, typedRequest } from '../../grading/requests.ts'
 import { objectsOf, type Snapshot } from '../../grading/snapshot.ts'
 import { barsByPod, countByPod, isLikelyShare, type PodShare, shareBars } from '../../grading/traffic.ts'
 import { timeoutScale } from '../../host/wait.ts'
 import { expectAllAnswered, localService } from './exposed-service.ts'
-import { sendAndReadLogs, typedCommand } from './outside-requests.ts'
 
 const sharesSchema = z
   .array(z.object({ pod: z.string(), node: z.string(), requests: z.number().int().nonnegative() }))
@@ -75,8 +75,11 @@ async function measureShares({ snapshot, show }: CheckContext, live: LiveCluster
   const pods = podsByNode(snapshot)
   await expectAllAnswered(live, { address, port })
   const measure = async () => {
-    const [answered] = await sendAndReadLogs(live, web, [{ address, port, times: REQUESTS }])
-    const shares = countByPod(web.backends, answered?.logged ?? [])
+    const { logs } = await sendMarked(live, fromOutside, web, [{ address, port, times: REQUESTS }])
+    const shares = countByPod(
+      web.backends,
+      (await logs()).flatMap(({ logged }) => logged),
+    )
     return shares.sort((a, b) => a.node.localeCompare(b.node) || b.requests - a.requests)
   }
   const unlikely = (shares: readonly PodShare[]) =>
@@ -89,7 +92,7 @@ async function measureShares({ snapshot, show }: CheckContext, live: LiveCluster
   const wrong = unlikely(shares)
   const wanted = wrong && Math.round(expectedShare(pods, wrong.node) * 100)
   expectThat(isGood(shares), {
-    inspect: typedCommand({ address, port }),
+    inspect: typedRequest(fromOutside, { address, port }),
     expected: `${REQUESTS} requests to ${name} spread evenly over the nodes that have Pods, and on each over its Pods`,
     actual: wrong
       ? `${wrong.pod} got ${wrong.requests} of ${total}, not about ${wanted} %`

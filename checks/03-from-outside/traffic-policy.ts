@@ -5,21 +5,13 @@ import { expectNode, expectNodes } from '../../grading/expect-node.ts'
 import { webService } from '../../grading/expect-object.ts'
 import { expectFound, expectThat, NotApplicable, onNode } from '../../grading/failure.ts'
 import type { Truth } from '../../grading/question.ts'
+import { DROPPED_SECONDS, EXAMPLE_CLIENT, fromOutside, send, sendMarked } from '../../grading/requests.ts'
 import { controlPlaneOf, type NodeView, nodeAddressOf, stateOf } from '../../grading/snapshot.ts'
 import { expectLogged } from '../../grading/traffic.ts'
 import { OUTSIDE } from '../../host/outside.ts'
 import { expectServiceChains } from '../01-iptables/service-chains.ts'
 import { expectPolicy, localService, nodePortService } from './exposed-service.ts'
-import {
-  addressesOutside,
-  DROPPED_SECONDS,
-  EXAMPLE_CLIENT,
-  expectFromOutside,
-  sendAndReadLogs,
-  sendFromOutside,
-  toEachNode,
-  tracedFromOutside,
-} from './outside-requests.ts'
+import { addressesOutside, expectFromOutside, toEachNode, tracedFromOutside } from './outside-requests.ts'
 
 /** `--service-node-port-range` of the API server by default. */
 const RANGE = { first: 30000, last: 32767 }
@@ -50,7 +42,7 @@ export async function nodePortAnswersEverywhere({ snapshot, nodes, live }: Check
   }
   const requests = toEachNode(snapshot, nodePort)
   if (live)
-    for (const answered of await sendFromOutside(live, requests)) expectFromOutside(answered, { times: 1, ...words })
+    for (const answered of await send(live, fromOutside, requests)) expectFromOutside(answered, { times: 1, ...words })
   else
     for (const { node, ...target } of requests)
       expectNode(node).packetReaches({ outside: EXAMPLE_CLIENT }, target, {}, words)
@@ -89,10 +81,11 @@ export async function clientIsLost({ snapshot, nodes, live }: CheckContext): Pro
       expectNode(node).packetReaches({ outside: EXAMPLE_CLIENT }, target, { backends, masqueraded: true })
     return
   }
-  const answered = await sendAndReadLogs(live, web, requests)
+  const { answered, logs } = await sendMarked(live, fromOutside, web, requests)
   for (const one of answered)
     expectFromOutside(one, { times: REQUESTS, expected: `${REQUESTS} answers to ${REQUESTS} requests from outside` })
-  for (const { request, logged } of answered) {
+  const received = await logs()
+  for (const { request, logged } of received) {
     const { node } = request
     expectLogged(
       logged,
@@ -105,7 +98,7 @@ export async function clientIsLost({ snapshot, nodes, live }: CheckContext): Pro
       }),
     )
   }
-  const forwarded = answered.flatMap(({ request, logged }) =>
+  const forwarded = received.flatMap(({ request, logged }) =>
     logged.filter(({ backend }) => backend.node !== request.node.name),
   )
   expectFound(forwarded[0], {
@@ -158,7 +151,8 @@ export async function clientIsKept({ snapshot, nodes, live }: CheckContext): Pro
       expectNode(node).packetReaches({ outside: EXAMPLE_CLIENT }, target, { backends: local, masqueraded: false })
     return
   }
-  const [outside, answered] = await Promise.all([addressesOutside(live), sendAndReadLogs(live, web, requests)])
+  const outside = await addressesOutside(live)
+  const { answered, logs } = await sendMarked(live, fromOutside, web, requests)
   for (const one of answered) {
     const { node, local } = one.request
     expectFromOutside(
@@ -171,7 +165,7 @@ export async function clientIsKept({ snapshot, nodes, live }: CheckContext): Pro
           },
     )
   }
-  for (const { request, logged } of answered) {
+  for (const { request, logged } of await logs()) {
     const { name } = request.node
     expectLogged(
       logged,
@@ -203,7 +197,7 @@ export async function healthPortReports({ snapshot, nodes, live }: CheckContext)
   if (!live) return
   const { backends } = webService(snapshot)
   const requests = toEachNode(snapshot, port).map((request) => ({ ...request, seconds: 2 }))
-  for (const one of await sendFromOutside(live, requests)) {
+  for (const one of await send(live, fromOutside, requests)) {
     const node = one.request.node.name
     const pods = backends.filter((backend) => backend.node === node).length
     const status = pods > 0 ? 200 : 503

@@ -1,9 +1,8 @@
-import { tracePacket } from '../../dataplane/trace.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { expectOnNode } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
-import { stateOf } from '../../grading/snapshot.ts'
-import { EXAMPLE_CLIENT } from '../03-from-outside/outside-requests.ts'
+import { traceOf } from '../../grading/packet-trace.ts'
+import { fromOutside } from '../../grading/requests.ts'
 import { destination, type LvsNodes, lvsNodes, NETWORK_SIZE, PORT } from './lvs-nodes.ts'
 import { type Act, countOf, expectAnswers, tally } from './outside-client.ts'
 import { expectScheduling, expectVirtualServer } from './virtual-server.ts'
@@ -48,17 +47,13 @@ export async function schedulersUseDestinations(context: CheckContext): Promise<
 /** By the director's rules the first packet to such a destination has the mark of the scheduler's virtual server. */
 function expectMarkByRules({ director }: LvsNodes, scheduler: Locality): void {
   const port = PORT[scheduler]
-  const to = { destination: destination(1), port, protocol: 'tcp' } as const
-  const { hops } = tracePacket(
-    stateOf(director),
-    { from: 'external', source: EXAMPLE_CLIENT, ...to },
-    { matchingOnly: true },
-  )
+  const to = { address: destination(1), port }
+  const { hops } = traceOf(director, fromOutside.sender, to)
   const marks = hops.flatMap(({ rule }) => /-j MARK --set-x?mark (0x[\da-f]+)/.exec(rule)?.[1] ?? [])
   const isMarked = marks.some((mark) => Number(mark) === port)
   expectOnNode(director.name, 'iptables -t mangle -S PREROUTING', isMarked, {
     expected: `a rule in PREROUTING that gives what is sent to port ${port} of 198.19.0.0/16 the mark ${port}`,
-    actual: `marks of a packet to ${to.destination}:${port}: ${marks.join(', ') || 'none'}`,
+    actual: `marks of a packet to ${to.address}:${port}: ${marks.join(', ') || 'none'}`,
   })
 }
 
