@@ -38,6 +38,19 @@ export interface CheckEntry {
   cost?: ((context: CheckContext) => number) | undefined
 }
 
+/** The check of a step about an earlier moment: with a valid note it passed, also in a capture. `prove` returns the note. */
+export const onceNoted =
+  <Note>(
+    note: string,
+    shape: z.ZodType<Note>,
+    prove: (context: CheckContext) => Promise<Note> | Note | undefined,
+  ): Check =>
+  async (context) => {
+    if (context.notes.read(note, shape)) return
+    const seen = await prove(context)
+    if (seen !== undefined) context.notes.keep(note, seen)
+  }
+
 /** What a proof keeps. */
 const proofNote = z.looseObject({})
 

@@ -4,7 +4,7 @@ import { parseNodeBoot } from '../dataplane/capture.ts'
 import { readPlainFile } from '../host/plain-file.ts'
 import { configMapIn } from './lab-notes.ts'
 
-/** Valid names of learners; they become parts of file names and reports. */
+/** Valid names of learners, and words of classes; they become parts of file names and reports. */
 export const LEARNER_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/
 
 /** Validates and returns the name. Throws with the rule if it is invalid. */
@@ -83,11 +83,9 @@ function learnerSecret(key: ClassKey, learner: string): Buffer {
 /** The ConfigMap with the class's word in a learner's cluster; its only key is `word`. */
 export const CLASS_MAP = 'class'
 
-const CLASS_WORD = /^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/
-
 /** Validates the word. Throws with the rule if it is invalid. */
 export function classWord(text: string): string {
-  if (CLASS_WORD.test(text)) return text
+  if (LEARNER_NAME.test(text)) return text
   throw new Error(
     `"${text}" can't be a class's word: use letters, digits, dots, dashes, at most 63, as in \`CLASS=spring-7f3a make lab-2\`.`,
   )

@@ -35,10 +35,7 @@ export const expectNodes = (nodes: readonly NodeView[]): NodeExpectation => new 
 /** Expectations of one node. */
 export const expectNode = (node: NodeView): NodeExpectation => new NodeExpectation([node])
 
-/**
- * kube-proxy runs in that mode on every node. A capture in another mode was recorded at another moment: the step is not
- * applicable.
- */
+/** kube-proxy runs in that mode on every node. A capture in another mode was recorded at another moment: the step is not applicable. */
 export function expectMode(
   { nodes, live }: Pick<CheckContext, 'nodes' | 'live'>,
   mode: KubeProxyMode,

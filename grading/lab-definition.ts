@@ -29,10 +29,7 @@ const labSchema = z.strictObject({
   id: z.number().int().positive(),
   title: sentence,
   minutes: z.number().int().positive(),
-  /**
-   * The kernel features that the lab requires in addition to iptables; `make doctor` shows which clusters
-   * have them.
-   */
+  /** The kernel features that the lab requires in addition to iptables; `make doctor` shows which clusters have them. */
   kernel: z.array(kernelNeed).default([]),
   /** The kernel features that single steps require; without them, these steps are not applicable. */
   kernelOfSteps: z.array(kernelNeed).default([]),

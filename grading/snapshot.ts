@@ -16,10 +16,7 @@ import { Trouble } from './failure.ts'
 
 const KUBE_PROXY = /^(?:Using|Using the) (\w+) Proxier/i
 
-/**
- * The mode of a running kube-proxy: its /proxyMode, else the last line of its log that names a proxier (`Using ipvs Proxier`,
- * all versions). Undefined if there is neither.
- */
+/** The mode of a running kube-proxy: its /proxyMode, else the last `Using ipvs Proxier` line of its log (all versions), else undefined. */
 export function reportedMode(proxyMode: string | undefined, log: string | undefined): string | undefined {
   const said = proxyMode?.trim()
   if (said) return said

@@ -52,10 +52,7 @@ export function probesOnOneNode(context: CheckContext): void {
 /** Other traffic may be counted between two readings; the packet is sent up to this often. */
 const ATTEMPTS = 3
 
-/**
- * The counters match packets on the three paths through the five hooks. On a live cluster a packet is also sent on each path,
- * and must increase exactly the counters on that path.
- */
+/** The counters match packets on the three paths through the hooks; live, a packet on each path increases exactly its counters. */
 export async function threePathsCounted(context: CheckContext): Promise<void> {
   const { node, counts } = probesInFiveHooks(context)
   expectSums(node, counts)
@@ -131,10 +128,7 @@ function expectSums({ name }: NodeView, counts: HookCounts): void {
 /** A packet from a node to itself leaves and enters; it is not forwarded. */
 const THERE_AND_BACK = onePacket('PREROUTING', 'INPUT', 'OUTPUT', 'POSTROUTING')
 
-/**
- * ip6tables has separate probes in the same five hooks. An IPv4 packet increases none of them, and an IPv6 packet none of
- * iptables.
- */
+/** ip6tables has separate probes in the same five hooks. An IPv4 packet increases none of them, and an IPv6 packet none of iptables. */
 export async function familiesAreSeparate(context: CheckContext): Promise<void> {
   const { node } = probesInFiveHooks(context)
   const { live, snapshot } = context

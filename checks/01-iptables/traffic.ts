@@ -115,10 +115,7 @@ function expectFairRules(node: NodeView, sender: Sender, service: WebService, ch
 
 const MIRROR = 'mirror'
 
-/**
- * Each endpoint chain marks packets from its own endpoint, and a Pod that reaches itself through its Service sees another
- * client address than its own.
- */
+/** Each endpoint chain marks packets of its own endpoint, and a Pod that reaches itself through its Service sees another client. */
 export async function podReachesItself(context: CheckContext): Promise<void> {
   const { nodes, snapshot, live } = context
   const { address, node, service } = mirrorOf(snapshot)

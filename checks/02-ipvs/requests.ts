@@ -44,10 +44,7 @@ export function parseConnections(
 /** Other connections and kube-proxy's syncs disturb a counter; it is read up to this often. */
 const ATTEMPTS = 4
 
-/**
- * OUTPUT and the mark equal the prediction; a request from a node increases the marking rule's counter, one from a Pod does
- * not.
- */
+/** OUTPUT and the mark equal the prediction; a request from a node increases the marking rule's counter, one from a Pod does not. */
 export async function requestFromNodeIsMarked(context: CheckContext): Promise<void> {
   outputLeadsToMark(context)
   const { live, snapshot } = context
@@ -74,10 +71,7 @@ export async function requestFromNodeIsMarked(context: CheckContext): Promise<vo
   })
 }
 
-/**
- * A request from a node reaches each backend with the node's address on the route to that backend. On a capture, the packet
- * is traced through the recorded rules.
- */
+/** A node's request reaches each backend with the node's address on the route to it; a capture's packet is traced instead. */
 export async function sourceIsEgressAddress(context: CheckContext): Promise<void> {
   const { live, snapshot, nodes } = context
   const service = webService(snapshot)

@@ -101,10 +101,7 @@ export function webHasChains(context: CheckContext): void {
 const NOTICE_MS = 6000
 const REQUESTS = 16
 
-/**
- * Every node has rules for the load balancer's address with its own chain for outside traffic, and an outside client gets an
- * answer.
- */
+/** Every node has rules for the load balancer's address with its own chain for outside traffic, and an outside client gets an answer. */
 export async function addressAnswers({ snapshot, nodes, live }: CheckContext): Promise<void> {
   const { name, address, port, service } = loadBalancerService(snapshot)
   expectServiceChains(nodes, service, {
@@ -123,10 +120,7 @@ function nodesWithBackends(snapshot: Snapshot) {
   return expectNodes(snapshot.nodes.filter(({ name }) => names.has(name)))
 }
 
-/**
- * Waits until requests from outside are answered, enough for each node behind the load balancer; fails after the load
- * balancer's reaction time.
- */
+/** Requests from outside are answered, enough for each node behind the load balancer, within the load balancer's reaction time. */
 export async function expectAllAnswered(live: LiveCluster, target: HttpRequests): Promise<void> {
   const request = { seconds: 2, ...target, times: REQUESTS }
   let answered: Answered = { request, replies: [] }

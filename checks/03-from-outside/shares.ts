@@ -29,10 +29,7 @@ function podsByNode(snapshot: Snapshot): Map<string, number> {
   return counts
 }
 
-/**
- * The part of all requests that a Pod on a node can expect under externalTrafficPolicy Local: the load balancer spreads over nodes,
- * each node over its own Pods.
- */
+/** A Pod's part of all requests under externalTrafficPolicy Local: the load balancer spreads over nodes, each node over its own Pods. */
 function expectedShare(pods: ReadonlyMap<string, number>, node: string): number {
   const neighbours = pods.get(node)
   return neighbours === undefined ? 0 : 1 / pods.size / neighbours
@@ -65,10 +62,7 @@ const ATTEMPTS = 3
 const BACK_MS = 20_000
 const GAP_MS = 500
 
-/**
- * Measures the share of each Pod with real connections from outside to the load balancer's address, draws it, and fails
- * unless each matches the expectation for externalTrafficPolicy Local and the placement of the Pods.
- */
+/** Measures each Pod's share of real connections from outside, draws it, and fails unless it matches policy Local and the Pods' placement. */
 async function measureShares({ snapshot, show }: CheckContext, live: LiveCluster) {
   const { address, port, name } = localService(snapshot)
   const web = webService(snapshot)

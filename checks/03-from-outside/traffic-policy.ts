@@ -17,10 +17,7 @@ import { addressesOutside, expectFromOutside, toEachNode, tracedFromOutside } fr
 const RANGE = { first: 30000, last: 32767 }
 const NODE_PORTS = 'KUBE-NODEPORTS'
 
-/**
- * The node port is in the range, KUBE-NODEPORTS is the last rule of KUBE-SERVICES, and every node answers an outside client,
- * with or without a local Pod.
- */
+/** The node port is in the range, KUBE-NODEPORTS leads to the Service, and every node answers outside, with or without a local Pod. */
 export async function nodePortAnswersEverywhere({ snapshot, nodes, live }: CheckContext): Promise<void> {
   const { name, nodePort, service } = nodePortService(snapshot)
   expectThat(nodePort >= RANGE.first && nodePort <= RANGE.last, {
@@ -60,10 +57,7 @@ export function nodePortChain({ snapshot, nodes: [node] }: CheckContext): Truth 
 /** Requests to each node: enough that some go to a Pod on another node. */
 const REQUESTS = 6
 
-/**
- * With externalTrafficPolicy Cluster a node forwards requests to Pods on other nodes, and no Pod sees the client: each logs
- * an address of the node that received the request.
- */
+/** Policy Cluster: a node forwards requests to Pods of other nodes, and each Pod logs an address of the node instead of the client. */
 export async function clientIsLost({ snapshot, nodes, live }: CheckContext): Promise<void> {
   const { service, nodePort } = nodePortService(snapshot)
   expectPolicy(service, 'Cluster')
@@ -111,10 +105,7 @@ export async function clientIsLost({ snapshot, nodes, live }: CheckContext): Pro
 const addressesOf = (node: NodeView) =>
   stateOf(node).links.flatMap((link) => link.addresses.map(({ address }) => address))
 
-/**
- * Question: the client that web logs for a request to a node without Pods: the node's own address, because the Pods are on other
- * nodes.
- */
+/** Question: the client that web logs for a request to a node without Pods: the node's own address, because the Pods are on other nodes. */
 export function loggedClient({ snapshot, nodes }: CheckContext): Truth {
   const { nodePort, service } = nodePortService(snapshot)
   const taken = new Set(webService(snapshot).backends.map(({ node }) => node))
@@ -130,10 +121,7 @@ export function loggedClient({ snapshot, nodes }: CheckContext): Truth {
 const TO_ONE_NODE = 4
 const LIST_LOCAL_CHAINS = 'iptables-save | grep -E "KUBE-SVL|KUBE-EXT|no local endpoints"'
 
-/**
- * With externalTrafficPolicy Local a node answers with its own Pods, which see the real client, and drops packets if it has
- * none.
- */
+/** With externalTrafficPolicy Local a node answers with its own Pods, which see the real client, and drops packets if it has none. */
 export async function clientIsKept({ snapshot, nodes, live }: CheckContext): Promise<void> {
   const { service, nodePort } = localService(snapshot)
   expectServiceChains(nodes, service, {

@@ -1,15 +1,13 @@
-import type { CheckContext } from '../../grading/check-context.ts'
 import { expectOnNode } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import { traceOf } from '../../grading/packet-trace.ts'
 import { fromOutside } from '../../grading/requests.ts'
-import { destination, type LvsNodes, lvsNodes, NETWORK_SIZE, PORT } from './lvs-nodes.ts'
+import { destination, type LvsNodes, NETWORK_SIZE, PORT } from './lvs-nodes.ts'
 import { type Act, countOf, expectAnswers, tally } from './outside-client.ts'
-import { expectScheduling, expectVirtualServer } from './virtual-server.ts'
-
-type Locality = 'dh' | 'lblc' | 'lblcr'
+import { compareSchedulers, expectScheduling, expectVirtualServer } from './virtual-server.ts'
 
 const SCHEDULERS = ['dh', 'lblc', 'lblcr'] as const
+type Locality = (typeof SCHEDULERS)[number]
 /** Number of new destinations, connected to one after the other. */
 const FRESH = 16
 /** Connections to one destination, with a weight of 2: many more than the weight of one real server. */
@@ -30,19 +28,14 @@ const BURST_RULES: Record<Locality, { most: number; because: string }> = {
  * fewest connections; under a burst dh stays, lblc moves the destination and lblcr shares it (ip_vs_dh.c, ip_vs_lblc.c,
  * ip_vs_lblcr.c).
  */
-export async function schedulersUseDestinations(context: CheckContext): Promise<void> {
-  const lvs = await lvsNodes(context)
-  for (const scheduler of SCHEDULERS)
+export const schedulersUseDestinations = compareSchedulers(
+  SCHEDULERS,
+  (lvs, scheduler, live) => {
     expectVirtualServer(lvs, { key: `FWM ${PORT[scheduler]}`, scheduler, forward: 'masq', weights: [2, 2] })
-  const { live } = context
-  if (!live) {
-    for (const scheduler of SCHEDULERS) expectMarkByRules(lvs, scheduler)
-    return
-  }
-  const lines: string[] = []
-  for (const scheduler of SCHEDULERS) lines.push(await expectAssigned(live, lvs, scheduler))
-  context.show(lines)
-}
+    if (!live) expectMarkByRules(lvs, scheduler)
+  },
+  (live, lvs, scheduler) => expectAssigned(live, lvs, scheduler),
+)
 
 /** By the director's rules the first packet to such a destination has the mark of the scheduler's virtual server. */
 function expectMarkByRules({ director }: LvsNodes, scheduler: Locality): void {
@@ -57,10 +50,7 @@ function expectMarkByRules({ director }: LvsNodes, scheduler: Locality): void {
   })
 }
 
-/**
- * Opens one connection to each of 16 new destinations, then another to each; then 12 to one more destination. Returns one line with
- * the answering servers.
- */
+/** Connects to each of 16 new destinations, then again, then 12 times to one more. Returns one line with the answering servers. */
 async function expectAssigned(live: LiveCluster, lvs: LvsNodes, scheduler: Locality, draw = 0): Promise<string> {
   const places = newDestinations(draw).map((address) => ({ hold: `${address}:${PORT[scheduler]}` }))
   const fresh = places.slice(0, FRESH)

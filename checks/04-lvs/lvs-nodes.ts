@@ -62,10 +62,7 @@ export interface RealNode {
   pod: string
 }
 
-/**
- * Director and real servers. Fails when one is missing; not applicable on a kernel without IPVS and on a cluster without an
- * outside machine.
- */
+/** Director and real servers. Fails when one is missing; not applicable without IPVS in the kernel or a machine outside. */
 export async function lvsNodes(context: CheckContext): Promise<LvsNodes> {
   const { snapshot, live } = context
   if (live && !hasOutside(live.cluster))

@@ -128,9 +128,7 @@ function podOn(snapshot: Snapshot, node: string): { sender: { pod: string } } | 
 
 const OWN_COMMENT = /--comment "?lab-5(?!\d)/
 
-/**
- * kube-proxy 1.20 also had this chain in nat. Newer versions do not remove it, because the kubelet has a chain of that name.
- */
+/** kube-proxy 1.20 also had this chain in nat. Newer versions do not remove it, because the kubelet has a chain of that name. */
 const leftByOldVersion = inChain('nat KUBE-FIREWALL')
 
 /** At the end: no rule of the learner is left, and kube-proxy's state on every node equals the prediction. */

@@ -47,10 +47,7 @@ export function filterHooks(node: NodeTables, { sender }: Source, to: Target): H
   return [...new Set(before.filter(({ table }) => table === 'filter').map(({ hook }) => hook))]
 }
 
-/**
- * Expectations of the path of a client's packet through a node. Each fails with the path that the packet takes instead; `inspect` is the
- * command to inspect it on the node.
- */
+/** Expectations of a packet's path through a node; each fails with the path taken instead. `inspect` is the command to inspect it there. */
 export function expectPacket(
   node: NodeTables,
   source: Source,

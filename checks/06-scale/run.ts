@@ -31,10 +31,7 @@ const MIN_VALUES = 3
 
 const repeated: readonly Quantity[] = ['changeMs', 'newMoreMicros', 'keptMoreMicros', 'workMicros', 'busyMore']
 
-/**
- * The run that the steps judge, stored in the cluster by `make measure`. Not applicable for a capture without one, and on a machine
- * that can't run the measuring kernel.
- */
+/** The run that `make measure` stored in the cluster. Not applicable for a capture without one, or where the measuring kernel can't run. */
 export async function measuredRun({ notes, live }: CheckContext): Promise<Measurement> {
   const run = notes.read(MEASUREMENT, measurement)
   if (!run) await expectMeasurable(live)

@@ -15,10 +15,7 @@ import { backInIptablesMode, type ModeVisit, onceInMode } from './mode-visit.ts'
 /** A kernel's features do not change while a cluster runs. */
 const known = new WeakMap<LiveCluster['cluster'], Map<FlushedMode, Promise<string | undefined>>>()
 
-/**
- * The features of a mode that the nodes' kernel lacks, as a clause; undefined if it lacks none. Throws Trouble if no node
- * can be probed.
- */
+/** The features of a mode that the nodes' kernel lacks, as a clause; undefined if none. Throws Trouble if no node can be probed. */
 export function kernelLacks(
   live: LiveCluster,
   nodes: readonly NodeView[],
