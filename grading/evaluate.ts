@@ -14,7 +14,6 @@ import { kubeProxyVersionOf, type NodeView, objectsOf, type Snapshot, stateOf } 
 export interface Evaluation {
   /** The state that kube-proxy of the node's version programs, from the objects and its configuration. */
   expected: NodeState
-  /** The node's state. */
   actual: NodeState
   /** Their differences in both directions, and other rules on the node that affect Service packets. */
   differences: readonly Finding[]

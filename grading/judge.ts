@@ -101,7 +101,6 @@ function waitsFor({ id, needs }: StepDefinition, outcomes: ReadonlyMap<string, S
   return { id, verdict: uncheckable ? 'could not check' : 'not yet', waitsFor: open, reason }
 }
 
-/** Judges a step and collects its measured lines. */
 async function measuredStep(
   definition: StepDefinition,
   entry: CheckEntry | undefined,

@@ -159,7 +159,6 @@ export function scoreLine({ steps, score, maxScore }: Pick<Report, 'steps' | 'sc
   return `${score}/${maxScore} points, ${passed} of ${counted} steps passed`
 }
 
-/** The score and the next command. */
 function summary(report: Report): string[] {
   const { steps, seconds, exitCode } = report
   const unchecked = steps.filter(({ verdict }) => verdict === 'could not check').length

@@ -14,7 +14,6 @@ import { clientPod } from '../web-client.ts'
 
 /** Port of kube-proxy's health check: the only listener on every node without other clients. */
 const PROBE_PORT = 10256
-/** The learner's probes of this lab. */
 const probes = new HookProbes('probe', PROBE_PORT)
 
 /** The node with the learner's probes, and their counters; if there are several, the one with the most probes. */
@@ -99,7 +98,6 @@ export async function threePathsCounted(context: CheckContext): Promise<void> {
   }
 }
 
-/** Another node. */
 function neighbourOf(node: NodeView, { nodes }: Snapshot): NodeView {
   const other = nodes.find((candidate) => candidate !== node)
   if (!other) throw new Trouble('a cluster of one node forwards nothing to another')

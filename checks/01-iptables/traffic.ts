@@ -56,7 +56,6 @@ export function rejectedWith({ nodes, snapshot }: CheckContext): Truth {
   return { accepts: message === undefined ? [] : [message], inspect: onNode(node?.name ?? '', LOOK) }
 }
 
-/** The learner's Service that selects no Pod. */
 function emptyService(snapshot: Snapshot): { address: string; port: number } {
   return clusterService(snapshot, EMPTY_SERVICE, {
     inspect: `kubectl get service,endpointslices -l app=${EMPTY_SERVICE}`,

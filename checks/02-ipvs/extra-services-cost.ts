@@ -7,7 +7,6 @@ import { modeOf, objectsOf, type Snapshot, stateOf } from '../../grading/snapsho
 
 const BEFORE = { iptables: 'iptables-before-crowd', ipvs: 'ipvs-before-crowd' }
 const MANIFEST = 'labs/02-ipvs/manifests/crowd.yaml'
-/** Number of Services in the manifest. */
 const EXTRA_SERVICES = 20
 
 /** The rules and sets for Services on each node, with the number of Service ports at that time. */

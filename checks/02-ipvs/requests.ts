@@ -20,7 +20,6 @@ const markedOn = async (live: LiveCluster, node: string): Promise<number> =>
   (await packetsOn(live, node, ['nat', 'KUBE-SERVICES'], (spec) => /KUBE-CLUSTER-IP.*-j KUBE-MARK-MASQ$/.test(spec))) ??
   0
 
-/** One connection of IPVS: the client and the backend. */
 interface IpvsConnection {
   client: string
   clientPort: number

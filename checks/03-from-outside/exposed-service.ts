@@ -114,7 +114,6 @@ export async function addressAnswers({ snapshot, nodes, live }: CheckContext): P
   nodesWithBackends(snapshot).packetReaches({ outside: client }, { address, port })
 }
 
-/** The nodes that have a ready Pod of web. */
 function nodesWithBackends(snapshot: Snapshot) {
   const names = new Set(webService(snapshot).backends.map(({ node }) => node))
   return expectNodes(snapshot.nodes.filter(({ name }) => names.has(name)))

@@ -17,7 +17,6 @@ export async function addressesOutside(live: LiveCluster): Promise<OutsideAddres
   }
 }
 
-/** Requests to a port of a node. */
 type NodeRequest = HttpRequests & { node: NodeView }
 
 /** A request to that port of each node. */

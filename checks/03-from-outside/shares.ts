@@ -35,7 +35,6 @@ function expectedShare(pods: ReadonlyMap<string, number>, node: string): number 
   return neighbours === undefined ? 0 : 1 / pods.size / neighbours
 }
 
-/** Some node has more Pods than another one. */
 const isUneven = (pods: ReadonlyMap<string, number>): boolean => new Set(pods.values()).size > 1
 
 const describeSpread = (pods: ReadonlyMap<string, number>): string =>
@@ -49,7 +48,6 @@ function spanOf(shares: readonly PodShare[]): string {
   return `${Math.min(...parts)} % to ${Math.max(...parts)} %`
 }
 
-/** The bars of shares, under a title. */
 const drawShares = (shares: readonly PodShare[], title: string): string[] => [
   `${totalOf(shares)} requests ${title}:`,
   ...shareBars(barsByPod(shares)),

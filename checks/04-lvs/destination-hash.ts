@@ -3,7 +3,7 @@ import type { LiveCluster } from '../../grading/live-cluster.ts'
 import { traceOf } from '../../grading/packet-trace.ts'
 import { fromOutside } from '../../grading/requests.ts'
 import { destination, type LvsNodes, NETWORK_SIZE, PORT } from './lvs-nodes.ts'
-import { type Act, countOf, expectAnswers, tally } from './outside-client.ts'
+import { type Act, countOf, expectAnswers, requests, tally } from './outside-client.ts'
 import { compareSchedulers, expectScheduling, expectVirtualServer } from './virtual-server.ts'
 
 const SCHEDULERS = ['dh', 'lblc', 'lblcr'] as const
@@ -52,9 +52,9 @@ function expectMarkByRules({ director }: LvsNodes, scheduler: Locality): void {
 
 /** Connects to each of 16 new destinations, then again, then 12 times to one more. Returns one line with the answering servers. */
 async function expectAssigned(live: LiveCluster, lvs: LvsNodes, scheduler: Locality, draw = 0): Promise<string> {
-  const places = newDestinations(draw).map((address) => ({ hold: `${address}:${PORT[scheduler]}` }))
+  const places = newDestinations(draw).map((address) => ({ address, port: PORT[scheduler], hold: true }))
   const fresh = places.slice(0, FRESH)
-  const burst = places.slice(FRESH).flatMap((one) => Array.from({ length: BURST }, () => one))
+  const burst = places.slice(FRESH).flatMap((one) => requests(BURST, one))
   const acts: Act[] = [...fresh, 'release all', ...fresh, 'release all', ...burst, 'release all']
   const hint = `${lvs.director.name} needs 198.19.0.0/16 as local addresses and a rule in mangle PREROUTING that marks port ${PORT[scheduler]}; outside needs a route there.`
   const answers = await expectAnswers(live, lvs, acts, hint)

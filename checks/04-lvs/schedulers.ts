@@ -9,13 +9,13 @@ import { compareSchedulers, expectScheduling, expectVirtualServer, heaviest } fr
 
 /** Two full rounds of weights 3 and 1, so the split is exact at any position in the scheduler's round. */
 const REQUESTS = 8
-const at = (scheduler: 'rr' | 'wrr') => `${VIP}:${PORT[scheduler]}`
-const wrr = { key: `TCP ${at('wrr')}`, scheduler: 'wrr', forward: 'masq', weights: [3, 1] } as const
+const at = (scheduler: keyof typeof PORT) => ({ address: VIP, port: PORT[scheduler] })
+const wrr = { key: `TCP ${VIP}:${PORT.wrr}`, scheduler: 'wrr', forward: 'masq', weights: [3, 1] } as const
 
 /** rr takes the real servers strictly in turn, regardless of weights; wrr in proportion to their weights. */
 export async function schedulersTakeTurns(context: CheckContext): Promise<void> {
   const lvs = await lvsNodes(context)
-  expectVirtualServer(lvs, { key: `TCP ${at('rr')}`, scheduler: 'rr', forward: 'masq', weights: [3, 1] })
+  expectVirtualServer(lvs, { key: `TCP ${VIP}:${PORT.rr}`, scheduler: 'rr', forward: 'masq', weights: [3, 1] })
   const weighted = expectVirtualServer(lvs, wrr)
   if (!context.live) return
   const acts = [...requests(REQUESTS, at('rr')), ...requests(REQUESTS, at('wrr'))]
@@ -48,7 +48,7 @@ export async function heavierShare(context: CheckContext): Promise<Truth> {
   const total = weights.reduce((sum, weight) => sum + weight, 0)
   return {
     accepts: [`${Math.max(...weights)}/${total}`],
-    inspect: onNode(lvs.director.name, `ipvsadm -Ln -t ${at('wrr')}`),
+    inspect: onNode(lvs.director.name, `ipvsadm -Ln -t ${VIP}:${PORT.wrr}`),
   }
 }
 
@@ -84,7 +84,7 @@ async function expectCounting(live: LiveCluster, lvs: LvsNodes, scheduler: Count
   const { early, all, because } = RULES[scheduler]
   const to = `${VIP}:${PORT[scheduler]}`
   const hint = 'Other open connections count as well: close yours, then check again.'
-  const open = (count: number) => Array.from({ length: count }, () => ({ hold: to }))
+  const open = (count: number) => requests(count, { ...at(scheduler), hold: true })
   const acts: Act[] = [...open(OPENED), { release: heavy }, ...open(AFTERWARDS), 'release all']
   const answers = await expectAnswers(live, lvs, acts, hint)
   const [opened, afterwards] = [answers.slice(0, OPENED), answers.slice(OPENED)]
@@ -130,7 +130,7 @@ function expectBothServers(lvs: LvsNodes, scheduler: Hashing): string {
 async function expectHashing(live: LiveCluster, lvs: LvsNodes, scheduler: Hashing, missing: string): Promise<string> {
   const port = PORT[scheduler]
   const from = (clients: number, to: number): Act[] =>
-    Array.from({ length: clients }, (_, index) => ({ request: `${VIP}:${to}`, source: client(index + 1) }))
+    Array.from({ length: clients }, (_, index) => ({ address: VIP, port: to, source: client(index + 1) }))
   const acts = [...from(CLIENTS, port), ...from(AGAIN, port), ...from(CLIENTS, withoutOne(port))]
   const hint = `Outside must have the clients' addresses (ip route add local 198.18.0.0/16 dev lo), and the director a route back to them.`
   const answers = await expectAnswers(live, lvs, acts, hint)

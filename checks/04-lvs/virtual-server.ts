@@ -18,7 +18,6 @@ import { stateOf } from '../../grading/snapshot.ts'
 import { type LvsNodes, lvsNodes, REAL_PORT, VIP, VIPS } from './lvs-nodes.ts'
 import { countOf, expectAnswers, requests, tally } from './outside-client.ts'
 
-/** A virtual server that the lab requires. */
 interface Wanted {
   /** `TCP 192.0.2.10:8090` or `FWM 8109`. */
   key: string
@@ -93,8 +92,8 @@ export function heaviest({ realServers }: LvsNodes, server: VirtualServer): stri
 }
 
 const REQUESTS = 4
-const FIRST = `${VIP}:${REAL_PORT.masq}`
-const FIRST_SERVER: Wanted = { key: `TCP ${FIRST}`, scheduler: 'rr', forward: 'masq', weights: [1, 1] }
+const FIRST = { address: VIP, port: REAL_PORT.masq }
+const FIRST_SERVER: Wanted = { key: `TCP ${VIP}:${REAL_PORT.masq}`, scheduler: 'rr', forward: 'masq', weights: [1, 1] }
 const CHECK_FIRST = 'make check-4 STEP=virtual-server shows why.'
 
 /** The learner's first virtual server, as later steps need it. */

@@ -27,7 +27,6 @@ export interface ClientAndAgent {
   view: NodeView
   /** The node's own address. */
   nodeAddress: string
-  /** The Service web. */
   service: WebService
   /** IPv4 ClusterIPs of all Services. */
   addresses: string[]

@@ -23,7 +23,6 @@ export interface Stop {
 /** The end of a connection's first packet on a node: delivered to a local listener, forwarded to another host, or stopped. */
 type PacketPath = { end: 'delivered' } | { end: 'sent on'; to: string[] } | { end: 'stopped'; by: Stop }
 
-/** A sender of packets: the client, or an example. */
 type Source = Pick<Requester, 'sender'>
 
 function packetPathOf(node: NodeTables, { sender }: Source, to: Target): PacketPath {
