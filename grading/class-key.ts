@@ -26,11 +26,7 @@ export type ClassKey = { kind: 'class'; secret: Buffer } | { kind: 'learner'; le
 const LEARNER_KEY = /^labgrade-learner-key (\S+) ([0-9a-f]{64})$/
 const LEAST_BYTES = 16
 
-/**
- * Reads CLASS_KEY_FILE: any text of 16 or more bytes is a class's key; the output of `class-key.ts --learner` is one
- * learner's.
- * @throws Error when the file can't be read or is too short
- */
+/** Reads CLASS_KEY_FILE: the output of `class-key.ts --learner`, else any text of 16 or more bytes as a class's. Throws Error otherwise. */
 export function readClassKey(file: string): ClassKey {
   let text: string
   try {
@@ -91,11 +87,7 @@ export function classWord(text: string): string {
   )
 }
 
-/**
- * The word for a learner's cluster: CLASS, or else derived from the key in CLASS_KEY_FILE; undefined without
- * either.
- * @throws Error when CLASS is invalid or the key file can't be read
- */
+/** The word for a learner's cluster: CLASS, or from the key in CLASS_KEY_FILE; undefined without either. Throws if it is invalid. */
 export function wordFromEnvironment({ CLASS, CLASS_KEY_FILE, LEARNER } = process.env): string | undefined {
   if (CLASS) return classWord(CLASS)
   if (!CLASS_KEY_FILE) return undefined

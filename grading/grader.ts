@@ -50,10 +50,7 @@ export function evidenceFolder(lab: number, cluster?: string): string {
   return join('.evidence', ...(cluster === undefined ? [] : [cluster]), `lab-${lab}`)
 }
 
-/**
- * Writes one file per failing step (`.evidence/k8s-guide/lab-2/flush.txt`) with the complete finding, and removes the files
- * of steps that no longer fail. Returns the report with the names of the files.
- */
+/** Writes a file per failing step (`.evidence/k8s-guide/lab-2/flush.txt`), removes those of passed ones, and adds their names to the report. */
 export function keepEvidence(report: Report, root = projectRoot): Report {
   const { lab, source } = report
   const folder = evidenceFolder(lab, source.kind === 'cluster' ? source.name : undefined)

@@ -53,10 +53,7 @@ export interface LabDefinition extends LabNeeds {
 /** The content of lab.yaml, without labs/claims.yaml. */
 export type WrittenLab = z.infer<typeof labSchema>
 
-/**
- * Reads the text of a lab.yaml. The steps that a step needs must precede it.
- * @throws Error with every fault that the schema finds, or with the first fault of the order
- */
+/** Reads the text of a lab.yaml. Throws Error with every fault against the schema, or the first step that does not precede its need. */
 export function parseLab(text: string, file: string): WrittenLab {
   const read = labSchema.safeParse(parse(text))
   if (!read.success) throw new Error(`${file} is not a lab: ${z.prettifyError(read.error)}`)
@@ -70,10 +67,7 @@ export function parseLab(text: string, file: string): WrittenLab {
   return read.data
 }
 
-/**
- * Reads `labs/NN-name/lab.yaml` with the claims of its steps from `labs/claims.yaml`.
- * @throws Error with the existing labs, or what `parseLab` throws
- */
+/** Reads `labs/NN-name/lab.yaml`, and its steps' claims from `labs/claims.yaml`. Throws Error with the existing labs, or as `parseLab`. */
 export function readLab(number: number): LabDefinition {
   const folder = labFolder(number)
   const file = join(labsFolder, folder, 'lab.yaml')

@@ -123,10 +123,7 @@ export interface SnapshotSource {
   live?: LiveCluster
 }
 
-/**
- * Opens the source of snapshots: a capture folder, or the cluster that CLUSTER and NAME select.
- * @throws UserError with a sentence for people
- */
+/** Opens the source of snapshots: a capture folder, or the cluster that CLUSTER and NAME select. Throws UserError. */
 export async function openSource(source: Source): Promise<SnapshotSource> {
   if (source.kind === 'cluster') {
     // Offline grading needs none of the drivers.

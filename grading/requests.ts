@@ -95,10 +95,7 @@ export async function send<Request extends HttpRequests>(
 export const answersIn = ({ replies }: Pick<Answered, 'replies'>): HttpReply[] =>
   replies.filter(({ status }) => status === 200)
 
-/**
- * Sends series of requests that can be found in access logs. `logs` reads from the logs of web's Pods, for each series, which Pods
- * answered it and the clients that they saw; it throws Trouble when an answer is in no log.
- */
+/** Sends series of requests with a mark; `logs` reads from web's access logs who answered and which clients it saw, or throws Trouble. */
 export async function sendMarked<Request extends HttpRequests>(
   live: LiveCluster,
   from: Requester,
@@ -120,10 +117,7 @@ export async function sendMarked<Request extends HttpRequests>(
   return { answered, logs }
 }
 
-/**
- * Sends requests to a Service, each over a new connection. Fails unless each is answered with status 200; the failure includes a trace
- * of the packet through the node's rules, and the command that draws it.
- */
+/** Sends requests to a Service, each over a new connection. Fails, with a trace through the node's rules, unless each has status 200. */
 export async function expectAnswers(
   { snapshot }: Pick<CheckContext, 'snapshot'>,
   live: LiveCluster,

@@ -27,10 +27,7 @@ export function reportedMode(proxyMode: string | undefined, log: string | undefi
   return modes.at(-1)?.toLowerCase()
 }
 
-/**
- * kube-proxy's version on a node: the image tag of its Pod in service, else that of a terminating or ended one (it wrote the
- * node's rules), else the version in the Node object.
- */
+/** kube-proxy's version on a node: the image tag of its Pod, else of a terminating or ended one (it wrote the rules), else the Node's. */
 export function kubeProxyVersionOn(items: readonly ApiObject[], node: string): string | Trouble {
   const pods = [...kubeProxyPods(items), ...items.filter(isKubeProxyPod)]
   const pod = pods.find((candidate) => candidate.spec?.nodeName === node)

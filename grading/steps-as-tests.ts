@@ -80,10 +80,7 @@ function messageOf(lab: number, step: StepReport | undefined): string {
   return plainText(step?.reason ?? 'the step was not judged')
 }
 
-/**
- * After a vitest run of checks, sets the exit codes of `make check-N`: 2 if a step could not be checked or none was judged,
- * so that a run without results never counts as a pass; 1 and 0 are vitest's own.
- */
+/** After a run, the exit codes of `make check-N`: 2 if a step could not be checked or none was judged; 1 and 0 are vitest's own. */
 export default function watchRun({ name, vitest }: TestProject): () => void {
   return () => {
     const modules = vitest.state.getTestModules().filter(({ project }) => project.name === name)

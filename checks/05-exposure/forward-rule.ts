@@ -18,10 +18,7 @@ const ATTEMPTS = 3
 
 const STOPPED = 'a request that gets no answer, and a packet more on the rule'
 
-/**
- * The sent requests get no answer and the rule counts them, or they get this number of answers and the rule counts none. Fails
- * otherwise; throws Trouble when the rule is gone, or is rewritten each time.
- */
+/** The requests get no answer and the rule counts them, or `answers` and it counts none. Throws Trouble when the rule is gone or rewritten. */
 export async function expectCounted(
   live: LiveCluster,
   { node, rule, inspect }: { node: string; rule: Stop; inspect: string },
@@ -129,10 +126,7 @@ function expectForwardRule({ notes }: CheckContext, node: NodeView): RuleNote {
 
 const KERNEL_TABLES = new Set(['raw', 'mangle', 'nat', 'filter', 'security'])
 
-/**
- * IPVS mode: a rule also stops the client's requests to web, and the rule that stopped them in iptables mode still exists.
- * One rule in PREROUTING is enough for both, because the paths of the modes differ only after it.
- */
+/** IPVS mode: a rule stops the requests to web, too, and that of iptables mode still exists, unless one in PREROUTING stops both. */
 export const stoppedInEitherMode = onceSeen('stopped-in-either-mode', async (context) => {
   const { live } = context
   const { service, client, node, view } = clientInIpvsMode(context)

@@ -76,10 +76,7 @@ export async function expectListenerEverywhere({ live }: CheckContext, { node }:
     })
 }
 
-/**
- * Sends a request from the client to the agent's port on each of these addresses. Of each: the node whose agent answered, the error
- * without an answer, and whether a connection is `silent`: accepted, without an answer in time, by an unknown process.
- */
+/** Requests to the agent's port on each address: the node that answered, the error, and whether a connection was accepted and stayed silent. */
 async function requestAgents(live: LiveCluster, client: PodRequester, addresses: readonly string[], seconds = 2) {
   const sent = await send(
     live,
@@ -118,10 +115,7 @@ export async function agentAnswers(context: CheckContext): Promise<void> {
   if (context.live) await expectOpen(context.live, client, [nodeAddress])
 }
 
-/**
- * The client reaches no agent through these addresses (in some networks another machine answers on any address, which is
- * ignored). The agent still answers on the node's own address, and so does the Service if one is given.
- */
+/** The client reaches no agent through these addresses (other machines' answers don't count), but on the node's own, and the Service. */
 export async function expectClosed(
   live: LiveCluster,
   addresses: readonly string[],

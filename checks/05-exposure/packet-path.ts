@@ -76,10 +76,7 @@ function describePath(path: PacketPath, node: string): string {
   return `is stopped on ${node} by ${path.by.table} ${path.by.chain}: ${path.by.rule}`
 }
 
-/**
- * The state that this lab's packets depend on in IPVS mode equals the prediction: the addresses of kube-ipvs0, and the
- * virtual server of web. Otherwise the result could be caused by a fault instead of the mode.
- */
+/** The addresses of kube-ipvs0 and web's virtual server equal the prediction: a fault in them would have the same result as the mode. */
 export function expectPredictedIpvs(context: CheckContext, node: string): void {
   const { snapshot } = context
   const nodes = [snapshot.node(node)]

@@ -87,10 +87,7 @@ function predictedCounts(mode: SwitchedMode, services: number, endpoints: number
   return countState(predict(objects, { node: MEASURED_NODE, mode, version: MEASURED_VERSION }))
 }
 
-/**
- * The counts on the node equal those that kube-proxy of that mode programs, at every size. They are linear in the number of Services,
- * and extrapolated from predictions for ten and for twenty.
- */
+/** The counts on the node are those of kube-proxy at every size: linear in the Services, extrapolated from predictions for 10 and 20. */
 const countsArePredicted = (mode: SwitchedMode) => async (context: CheckContext) => {
   const { endpoints, ...run } = await measuredRun(context)
   const [ten, twenty] = [predictedCounts(mode, 10, endpoints), predictedCounts(mode, 20, endpoints)]
