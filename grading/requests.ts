@@ -67,9 +67,13 @@ export const fromOutside: Requester = {
 }
 
 /** The learner's command for a request. */
-export function typedRequest({ typed }: Requester, { address, port, path = '', source, seconds = 3 }: HttpRequests) {
+export function typedRequest(
+  { typed }: Requester,
+  { address, port, path = '', source, seconds = 3 }: HttpRequests,
+  options = `--max-time ${seconds}`,
+): string {
   const from = source === undefined ? '' : `--interface ${source} `
-  return typed(`curl -sS --max-time ${seconds} ${from}http://${address}:${port}${path}`)
+  return typed(`curl -sS ${options} ${from}http://${address}:${port}${path}`)
 }
 
 /** Timeout of requests that should be dropped: netfilter sends no reply to them. */

@@ -41,7 +41,7 @@ export async function rejectsWithoutEndpoints(context: CheckContext): Promise<vo
     const [reply] = sent[index]?.[0]?.replies ?? []
     expectThat(reply?.code === REFUSED, {
       node: from.node,
-      inspect: typedRequest(from, { address, port }),
+      inspect: typedRequest(from, { address, port, path: '/' }, '-o /dev/null --max-time 3'),
       expected: 'a connection that is refused immediately (curl exits with 7)',
       actual: reply?.status ? 'an answer' : (reply?.error ?? 'no reply'),
     })

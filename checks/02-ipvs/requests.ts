@@ -224,7 +224,7 @@ async function expectAnswersEverywhere(live: LiveCluster, snapshot: Snapshot, no
         if (bad)
           fail({
             node: node.name,
-            inspect: typedRequest(fromNode(from), target),
+            inspect: typedRequest(fromNode(from), { ...target, path: '/' }, '--fail --max-time 3'),
             expected: `an answer on port ${nodePort} of ${node.name} to each of ${PORT_REQUESTS} requests from ${from}`,
             actual: `${bad.error || `status ${bad.status}`}, to request ${replies.length || 1}`,
             differences: traceLine(node, sender, target),

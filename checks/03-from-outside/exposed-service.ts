@@ -166,7 +166,7 @@ export async function rangesLetIn({ snapshot, nodes, live }: CheckContext): Prom
   const refused = clients.find((client) => !isAllowed(client))
   const allAllowed = refused === undefined && other !== undefined
   const source = expectFound(allAllowed ? undefined : allowed, {
-    inspect: typedRequest(fromOutside, { ...target, ...(other !== undefined && { source: other }) }),
+    inspect: typedRequest(fromOutside, { ...target, path: '/', ...(other !== undefined && { source: other }) }),
     expected: `ranges that hold one of ${own} and ${other}, the addresses of the machine outside, and not the other`,
     actual: `${ranges.join(', ')} ${allowed === undefined ? 'holds none' : 'holds both'}`,
   })

@@ -38,7 +38,7 @@ export function expectFromOutside(
   if (times === 0 ? statuses.length === 0 : statuses.filter((one) => one === status).length === times) return
   fail({
     ...('node' in request && { node: request.node.name, ...tracedFromOutside(request) }),
-    inspect: typedRequest(fromOutside, request),
+    inspect: typedRequest(fromOutside, { path: '/', ...request }),
     actual: seen ? `${statuses.length} of ${request.times ?? 1} answered, with status ${seen}` : 'no answer',
     ...words,
   })

@@ -84,7 +84,7 @@ async function measureShares({ snapshot, show }: CheckContext, live: LiveCluster
   const wrong = unlikely(shares)
   const wanted = wrong && Math.round(expectedShare(pods, wrong.node) * 100)
   expectThat(isGood(shares), {
-    inspect: typedRequest(fromOutside, { address, port }),
+    inspect: typedRequest(fromOutside, { address, port, path: '/' }),
     expected: `${REQUESTS} requests to ${name} spread evenly over the nodes that have Pods, and on each over its Pods`,
     actual: wrong
       ? `${wrong.pod} got ${wrong.requests} of ${total}, not about ${wanted} %`

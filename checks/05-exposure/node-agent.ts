@@ -85,7 +85,7 @@ async function requestAgents(live: LiveCluster, client: PodRequester, addresses:
   )
   return sent.map(({ request, replies }) => {
     const { line = '', error = '', port = 0, status = 0 } = replies[0] ?? {}
-    const inspect = typedRequest(client, { ...request, seconds: 2 })
+    const inspect = typedRequest(client, request, '--connect-timeout 2')
     return {
       address: request.address,
       inspect,
