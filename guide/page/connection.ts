@@ -66,16 +66,15 @@ export async function act<Name extends ActionName>(
   words: ActionArguments<Name>,
 ): Promise<Reply<Name> | undefined> {
   try {
+    // A reason that is shown again is announced again.
+    update({ fault: undefined })
     const response = await fetch(`/api/${name}`, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify(words),
     })
     const reply = await response.json()
-    if (reply.error === undefined) {
-      update({ fault: undefined })
-      return reply
-    }
+    if (reply.error === undefined) return reply
     update({ fault: reply.error })
   } catch {
     update({ fault: 'The guide’s server does not answer: is `make guide` still running?' })

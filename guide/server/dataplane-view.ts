@@ -5,7 +5,7 @@ import type { Cluster } from '../../cluster/driver.ts'
 import { parseIpvsadmList } from '../../dataplane/ipvsadm-save.ts'
 import type { ClusterObjects } from '../../dataplane/objects.ts'
 import { type Cause, type Causes, causesOf } from '../../dataplane/view/causes.ts'
-import { addMoment, EMPTY_TIMELINE, findMoment, type Moment, type Timeline } from '../../dataplane/view/changes.ts'
+import { addMoment, type Moment } from '../../dataplane/view/changes.ts'
 import { entriesOf, holdingsOf, type NodeHoldings } from '../../dataplane/view/holdings.ts'
 import { predictOptions } from '../../grading/evaluate.ts'
 import { Trouble } from '../../grading/failure.ts'
@@ -27,9 +27,7 @@ type CauseTable = Pick<DataplanePush, 'causes' | 'causedBy'>
 
 export class DataplaneView {
   readonly #cluster: Cluster
-  #timeline: Timeline = EMPTY_TIMELINE
-  /** By moment. */
-  readonly #labels = new Map<number, string>()
+  #moments: Moment[] = []
   #command: { text: string; at: number } | undefined
   #counters = new Map<string, ReadonlyMap<string, Counter>>()
   #snapshot: Snapshot | undefined
@@ -48,17 +46,18 @@ export class DataplaneView {
   /** Adds a snapshot. Returns the state to push, whether more than counters is new in it, and the counters that changed. */
   see(snapshot: Snapshot): { latest: DataplanePush; isNew: boolean; counters?: CountersPush } {
     this.#snapshot = snapshot
-    const before = this.#latestNumber()
-    this.#timeline = addMoment(this.#timeline, Date.now(), this.read(snapshot))
-    const { at, nodes, changes } = this.#latest()
-    const moment = this.#latestNumber()
-    if (moment !== before) this.#label()
+    const before = this.#moments.at(-1)?.number
+    this.#moments = addMoment(this.#moments, Date.now(), this.read(snapshot))
+    const moment = this.#latest
+    if (moment.number !== before) moment.label = this.#labelOf(moment)
+    const { number, at, nodes, changes } = moment
     const decisive = decisiveIn(snapshot)
-    const isNew = moment !== before || decisive !== this.#decisive
+    const isNew = number !== before || decisive !== this.#decisive
     if (isNew) this.#causes = causesIn(snapshot, nodes)
     this.#decisive = decisive
-    const latest = { at, moment, nodes, changes, ...this.#causes, ...endsIn(snapshot, hasOutside(this.#cluster)) }
-    const counters = this.#moved()
+    const ends = endsIn(snapshot, hasOutside(this.#cluster))
+    const latest = { at, moment: number, nodes, changes, ...this.#causes, ...ends }
+    const counters = this.#moved(nodes)
     return { latest, isNew, ...(Object.keys(counters).length > 0 && { counters }) }
   }
 
@@ -74,42 +73,33 @@ export class DataplaneView {
 
   /** Steps have passed with the latest moment. */
   passed(steps: readonly string[]): void {
-    const latest = this.#latestNumber()
-    this.#labels.set(latest, [this.#labels.get(latest), `passed: ${steps.join(', ')}`].filter(Boolean).join('; '))
+    this.#latest.label += `; passed: ${steps.join(', ')}`
   }
 
   timeline(): TimelinePush {
-    const { dropped, moments } = this.#timeline
-    return moments.map(({ at }, index) => {
-      const moment = dropped + index
-      return { moment, at, label: this.#labels.get(moment) ?? '' }
-    })
+    return this.#moments.map(({ number, at, label }) => ({ moment: number, at, label }))
   }
 
-  /** Labels the latest moment: `make ipvs: TCP 10.96.0.1:443 rr added, and 35 more`. */
-  #label(): void {
-    const { at, changes } = this.#latest()
+  /** `make ipvs: TCP 10.96.0.1:443 rr added, and 35 more`; a command names only one moment. */
+  #labelOf({ at, changes }: Moment): string {
     const [first, ...more] = changes
     const text = first && (first.text.length > LABEL ? `${first.text.slice(0, LABEL)}…` : first.text)
     const changed = first && `${text} ${first.change}${more.length === 0 ? '' : `, and ${more.length} more`}`
     const command = this.#command && at - this.#command.at < COMMAND_MS ? this.#command.text : undefined
-    this.#labels.set(this.#latestNumber(), [command, changed ?? 'the first read'].filter(Boolean).join(': '))
     this.#command = undefined
+    return [command, changed ?? 'the first read'].filter(Boolean).join(': ')
   }
 
   /** The nodes at a moment. Throws Error with a sentence when it is no longer kept. */
   moment(number: number): Moment {
-    const found = findMoment(this.#timeline, number)
+    const found = this.#moments.find((moment) => moment.number === number)
     if (found) return found
-    throw new Error(`Moment ${number} is no longer kept: the timeline keeps the last ${this.#timeline.moments.length}.`)
+    throw new Error(`Moment ${number} is no longer kept: the timeline keeps the last ${this.#moments.length}.`)
   }
 
-  #latestNumber(): number {
-    return this.#timeline.dropped + this.#timeline.moments.length - 1
-  }
-
-  #latest(): Moment {
-    return this.moment(this.#latestNumber())
+  /** Only once a snapshot was added. */
+  get #latest(): Moment {
+    return this.#moments.at(-1) as Moment
   }
 
   #holdings(node: NodeView): NodeHoldings {
@@ -126,9 +116,9 @@ export class DataplaneView {
   }
 
   /** Counters that differ from those of the previous snapshot, by node and entry. */
-  #moved(): CountersPush {
+  #moved(nodes: readonly NodeHoldings[]): CountersPush {
     const moved: CountersPush = {}
-    for (const { node, groups } of this.#latest().nodes) {
+    for (const { node, groups } of nodes) {
       const before = this.#counters.get(node)
       const counters = new Map<string, Counter>()
       const changed: Record<string, MovedCounter> = {}

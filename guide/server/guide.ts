@@ -9,7 +9,8 @@ import { LabSession, sentenceOf } from '../../course/lab-session.ts'
 import { resetLab } from '../../course/lab-solution.ts'
 import { type Observed, Watch } from '../../course/watch.ts'
 import { learnerName } from '../../grading/class-key.ts'
-import { findStep, type LabDefinition, mustRunHere, readLab } from '../../grading/lab-definition.ts'
+import { findStep, type LabDefinition, listLabs, mustRunHere, readLab } from '../../grading/lab-definition.ts'
+import { notesOf } from '../../grading/lab-notes.ts'
 import { scoreLine } from '../../grading/learner-report.ts'
 import type { Snapshot } from '../../grading/snapshot.ts'
 import { hasOutside, OUTSIDE } from '../../host/outside.ts'
@@ -210,7 +211,7 @@ export class PageGuide implements Guide {
     const onHealthy = (healthy: Snapshot) => this.#incidents.healthy(this.#dataplane.read(healthy))
     await openNext(bench, { seed, onHealthy })
     // The answers and verdicts of the previous incident were deleted with its notes.
-    this.#progress = startProgress(lab, undefined, new Map())
+    this.#progress = showStep(startProgress(lab, undefined, new Map()), 0)
     this.#save()
     await this.#show(await source.snapshot(), [])
   }
@@ -308,7 +309,10 @@ export class PageGuide implements Guide {
   #tell(): void {
     const minutes = Math.floor(this.#session.workedMs() / 60_000)
     const { paused } = this.#session
-    const circumstances = { minutes, paused, busy: this.#busy, trouble: this.#trouble }
+    const items = this.#dataplane.snapshot?.items ?? []
+    const begun = listLabs().flatMap(({ number }) => (notesOf(items, number) ? [number] : []))
+    const submission = this.#session.submissionPoints(this.#progress)
+    const circumstances = { submission, begun, minutes, paused, busy: this.#busy, trouble: this.#trouble }
     this.#hub.push('progress', progressPush(this.#progress, circumstances))
   }
 }
