@@ -1,7 +1,6 @@
 // The state of the nodes as pushes: one for each moment at which something changed, and counters in between.
 
 import { isDeepStrictEqual } from 'node:util'
-import type { Cluster } from '../../cluster/driver.ts'
 import { parseIpvsadmList } from '../../dataplane/ipvsadm-save.ts'
 import type { ClusterObjects } from '../../dataplane/objects.ts'
 import { type Cause, type Causes, causesOf } from '../../dataplane/view/causes.ts'
@@ -10,7 +9,6 @@ import { entriesOf, holdingsOf, type NodeHoldings } from '../../dataplane/view/h
 import { predictOptions } from '../../grading/evaluate.ts'
 import { Trouble } from '../../grading/failure.ts'
 import { filesOf, modeOf, type NodeView, objectsOf, type Snapshot, stateOf } from '../../grading/snapshot.ts'
-import { hasOutside } from '../../host/outside.ts'
 import type { CountersPush, DataplanePush, MovedCounter, TimelinePush } from '../protocol.ts'
 
 /** The maximum number of entries of a node that is sent: a browser cannot render more. */
@@ -26,16 +24,17 @@ type Counter = Pick<MovedCounter, 'packets' | 'connections'>
 type CauseTable = Pick<DataplanePush, 'causes' | 'causedBy'>
 
 export class DataplaneView {
-  readonly #cluster: Cluster
+  readonly #outside: boolean
   #moments: Moment[] = []
   #command: { text: string; at: number } | undefined
-  #counters = new Map<string, ReadonlyMap<string, Counter>>()
+  #counters = new Map<string, Counter>()
   #snapshot: Snapshot | undefined
   #causes: CauseTable = { causes: [], causedBy: {} }
   #decisive = ''
 
-  constructor(cluster: Cluster) {
-    this.#cluster = cluster
+  /** `outside`: whether there is a machine outside the cluster. */
+  constructor(outside: boolean) {
+    this.#outside = outside
   }
 
   /** The latest snapshot; undefined before the first. */
@@ -55,8 +54,7 @@ export class DataplaneView {
     const isNew = number !== before || decisive !== this.#decisive
     if (isNew) this.#causes = causesIn(snapshot, nodes)
     this.#decisive = decisive
-    const ends = endsIn(snapshot, hasOutside(this.#cluster))
-    const latest = { at, moment: number, nodes, changes, ...this.#causes, ...ends }
+    const latest = { at, moment: number, nodes, changes, ...this.#causes, ...endsIn(snapshot, this.#outside) }
     const counters = this.#moved(nodes)
     return { latest, isNew, ...(Object.keys(counters).length > 0 && { counters }) }
   }
@@ -115,24 +113,20 @@ export class DataplaneView {
     }
   }
 
-  /** Counters that differ from those of the previous snapshot, by node and entry. */
+  /** Counters that differ from those of the previous snapshot. */
   #moved(nodes: readonly NodeHoldings[]): CountersPush {
+    const before = this.#counters
+    this.#counters = new Map()
     const moved: CountersPush = {}
-    for (const { node, groups } of nodes) {
-      const before = this.#counters.get(node)
-      const counters = new Map<string, Counter>()
-      const changed: Record<string, MovedCounter> = {}
-      for (const { id, packets, connections } of entriesOf({ groups })) {
+    for (const held of nodes)
+      for (const { id, packets, connections } of entriesOf(held)) {
         if (packets === undefined && connections === undefined) continue
-        const counter = { ...(packets !== undefined && { packets }), ...(connections && { connections }) }
-        counters.set(id, counter)
-        const old = before?.get(id)
+        const key = `${held.node} ${id}`
+        const [old, counter] = [before.get(key), { packets, connections }]
+        this.#counters.set(key, counter)
         // A new entry has not moved: the moment shows it with its counter.
-        if (old && !isDeepStrictEqual(old, counter)) changed[id] = { ...counter, by: growth(old, counter) }
+        if (old && !isDeepStrictEqual(old, counter)) moved[key] = { ...counter, by: growth(old, counter) }
       }
-      this.#counters.set(node, counters)
-      if (Object.keys(changed).length > 0) moved[node] = changed
-    }
     return moved
   }
 }

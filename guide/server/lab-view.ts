@@ -70,7 +70,6 @@ export function progressPush(progress: LabProgress, circumstances: Circumstances
   const { lab, place, summary } = progress
   const { points, of } = pointsOf(progress)
   return {
-    lab: lab.definition.number,
     at: place === 'step' ? idOf(progress) : place,
     points,
     of,

@@ -72,7 +72,7 @@ const showNode = async (mode = 'ipvs') => {
 const showTerminal = async (name: string) => {
   await page.getByRole('tab', { name: 'Terminals' }).click()
   const chip = page.getByRole('button', { name, exact: true })
-  // The page opens the first one itself.
+  // The server opens the first one itself.
   await page.locator('.chips button').first().waitFor()
   if ((await chip.count()) === 0) await page.getByLabel('Open a terminal').selectOption(name)
   await chip.click()
@@ -273,6 +273,8 @@ test('on a narrow page, the reason of a refused action is where the learner has 
     expect(y).toBeGreaterThanOrEqual(0)
     expect(y + height).toBeLessThan(800)
   }
+  // The browser complains about each refusal in its console.
+  expect(guide.complaints.splice(0)).toEqual([expect.stringContaining('409'), expect.stringContaining('409')])
   await narrow.context().close()
 })
 
