@@ -95,13 +95,14 @@ export class LabSession {
    */
   submissionPoints({ outcomes }: LabProgress): { points: number; of: number } {
     const { lab } = this.#open.spec
-    const kept = new Set(this.source.live.moments?.steps(lab.number))
+    const uncounted = this.#uncounted
+    const kept = this.source.live.moments?.steps(lab.number) ?? []
     const sum = { points: 0, of: 0 }
     for (const { id, points } of lab.steps) {
       const outcome = outcomes.get(id)
-      if (this.#uncounted.includes(id) || outcome?.verdict === 'not applicable') continue
+      if (uncounted.includes(id) || outcome?.verdict === 'not applicable') continue
       sum.of += points
-      if (kept.has(id)) sum.points += pointsWith(points, outcome)
+      if (kept.includes(id)) sum.points += pointsWith(points, outcome)
     }
     return sum
   }
@@ -123,6 +124,7 @@ export class LabSession {
     const unseen = report.steps.filter(({ id, verdict }) => verdict === 'passed' && !shown.has(id)).map(({ id }) => id)
     const taken = [...hints].map(([id, tiers]) => `${id} ${tiers}`)
     const minutes = Math.max(1, Math.round(this.workedMs() / 60_000))
+    const uncounted = this.#uncounted
     const next = listLabs().find(({ number }) => number > lab.number)
     const lines = [
       `## Lab ${lab.number}: ${open.length === 0 ? 'done' : 'finished with open steps'}`,
@@ -137,9 +139,9 @@ export class LabSession {
       this.lab.outro.replace(/^## .*$/m, ''),
       '**Next**',
       `Hand in: \`make submit LEARNER=your-name LAB=${lab.number}\``,
-      ...(this.#uncounted.length > 0
+      ...(uncounted.length > 0
         ? [
-            `It is graded from captures of the nodes, without the steps that real requests prove: ${this.#uncounted.join(', ')}.`,
+            `It is graded from captures of the nodes, without the steps that real requests prove: ${uncounted.join(', ')}.`,
           ]
         : []),
       ...(next
