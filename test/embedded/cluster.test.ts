@@ -13,6 +13,7 @@ import { clusterFolder, projectRoot } from '../../host/layout.ts'
 import { processStartTime } from '../../host/live-process.ts'
 import { silent } from '../../host/progress.ts'
 import { waitFor } from '../../host/wait.ts'
+import { rulesLeft } from './lab-rules.ts'
 
 // A name of this run's own: a cluster that somebody works with is left alone.
 const cluster = new EmbeddedCluster(`test-${process.pid}`)
@@ -132,6 +133,10 @@ describe('a cluster that is up', () => {
     expect(await reported(), 'another server, which has no /proxyMode').toBeUndefined()
     await onNode(`iptables -t nat -D ${other}`)
     expect(await reported()).toBe('iptables')
+  })
+
+  test('loses the rules of labs in both families when a lab is reset, and no other rule', async () => {
+    expect(await rulesLeft(cluster, worker, 'legacy')).toEqual([expect.stringContaining('--comment lab-50')])
   })
 
   test('serves web from two workers, through the ClusterIP, in both modes and while it is flushed', async () => {

@@ -26,6 +26,7 @@ import { forbiddingSetting } from '../../embedded/machine/host-kernel.ts'
 import { cacheFolder, projectRoot } from '../../host/layout.ts'
 import { silent } from '../../host/progress.ts'
 import { waitFor } from '../../host/wait.ts'
+import { rulesLeft } from './lab-rules.ts'
 
 const trouble = hostKernelTrouble()
 if (trouble)
@@ -182,6 +183,10 @@ echo end`
       expect(inPod('chroot', '/node', 'nft', 'list', 'tables')).toContain('canary')
       return said
     })
+  })
+
+  test.each(['legacy', 'nft'] as const)('rules of labs written through iptables-%s are removed', async (backend) => {
+    expect(await rulesLeft(cluster, worker, backend)).toEqual([expect.stringContaining('--comment lab-50')])
   })
 
   test('has no generic netlink, so ipvsadm uses setsockopt(2), which IPVS allows in user namespaces', async () => {

@@ -1,0 +1,21 @@
+import type { Cluster } from '../../cluster/driver.ts'
+import { removeRules } from '../../course/lab-solution.ts'
+
+/** Writes rules of labs, and one of somebody else, on a node through a back end of iptables; what is left after a lab removed its own. */
+export async function rulesLeft(cluster: Cluster, node: string, backend: 'legacy' | 'nft'): Promise<string[]> {
+  const probe = (family: string) => `${family}-${backend} -t mangle -A INPUT -p tcp --syn -m comment --comment probe`
+  const forward = `iptables-${backend} -A FORWARD -p tcp -m comment --comment`
+  const writes = [probe('iptables'), probe('ip6tables'), `${forward} lab-5 -j REJECT`, `${forward} lab-50 -j ACCEPT`]
+  const print = `for family in iptables ip6tables; do $family-${backend}-save; done | grep -E -- '--comment (probe|lab)'`
+  const run = async (script: string) => {
+    const { exitCode, stdout, stderr } = await cluster.exec(node, ['sh', '-c', script], { timeoutMs: 60_000 })
+    if (exitCode !== 0) throw new Error(`"${script}" on ${node}: ${stderr}`)
+    return stdout.trim().split('\n')
+  }
+  const written = await run(`${writes.join(' && ')} && { ${print}; }`)
+  if (written.length !== writes.length) throw new Error(`only these rules were written: ${written.join('; ')}`)
+  await removeRules(cluster, ['probe', 'lab-5'])
+  const left = await run(print)
+  await run(`${forward.replace('-A', '-D')} lab-50 -j ACCEPT`)
+  return left
+}
