@@ -254,6 +254,7 @@ test('the path of a packet shows the rule that stops it, and what the kernel cou
 
 test('on a narrow page, the reason of a refused action is where the learner has scrolled to, each time', async () => {
   const narrow = await guide.page({ viewport: { width: 390, height: 800 } })
+  await narrow.locator('.text').waitFor()
   await narrow.getByRole('tab', { name: 'Packet path' }).click()
   const to = narrow.getByRole('combobox', { name: 'To', exact: true })
   await to.fill('svc/none:80')
