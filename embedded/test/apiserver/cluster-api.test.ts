@@ -102,7 +102,6 @@ describe('writes', () => {
   })
 
   test.each([
-    ['nodeAffinity', { requiredDuringSchedulingIgnoredDuringExecution: {} }, 'nodeSelectorTerms: Required value'],
     [
       'podAntiAffinity',
       { preferredDuringSchedulingIgnoredDuringExecution: [{ weight: 1, topologyKey: 'a' }] },
