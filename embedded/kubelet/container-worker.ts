@@ -170,14 +170,7 @@ export class ContainerWorker {
     const context = { ...sandbox, container }
     const image = this.pull(reference)
     if (!image) return undefined
-    let env: Record<string, string>
-    try {
-      env = containerEnvironment(node.api, context)
-    } catch (error) {
-      this.event('Warning', 'Failed', `Error: ${messageOf(error)}`)
-      this.wait('CreateContainerConfigError', messageOf(error))
-      return undefined
-    }
+    const env = containerEnvironment(context)
     this.event('Normal', 'Created', `Created container: ${name}`)
     const run = status.restartCount
     const containerID = `embedded://${digest(`${sandbox.pod.metadata.uid} ${name} ${run}`)}`
