@@ -1,7 +1,7 @@
 import type { Ruleset, Table } from '../../dataplane/iptables-save.ts'
 import { isBuiltIn, isServiceChain } from '../../dataplane/kube-proxy/ruleset-builder.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
-import { restoreCommand, type StepsResult, type Sysctl } from './guest-node.ts'
+import { restoreCommand, type StepsResult } from './guest-node.ts'
 import { hourMs, Proxier } from './proxier.ts'
 
 const CANARY = 'KUBE-PROXY-CANARY'
@@ -18,15 +18,11 @@ export class IptablesProxier extends Proxier {
   protected readonly failure = ['proxier.go:1558', 'Failed to execute iptables-restore'] as const
   private monitor: NodeJS.Timeout | undefined
 
-  async prepare(): Promise<Sysctl[]> {
+  async prepare(): Promise<void> {
     const { log, settings } = this.context
     log('I', 'server_linux.go:132', 'Using iptables Proxier')
     // If the machine has ended, the kubelet ends this Pod.
     this.monitor = setInterval(() => this.checkCanary().catch(() => this.stop()), settings.syncPeriodMs)
-    const { localhostNodePorts, nodePortAddresses } = settings.config
-    // For node ports on localhost.
-    if (!localhostNodePorts || (nodePortAddresses.length > 0 && !nodePortAddresses.some(coversLoopback))) return []
-    return [['net/ipv4/conf/all/route_localnet', 1]]
   }
 
   protected read(): Promise<NodeState> {
@@ -73,8 +69,6 @@ function changedInput(wanted: Ruleset, programmed: Ruleset): string {
   }
   return input
 }
-
-const coversLoopback = (range: string) => range.startsWith('127.') || range === '0.0.0.0/0'
 
 type Rules = readonly { spec: string }[]
 

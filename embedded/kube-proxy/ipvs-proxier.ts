@@ -16,7 +16,7 @@ import { fullInput } from './iptables-proxier.ts'
 import { Proxier } from './proxier.ts'
 import { type Logger, StartFailure } from './settings.ts'
 
-const sysctls: readonly Sysctl[] = [
+const ownSysctls: readonly Sysctl[] = [
   ['net/ipv4/vs/conntrack', 1],
   ['net/ipv4/vs/expire_nodest_conn', 1],
   ['net/ipv4/vs/expire_quiescent_template', 1],
@@ -37,11 +37,12 @@ export class IpvsProxier extends Proxier {
   /** The real servers (realServerKey) without an endpoint that keep their connections with weight 0. */
   private draining: ReadonlySet<string> = new Set()
 
-  async prepare(): Promise<Sysctl[]> {
+  override readonly sysctls = this.context.settings.config.ipvs.strictARP ? [...ownSysctls, ...strictARP] : ownSysctls
+
+  async prepare(): Promise<void> {
     const { guest, log, settings } = this.context
     await checkIpvs(guest, settings.config.ipvs.scheduler, log)
     log('I', 'server_linux.go:182', 'Using ipvs Proxier')
-    return settings.config.ipvs.strictARP ? [...sysctls, ...strictARP] : [...sysctls]
   }
 
   protected read(): Promise<NodeState> {

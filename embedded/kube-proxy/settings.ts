@@ -19,8 +19,6 @@ export interface Settings {
   mode: KubeProxyMode
   syncPeriodMs: number
   minSyncPeriodMs: number
-  /** Seconds; 0 keeps the kernel's value. */
-  conntrack: { establishedSeconds: number; closeWaitSeconds: number }
   healthzPort: number
   metricsPort: number
 }
@@ -60,10 +58,6 @@ export function readSettings(text: string, version = gitVersion): Settings {
     mode,
     syncPeriodMs: duration(own.syncPeriod) || 30_000,
     minSyncPeriodMs: duration(own.minSyncPeriod) ?? (mode === 'ipvs' ? 0 : 1000),
-    conntrack: {
-      establishedSeconds: (duration(raw.conntrack?.tcpEstablishedTimeout) ?? 86_400_000) / 1000,
-      closeWaitSeconds: (duration(raw.conntrack?.tcpCloseWaitTimeout) ?? 3_600_000) / 1000,
-    },
     healthzPort: port(raw.healthzBindAddress, 10_256),
     metricsPort: port(raw.metricsBindAddress, 10_249),
   }
@@ -74,7 +68,6 @@ interface Raw {
   healthzBindAddress?: string
   metricsBindAddress?: string
   ipvs?: { scheduler?: string; syncPeriod?: string; minSyncPeriod?: string } | null
-  conntrack?: { tcpEstablishedTimeout?: string; tcpCloseWaitTimeout?: string } | null
   iptables?: { syncPeriod?: string; minSyncPeriod?: string } | null
   nftables?: { syncPeriod?: string; minSyncPeriod?: string } | null
 }
