@@ -13,10 +13,7 @@ const serviceLabel = 'kubernetes.io/service-name'
 /** The time of the change that caused a slice update; this controller uses the time of writing. */
 const triggerTime = 'endpoints.kubernetes.io/last-change-trigger-time'
 
-/**
- * Keeps the EndpointSlices of every Service with a selector equal to its Pods, and its Endpoints, for clients that still read
- * them. The garbage collector deletes the slices of a deleted Service.
- */
+/** Keeps the EndpointSlices of every Service with a selector equal to its Pods, and its Endpoints, for clients that still read them. */
 export function startEndpointsController(context: ControllerContext): void {
   const { api } = context
   const slicesOf = createIndex(context, 'endpointslices', ownServices)
@@ -123,10 +120,7 @@ function subsetOf({ ports, endpoints }: SliceContent, service: Service): NonNull
   return [{ addresses: filled(ready), notReadyAddresses: filled(notReady), ports: filled(named) }]
 }
 
-/**
- * Creates the endpoints of the Service `kubernetes`, which selects no Pods, as kube-apiserver does: one Endpoints and one
- * EndpointSlice of the Service's name that no controller manages. `ip` is the API server's in the cluster's network.
- */
+/** Creates Endpoints and EndpointSlice of the Service `kubernetes`, as kube-apiserver does; no controller manages them. */
 export function createKubernetesEndpoints(api: Api, { ip, port }: { ip: string; port: number }): void {
   const name = 'kubernetes'
   const ports = [{ name: 'https', port, protocol: 'TCP' }]

@@ -61,10 +61,7 @@ function patchOwners<T extends KubeObject>(
   return api.patch<T>(resource, namespace, name, { metadata: { uid, ownerReferences: references } })
 }
 
-/**
- * Queues the owner of each object of `resource` that changes, among the objects of `owners`: the one that controls it or did
- * so, or those that would adopt it.
- */
+/** Queues the owner of each object of `resource` that changes: the one that controls or did control it, or those that would adopt it. */
 export function watchOwned(context: ControllerContext, queue: Workqueue, resource: string, owners: string): void {
   const { kind } = resourceNamed(owners)
   context.watch<KubeObject>(resource, (_type, object, previous) => {

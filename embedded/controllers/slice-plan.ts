@@ -36,10 +36,7 @@ export function endpointsOf(api: Api, service: Service, selector: Labels): Slice
   return [...groups.values()]
 }
 
-/**
- * A Pod as an endpoint. `serving` is the Pod's readiness, `ready` leaves out Pods being deleted, unless the Service
- * publishes addresses that are not ready. A Pod with the Service's name as its subdomain has a DNS name.
- */
+/** A Pod as an endpoint: `serving` is its readiness, `ready` leaves out Pods being deleted, unless the Service publishes all. */
 function toEndpoint(pod: Pod, service: Service): Endpoint {
   const { metadata, spec, status } = pod
   const { namespace, name, uid } = metadata
@@ -54,10 +51,7 @@ function toEndpoint(pod: Pod, service: Service): Endpoint {
   }
 }
 
-/**
- * The Service's ports on one Pod. A named target port is resolved to the port of the Pod's containers with this name
- * and protocol; a port with an unknown name is left out.
- */
+/** The Service's ports on one Pod. A named target port is that of a container with this name and protocol; an unknown one is left out. */
 function portsOn(pod: Pod, service: Service): SlicePort[] {
   return (service.spec.ports ?? []).flatMap(({ name = '', port, protocol = 'TCP', targetPort = port, appProtocol }) => {
     const number = typeof targetPort === 'number' ? targetPort : namedPort(pod, targetPort, protocol)

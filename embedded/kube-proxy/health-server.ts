@@ -82,10 +82,7 @@ ${servers.join('')}}
 `
 }
 
-/**
- * The nginx that serves kube-proxy's health checks inside its node while kube-proxy runs. A new configuration replaces the old
- * one without interruption.
- */
+/** The nginx in a node that serves kube-proxy's health checks while kube-proxy runs. */
 export class HealthServer {
   private readonly guest: GuestNode
   private readonly place = `${FOLDER}/${randomUUID()}`

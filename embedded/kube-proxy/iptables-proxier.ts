@@ -75,9 +75,7 @@ type Rules = readonly { spec: string }[]
 const sameRules = (one: Rules, other: Rules | undefined) =>
   one === other || (one.length === other?.length && one.every(({ spec }, index) => spec === other[index]?.spec))
 
-/**
- * Chains that kube-proxy only creates if they are missing: the kubelet writes their rules (up to 1.26), or they have none.
- */
+/** Chains that kube-proxy only creates if they are missing: the kubelet writes their rules (up to 1.26), or they have none. */
 const isEnsuredOnly = (table: string, chain: string) => chain === CANARY || `${table} ${chain}` === 'nat KUBE-MARK-DROP'
 
 export interface TableChange {

@@ -78,10 +78,7 @@ export class IpvsProxier extends Proxier {
     return result
   }
 
-  /**
-   * The keys of real servers whose endpoint has gone and whose connections have not ended; only TCP waits for them
-   * (pkg/proxy/ipvs graceful_termination.go).
-   */
+  /** Keys of TCP real servers whose endpoint has gone and whose connections have not (pkg/proxy/ipvs graceful_termination.go). */
   private async keptFor(wanted: readonly VirtualServer[], held: readonly VirtualServer[]): Promise<Set<string>> {
     const keys = (servers: readonly VirtualServer[]) =>
       servers.flatMap((server) => server.realServers.map((real) => realServerKey(server, real)))
@@ -157,9 +154,7 @@ const dummyAddresses = (links: readonly Link[]) =>
       ?.addresses.map(({ address, prefixLength }) => `${address}/${prefixLength}`),
   )
 
-/**
- * Inputs of `ip -batch`: the addresses that a sync adds to kube-ipvs0, and those that it removes after all rules are written.
- */
+/** Inputs of `ip -batch`: addresses that a sync adds to kube-ipvs0, and those that it removes after all rules are written. */
 export function addressInputs(wanted: readonly Link[], held: readonly Link[]): { add: string; remove: string } {
   const target = dummyAddresses(wanted)
   const present = dummyAddresses(held)

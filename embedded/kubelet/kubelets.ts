@@ -108,10 +108,7 @@ function renewLease(api: Api, { metadata: { name, uid } }: Node): void {
 /** As in the kubelet: a quarter of the Lease's 40 s. */
 const leaseRenewalMs = 10_000
 
-/**
- * Starts one kubelet per node, control plane first: registers the Nodes, then runs the Pods that are bound to them. `stop` ends
- * every container immediately and stops watching the API.
- */
+/** Registers the Nodes, control plane first, and runs the Pods that are bound to them. `stop` ends every container immediately. */
 export async function startKubelets(machine: Machine, network: Network, api: Api) {
   registerOwnImages()
   const facts = await guestFacts(machine)

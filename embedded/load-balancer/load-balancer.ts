@@ -33,10 +33,7 @@ export function healthChecks(services: readonly Service[], nodes: readonly Node[
   return local.flatMap((service) => nodeAddresses(nodes).map((node) => healthCheck(node, service)))
 }
 
-/**
- * The nodes for the traffic of each load balancer address: all that are Ready, or for externalTrafficPolicy Local those
- * whose health check returned 200 (`healthy`).
- */
+/** The nodes for the traffic of each address: all that are Ready, or for externalTrafficPolicy Local those in `healthy`. */
 export function balancedAddresses(
   services: readonly Service[],
   nodes: readonly Node[],
@@ -117,10 +114,7 @@ export interface BalancedAddress {
   nodes: readonly string[]
 }
 
-/**
- * Lines for `ip -batch` that change the present routes into the wanted ones. A route to several nodes distributes
- * connections over them (ECMP), like a router in front of a cluster; there are no lines for unchanged addresses.
- */
+/** Lines for `ip -batch` that change the routes. One to several nodes distributes connections (ECMP), like a router before a cluster. */
 export function routeLines(present: readonly BalancedAddress[], wanted: readonly BalancedAddress[]): string[] {
   const before = new Map(present.map(({ address, nodes }) => [address, nodes.join()]))
   const kept = new Set(wanted.map(({ address }) => address))

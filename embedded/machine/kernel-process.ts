@@ -80,10 +80,7 @@ export async function bootKernel(options: BootOptions): Promise<Kernel> {
 /** A panic message has about 3 kB. The console's length is limited, because root of the guest can write to it. */
 const TAIL_BYTES = 64 * 1024
 
-/**
- * Messages with which Linux, or User-Mode Linux without space for its memory file, reports a fatal error. The first one is the
- * cause.
- */
+/** Messages with which Linux, or User-Mode Linux without space for its memory file, reports a fatal error. The first one is the cause. */
 const PANIC = /Kernel panic - not syncing|ran out of space|No space left on device/
 
 /** If this kills the guest agent, the guest's first process shuts down the kernel. */

@@ -68,10 +68,7 @@ export async function makeOffline(offline: string, cache: string, progress: Prog
   await runTool(['env', '-i', `PATH=${offline}/bin`, `${offline}/bin/node`, '--version'], offline)
 }
 
-/**
- * Creates a starter for each program of the root, so that it can run on the host, except Perl and scripts, which
- * would use files of the host.
- */
+/** Creates a starter for each program of the root, so that it runs on the host, except Perl and scripts, which would use its files. */
 export function makeStarters(offline: string): void {
   const bin = join(offline, 'bin')
   mkdirSync(bin)

@@ -18,10 +18,7 @@ export class Unsupported extends Error {}
 /** A compiler of 290 kB without headers, which every release of Debian and Ubuntu has. */
 const COMPILER = 'tcc'
 
-/**
- * Always unpacked, because these programs are needed at a known path, before the system's programs are accessible or even if
- * they are missing.
- */
+/** Needed at a known path before the system's programs are accessible, or even if they are missing. */
 const always = ['kmod', COMPILER]
 
 /** Programs that nodes and Pods use, with the packages that contain them if the system lacks them. */

@@ -73,19 +73,13 @@ export function nodeMounts(machine: Machine, nodes: readonly NodePlan[]): Layer 
   return { folders: works.flatMap(({ folders }) => folders), mounts: works.flatMap(({ mounts }) => mounts) }
 }
 
-/**
- * Shell command that writes /proc/cpuinfo with the lines that ps of procps-ng 4.0.2 needs and User-Mode Linux lacks, for the
- * nodes and, in the guest's own /run, for containers.
- */
+/** Shell: writes /proc/cpuinfo, with what ps of procps-ng 4.0.2 needs and User-Mode Linux lacks, for the nodes and for containers. */
 export function cpuinfoCommand(nodes: readonly NodePlan[]): string {
   const copies = nodes.map(({ name }) => `${nodesFolder}/${name}/upper/run/cpuinfo`)
   return `(cat /proc/cpuinfo; printf 'core id\\t\\t: 0\\napicid\\t\\t: 0\\n') | tee ${copies.join(' ')} >/run/cpuinfo`
 }
 
-/**
- * `ip -batch` lines of the guest's own namespace: the bridge, the nodes' namespaces, and a veth pair from each to the
- * bridge.
- */
+/** `ip -batch` lines of the guest's own namespace: the bridge, the nodes' namespaces, and a veth pair from each to the bridge. */
 export function bridgeLines(nodes: readonly NodePlan[]): string[] {
   const cable = (name: string) => interfaceName('veth', name)
   return [

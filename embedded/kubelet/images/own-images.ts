@@ -104,9 +104,7 @@ while (1) {
 }
 `
 
-/**
- * Answers every datagram, and every chunk of a TCP stream, with the Pod's name, the client's address and the received data.
- */
+/** Answers every datagram, and every chunk of a TCP stream, with the Pod's name, the client's address and the data. */
 const echo: ProcessImage = {
   names: ['echo'],
   tags: /^v?\d+(\.\d+){0,2}$/,
