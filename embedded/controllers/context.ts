@@ -144,28 +144,3 @@ export function writeStatus<T extends KubeObject & { status?: unknown }>(
   const current = api.get<T>(resource, namespace, name)
   if (current) api.update<T>(resource, { ...current, status }, 'status')
 }
-
-/**
- * Indexes the objects of a resource by their keys, for queries that would otherwise list a large resource at each
- * reconcile. The returned function finds the objects with a key, after the last delivered change.
- */
-export function createIndex<T extends KubeObject>(
-  context: ControllerContext,
-  resource: string,
-  keysOf: (object: T) => readonly string[],
-): (key: string) => T[] {
-  const byKey = new Map<string, Set<T>>()
-  const forget = (object: T) => {
-    for (const key of keysOf(object)) {
-      const objects = byKey.get(key)
-      objects?.delete(object)
-      if (objects?.size === 0) byKey.delete(key)
-    }
-  }
-  context.watch<T>(resource, (type, object, previous) => {
-    if (previous) forget(previous)
-    if (type === 'DELETED') return
-    for (const key of keysOf(object)) byKey.set(key, (byKey.get(key) ?? new Set<T>()).add(object))
-  })
-  return (key) => [...(byKey.get(key) ?? [])]
-}

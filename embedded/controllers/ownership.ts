@@ -2,7 +2,7 @@ import type { V1LabelSelector } from '@kubernetes/client-node'
 import { matchesSelector } from '../../dataplane/label-selector.ts'
 import type { Api, KubeObject, OwnerReference } from '../apiserver/api.ts'
 import { apiVersionOf, resourceNamed, resources } from '../apiserver/resource.ts'
-import { type ControllerContext, createIndex, keyOf, splitKey, type Workqueue } from './context.ts'
+import { type ControllerContext, keyOf, splitKey, type Workqueue } from './context.ts'
 
 // Ownership of objects: controller references, adoption and release (pkg/controller/controller_ref_manager.go), and deletion without
 // owners.
@@ -76,14 +76,12 @@ export function watchOwned(context: ControllerContext, queue: Workqueue, resourc
   })
 }
 
-// Events own nothing and have no owner; there are too many of them to index.
+// Events own nothing and have no owner.
 const collected = resources.filter(({ name }) => name !== 'events')
 
 /** Deletes objects of which no owner exists any longer, as pkg/controller/garbagecollector does (policy Background). */
 export function startGarbageCollector(context: ControllerContext): void {
   const { api } = context
-  const ownerUids = ({ metadata }: KubeObject) => (metadata.ownerReferences ?? []).map(({ uid }) => uid)
-  const indexes = collected.map(({ name }) => ({ resource: name, find: createIndex(context, name, ownerUids) }))
 
   const queue = context.queue((key) => {
     const [resource = '', place = ''] = key.split(' ')
@@ -97,14 +95,14 @@ export function startGarbageCollector(context: ControllerContext): void {
     else api.delete(resource, namespace, name)
   })
 
-  for (const { resource } of indexes)
+  for (const { name: resource } of collected)
     context.watch<KubeObject>(resource, (type, object) => {
-      if (type !== 'DELETED') {
-        if (object.metadata.ownerReferences) queue.add(`${resource} ${keyOf(object)}`)
-        return
-      }
-      for (const other of indexes)
-        for (const dependent of other.find(object.metadata.uid)) queue.add(`${other.resource} ${keyOf(dependent)}`)
+      if (type !== 'DELETED' && object.metadata.ownerReferences) queue.add(`${resource} ${keyOf(object)}`)
+      if (type !== 'DELETED') return
+      const isOwner = ({ uid }: OwnerReference) => uid === object.metadata.uid
+      for (const { name } of collected)
+        for (const other of api.list(name))
+          if (other.metadata.ownerReferences?.some(isOwner)) queue.add(`${name} ${keyOf(other)}`)
     })
 
   /** False only for an owner of a kind that this API serves. */
