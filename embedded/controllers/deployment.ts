@@ -12,9 +12,10 @@ export function startDeploymentController(context: ControllerContext): void {
 
   const queue = context.reconcile<Deployment>('deployments', (deployment) => {
     if (deployment.metadata.deletionTimestamp) return
+    const { template, paused } = deployment.spec
     const sets = claim<ReplicaSet>(api, deployment, 'replicasets').sort(byCreation)
-    const found = sets.find((set) => sameTemplate(set.spec.template ?? {}, deployment.spec.template))
-    const current = found ?? createReplicaSet(deployment)
+    const found = sets.find((set) => sameTemplate(set.spec.template ?? {}, template))
+    const current = found ?? (paused ? undefined : createReplicaSet(deployment))
     const rollout = scale(recordRevision({ deployment, current, old: sets.filter((set) => set !== found) }))
     writeStatus(api, 'deployments', deployment, statusOf(rollout))
   })
@@ -37,7 +38,9 @@ export function startDeploymentController(context: ControllerContext): void {
   }
 
   /** Records the newest revision and the change cause on the current ReplicaSet, for `kubectl rollout history` and `undo`. */
-  function recordRevision({ deployment, current, old }: Rollout): Rollout {
+  function recordRevision(rollout: Rollout): Rollout {
+    const { deployment, current, old } = rollout
+    if (!current) return rollout
     const { namespace, name } = deployment.metadata
     const revision = Math.max(revisionOf(current), ...old.map((set) => revisionOf(set) + 1), 1)
     const recorded = { [revisionAnnotation]: String(revision) }
@@ -61,7 +64,7 @@ export function startDeploymentController(context: ControllerContext): void {
       recorder.event(deployment, 'Normal', 'ScalingReplicaSet', change)
       return api.update<ReplicaSet>('replicasets', { ...set, spec: { ...set.spec, replicas: size } })
     }
-    return { deployment, current: apply(current), old: old.map(apply) }
+    return { deployment, current: current && apply(current), old: old.map(apply) }
   }
 
   watchOwned(context, queue, 'replicasets', 'deployments')

@@ -3,10 +3,10 @@ import type { V1DeploymentCondition } from '@kubernetes/client-node'
 import { timestamp } from '../apiserver/object-lifecycle.ts'
 import { byCreation, countsAbove0, type Deployment, type ReplicaSet, type Stored, withConditions } from './resources.ts'
 
-/** The objects of a rollout: the ReplicaSet of the current template, and all others. */
+/** The objects of a rollout: the ReplicaSet of the current template (absent while a new one is paused) and all others. */
 export interface Rollout {
   deployment: Deployment
-  current: ReplicaSet
+  current: ReplicaSet | undefined
   old: readonly ReplicaSet[]
 }
 
@@ -16,7 +16,9 @@ const available = ({ status }: ReplicaSet) => status?.availableReplicas
 const total = (sets: readonly ReplicaSet[], count: (set: ReplicaSet) => number | undefined): number =>
   sets.reduce((sum, set) => sum + (count(set) ?? 0), 0)
 
-const allSets = ({ current, old }: Rollout): ReplicaSet[] => [...old, current]
+function allSets({ current, old }: Rollout): ReplicaSet[] {
+  return current ? [...old, current] : [...old]
+}
 
 /** `3` or `"25%"` of `total`; a percentage is rounded by `round`. */
 export function countOf(value: number | string | undefined, total: number, round: (count: number) => number): number {
@@ -37,24 +39,31 @@ export function rolloutBounds({ spec }: Deployment): { surge: number; unavailabl
   return { surge, unavailable: Math.min(surge === 0 && unavailable === 0 ? 1 : unavailable, replicas) }
 }
 
-/** The next sizes of ReplicaSets, by name: one step of the rollout. */
+/** The next sizes of ReplicaSets, by name: one step of the rollout. A paused one only follows its number of replicas. */
 export function nextSizes(rollout: Rollout): ReadonlyMap<string, number> {
   const { deployment, current, old } = rollout
-  if (deployment.spec.strategy?.type === 'Recreate') {
-    const oldPods = total(old, ({ status }) => (status?.replicas ?? 0) + (status?.terminatingReplicas ?? 0))
-    const size = oldPods > 0 ? desired(current) : desired(deployment)
-    return new Map([...old.map(({ metadata }) => [metadata.name, 0] as const), [current.metadata.name, size]])
+  const { paused, strategy } = deployment.spec
+  const replicas = desired(deployment)
+  const all = (sets: readonly ReplicaSet[], size: number) => sets.map(({ metadata }) => [metadata.name, size] as const)
+  if (paused || !current) {
+    const active = allSets(rollout).filter((set) => desired(set) > 0)
+    const only = active.length > 1 ? undefined : (active[0] ?? current)
+    return new Map(only ? all([only], replicas) : [])
   }
-  const size = nextCurrentReplicas(rollout)
+  if (strategy?.type === 'Recreate') {
+    const oldPods = total(old, ({ status }) => (status?.replicas ?? 0) + (status?.terminatingReplicas ?? 0))
+    return new Map([...all(old, 0), ...all([current], oldPods > 0 ? desired(current) : replicas)])
+  }
+  const size = nextCurrentReplicas(rollout, current)
   const scaled = { ...current, spec: { ...current.spec, replicas: size } }
   return nextOldReplicas({ deployment, current: scaled, old }).set(current.metadata.name, size)
 }
 
 /** The next size of the current ReplicaSet: as large as the surge allows, and not larger than wanted. */
-function nextCurrentReplicas(rollout: Rollout): number {
+function nextCurrentReplicas(rollout: Rollout, current: ReplicaSet): number {
   const replicas = desired(rollout.deployment)
   const room = replicas + rolloutBounds(rollout.deployment).surge - total(allSets(rollout), desired)
-  return Math.min(replicas, desired(rollout.current) + Math.max(0, room))
+  return Math.min(replicas, desired(current) + Math.max(0, room))
 }
 
 /**
@@ -65,7 +74,7 @@ function nextOldReplicas(rollout: Rollout): Map<string, number> {
   const { deployment, current, old } = rollout
   const next = new Map<string, number>()
   const minAvailable = desired(deployment) - rolloutBounds(deployment).unavailable
-  const currentUnavailable = desired(current) - (available(current) ?? 0)
+  const currentUnavailable = current ? desired(current) - (available(current) ?? 0) : 0
   let mayGo = total(allSets(rollout), desired) - minAvailable - currentUnavailable
   const oldestFirst = old.filter((set) => desired(set) > 0).sort(byCreation)
   for (const set of oldestFirst) {
@@ -98,7 +107,7 @@ export function statusOf(rollout: Rollout): DeploymentStatus {
     observedGeneration: deployment.metadata.generation ?? 0,
     ...countsAbove0({
       replicas: total(sets, ({ status }) => status?.replicas),
-      updatedReplicas: current.status?.replicas ?? 0,
+      updatedReplicas: current?.status?.replicas ?? 0,
       readyReplicas: total(sets, ({ status }) => status?.readyReplicas),
       availableReplicas,
       unavailableReplicas: total(sets, desired) - availableReplicas,
@@ -114,15 +123,16 @@ export function statusOf(rollout: Rollout): DeploymentStatus {
   return { ...status, conditions: withConditions(deployment.status?.conditions, own) }
 }
 
-function condition(type: string, status: 'True' | 'False', reason: string, message: string): Condition {
+function condition(type: string, status: 'True' | 'False' | 'Unknown', reason: string, message: string): Condition {
   return { type, status, reason, message, lastUpdateTime: timestamp() }
 }
 
 /** The Progressing condition, which `kubectl rollout status` reads; progressDeadlineSeconds is not enforced. */
 function progressOf({ deployment, current }: Rollout, status: DeploymentStatus): Condition {
+  if (deployment.spec.paused) return condition('Progressing', 'Unknown', 'DeploymentPaused', 'Deployment is paused')
   const { updatedReplicas = 0, replicas = 0, availableReplicas = 0 } = status
   const isComplete = [updatedReplicas, replicas, availableReplicas].every((count) => count === desired(deployment))
-  const name = `ReplicaSet "${current.metadata.name}"`
+  const name = current ? `ReplicaSet "${current.metadata.name}"` : `Deployment "${deployment.metadata.name}"`
   return isComplete
     ? condition('Progressing', 'True', 'NewReplicaSetAvailable', `${name} has successfully progressed.`)
     : condition('Progressing', 'True', 'ReplicaSetUpdated', `${name} is progressing.`)

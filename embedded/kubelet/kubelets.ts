@@ -91,26 +91,36 @@ function nodeObject({ name, address, podCIDR }: NodePlan, facts: GuestFacts, con
   }
 }
 
-/** The node's Lease, which `kubectl describe node` prints. It is not renewed, because no controller waits for heartbeats. */
-function createLease(api: Api, { metadata: { name, uid } }: Node): void {
+const leaseSeconds = 40
+
+/** The heartbeat of a node's kubelet: its Lease in kube-node-lease, created at the first call and renewed by each later one. */
+function renewLease(api: Api, { metadata: { name, uid } }: Node): void {
   const renewTime = new Date().toISOString().replace('Z', '000Z')
-  api.create('leases', 'kube-node-lease', {
-    metadata: { name, ownerReferences: [{ apiVersion: 'v1', kind: 'Node', name, uid }] },
-    spec: { holderIdentity: name, leaseDurationSeconds: 40, renewTime },
-  })
+  const owner = { apiVersion: 'v1', kind: 'Node', name, uid }
+  if (api.get('leases', 'kube-node-lease', name)) api.patch('leases', 'kube-node-lease', name, { spec: { renewTime } })
+  else
+    api.create('leases', 'kube-node-lease', {
+      metadata: { name, ownerReferences: [owner] },
+      spec: { holderIdentity: name, leaseDurationSeconds: leaseSeconds, renewTime },
+    })
 }
+
+/** As in the kubelet: a quarter of the Lease's 40 s. */
+const leaseRenewalMs = 10_000
 
 /** Registers the Nodes, control plane first, and runs the Pods that are bound to them. `stop` ends every container immediately. */
 export async function startKubelets(machine: Machine, network: Network, api: Api) {
   registerOwnImages()
   const facts = await guestFacts(machine)
   const contexts = new Map<string, NodeContext>()
+  const leases: NodeJS.Timeout[] = []
   for (const [index, node] of network.nodes.entries()) {
     const object = api.create<Node>('nodes', undefined, nodeObject(node, facts, index === 0))
     const events = new EventRecorder(api, 'kubelet', node.name)
     const prober = new Prober(machine, network.placement(node.name))
     contexts.set(node.name, { machine, network, api, node, events, prober })
-    createLease(api, object)
+    renewLease(api, object)
+    leases.push(setInterval(() => renewLease(api, object), leaseRenewalMs))
     events.event(object, 'Normal', 'NodeReady', `Node ${node.name} status is now: NodeReady`)
   }
   const pods = new Map<string, PodWorker>()
@@ -133,6 +143,7 @@ export async function startKubelets(machine: Machine, network: Network, api: Api
   return {
     backend: createBackend(machine, network, pods),
     async stop() {
+      for (const timer of leases) clearInterval(timer)
       unwatch()
       await Promise.all([...pods.values()].map((worker) => worker.terminate(0)))
       await Promise.all([...contexts.values()].map(({ prober }) => prober.stop()))

@@ -59,7 +59,9 @@ const succeeded = ({ terminated }: ContainerState = {}) => terminated?.exitCode 
 /** The phase of a Pod (getPhase of pkg/kubelet/kubelet_pods.go). */
 export function podPhase(pod: Pod, { init, containers }: PodView): 'Pending' | 'Running' | 'Succeeded' | 'Failed' {
   const policy = pod.spec.restartPolicy ?? 'Always'
-  const open = init.filter(({ state }) => !succeeded(state))
+  const isSidecar = (name: string) =>
+    pod.spec.initContainers?.find((one) => one.name === name)?.restartPolicy === 'Always'
+  const open = init.filter(({ name, started, state }) => (isSidecar(name) ? !started : !succeeded(state)))
   if (policy === 'Never' && open.some(({ state }) => state?.terminated)) return 'Failed'
   if (open.length > 0) return 'Pending'
   if (containers.some(({ state, lastState }) => state?.waiting && !lastState?.terminated)) return 'Pending'

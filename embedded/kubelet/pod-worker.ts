@@ -114,16 +114,20 @@ export class PodWorker {
       await delay(retryMs, undefined, { signal: this.stopping.signal }).catch(() => {})
     for (const worker of this.init) {
       if (this.stopping.signal.aborted) return
-      if ((await worker.run(this.pod.spec.restartPolicy === 'Never' ? 'Never' : 'OnFailure')) !== 0) return
-      worker.status.ready = true
-      this.sync()
+      const { restartPolicy } = worker.container
+      if (restartPolicy === 'Always') void worker.run('Always')
+      else if ((await worker.run(this.pod.spec.restartPolicy === 'Never' ? 'Never' : 'OnFailure')) !== 0) return
+      else {
+        worker.status.ready = true
+        this.sync()
+      }
     }
     if (this.stopping.signal.aborted) return
     for (const { status } of this.containers) status.state = { waiting: { reason: 'ContainerCreating' } }
     await Promise.all(this.containers.map((worker) => worker.run(this.pod.spec.restartPolicy ?? 'Always')))
     if (this.stopping.signal.aborted) return
     // All containers ended permanently: the network is removed, the Pod object stays until it is deleted.
-    for (const worker of this.ephemeral) worker.kill()
+    for (const worker of [...this.init, ...this.ephemeral]) worker.kill()
     await this.leave()
   }
 

@@ -172,7 +172,7 @@ test('a Pod with an unknown tag stays in ErrImagePull, and the old Pod continues
   expect(await ok('describe pods -l app=tagged')).toContain('Failed to pull image "nginx:9.99-nope": not found')
 })
 
-test('describe node finds the Lease', async () => {
+test('describe node finds the Lease, which the kubelet renews', async () => {
   expect(await ok(`describe node ${worker}`)).toMatch(new RegExp(`HolderIdentity: +${worker}`))
 })
 

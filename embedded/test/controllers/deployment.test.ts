@@ -189,6 +189,21 @@ describe('a rolling update', () => {
     expect(images()).toEqual(Array(4).fill('nginx:4'))
     expect(active()).toHaveLength(1)
   })
+
+  test('waits while paused, and goes on when resumed', async () => {
+    await createWeb()
+    cluster.api.patch('deployments', 'default', 'web', { spec: { paused: true } })
+    await cluster.settled()
+    expect(condition('Progressing')).toMatchObject({ status: 'Unknown', reason: 'DeploymentPaused' })
+    setImage('nginx:2')
+    scale(3)
+    await cluster.settled()
+    expect(images()).toEqual(['nginx', 'nginx', 'nginx'])
+    cluster.api.patch('deployments', 'default', 'web', { spec: { paused: null } })
+    await cluster.settled()
+    expect(images()).toEqual(['nginx:2', 'nginx:2', 'nginx:2'])
+    expect(condition('Progressing')).toMatchObject({ status: 'True', reason: 'NewReplicaSetAvailable' })
+  })
 })
 
 test('Recreate starts nothing before the last old Pod is gone', async () => {
