@@ -3,9 +3,9 @@ import type { Api } from '../apiserver/api.ts'
 import type { Service } from '../controllers/resources.ts'
 import { fstabWord, type GuestFile } from '../machine/machine.ts'
 import { nodeResolvConf, nodeRoot, shellProfile } from '../network/node-setup.ts'
-import { hostnameOf } from './environment.ts'
+import { dataOf, hostnameOf } from './environment.ts'
 import type { ProcessImage } from './images/registry.ts'
-import type { ConfigMap, Container, ContainerContext, NodeContext, Pod, Volume } from './objects.ts'
+import type { Container, ContainerContext, NodeContext, Pod, Volume } from './objects.ts'
 
 /** A volume can't be made; the message is the kubelet's. */
 export class MountError extends Error {}
@@ -18,15 +18,22 @@ function sourceOf(pod: Pod, { name, hostPath }: Volume): string {
   return hostPath ? nodeRoot(pod.spec.nodeName ?? '') + hostPath.path : `${podFolder(pod.metadata.uid)}/volumes/${name}`
 }
 
-/** A file for each key of the ConfigMap of a volume. */
+/** The files of a ConfigMap's or Secret's volume: all keys of the object, or the selected ones at their paths. */
 function volumeFiles(api: Api, pod: Pod, volume: Volume): GuestFile[] {
-  if (!volume.configMap) return []
-  const { name, optional, defaultMode: mode = 0o644 } = volume.configMap
-  const found = api.get<ConfigMap>('configmaps', pod.metadata.namespace, name ?? '')
-  if (!found && !optional)
-    throw new MountError(`MountVolume.SetUp failed for volume "${volume.name}" : configmap "${name}" not found`)
-  const folder = sourceOf(pod, volume)
-  return Object.entries(found?.data ?? {}).map(([key, content]) => ({ path: `${folder}/${key}`, content, mode }))
+  const { configMap, secret } = volume
+  const object = configMap ?? secret
+  if (!object) return []
+  const kind = configMap ? 'configmap' : 'secret'
+  const name = configMap?.name ?? secret?.secretName
+  const data = dataOf(api, pod.metadata.namespace, kind, name)
+  if (!data && !object.optional)
+    throw new MountError(`MountVolume.SetUp failed for volume "${volume.name}" : ${kind} "${name}" not found`)
+  const items = object.items ?? [...(data?.keys() ?? [])].map((key) => ({ key, path: key, mode: undefined }))
+  return items.flatMap(({ key, path, mode = object.defaultMode }) => {
+    const content = data?.get(key)
+    const file = { path: posix.join(sourceOf(pod, volume), path), content }
+    return content === undefined ? [] : [{ ...file, content, ...(mode !== undefined && { mode }) }]
+  })
 }
 
 /**
@@ -50,16 +57,17 @@ const withoutLinks = (path: string) =>
 /** Mounts of a container's volumes below its root; a file to be mounted over is among `files`, with its path in `upper`. */
 function volumeMounts(pod: Pod, container: Container, root: string, upper: string) {
   const files: GuestFile[] = []
-  const mounts = (container.volumeMounts ?? []).flatMap(({ name, mountPath, readOnly }) => {
+  const mounts = (container.volumeMounts ?? []).flatMap(({ name, mountPath, subPath, readOnly }) => {
     const volume = pod.spec.volumes?.find((one) => one.name === name) ?? { name }
     const target = withoutLinks(posix.normalize(mountPath).replace(/(?<=.)\/$/, ''))
-    const isFile = volume.hostPath?.type?.startsWith('File')
+    const isFile = (subPath && (volume.configMap || volume.secret)) || volume.hostPath?.type?.startsWith('File')
     if (isFile) files.push({ path: upper + target, content: '' })
     const isNodeRoot = volume.hostPath?.path === '/'
     // With the host's kernel, each folder of programs is a mount of its own in it.
     const options = [isNodeRoot ? 'rbind' : 'bind', ...(isFile ? [] : ['X-mount.mkdir']), ...(readOnly ? ['ro'] : [])]
     const at = fstabWord(root + target)
-    const mounted = `${fstabWord(sourceOf(pod, volume))} ${at} none ${options.join(',')} 0 0`
+    const source = fstabWord(posix.join(sourceOf(pod, volume), subPath ?? ''))
+    const mounted = `${source} ${at} none ${options.join(',')} 0 0`
     // `chroot /host` in the Pod of `kubectl debug node/…` needs them; the node's mounts are in its own namespace.
     return isNodeRoot ? [mounted, `proc ${at}/proc proc`, `sysfs ${at}/sys sysfs`] : [mounted]
   })

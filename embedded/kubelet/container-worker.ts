@@ -160,7 +160,14 @@ export class ContainerWorker {
     const context = { ...sandbox, container }
     const image = this.pull(reference)
     if (!image) return undefined
-    const env = containerEnvironment(context)
+    let env: Record<string, string>
+    try {
+      env = containerEnvironment(node.api, context)
+    } catch (error) {
+      this.event('Warning', 'Failed', `Error: ${messageOf(error)}`)
+      this.wait('CreateContainerConfigError', messageOf(error))
+      return undefined
+    }
     this.event('Normal', 'Created', `Created container: ${name}`)
     const run = status.restartCount
     const containerID = `embedded://${digest(`${sandbox.pod.metadata.uid} ${name} ${run}`)}`

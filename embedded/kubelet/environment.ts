@@ -1,16 +1,26 @@
-import type { ContainerContext, PodSandbox } from './objects.ts'
+import type { Api } from '../apiserver/api.ts'
+import type { Service } from '../controllers/resources.ts'
+import type { ConfigMap, ContainerContext, PodSandbox, Secret } from './objects.ts'
 
-/** The value that a `fieldRef` of a container's environment refers to; undefined for a path that is not supported. */
-function fieldValue(path: string, { pod: { metadata, spec }, podIP, hostIP }: PodSandbox): string | undefined {
+/** The value that a `fieldRef` of a container's environment refers to. Throws the kubelet's Error for an unknown path. */
+function fieldValue(path: string, { pod, podIP, hostIP }: PodSandbox): string {
+  const { metadata, spec } = pod
+  const [, map, key = ''] = /^metadata\.(labels|annotations)\['(.+)'\]$/.exec(path) ?? []
+  if (map) return metadata[map as 'labels' | 'annotations']?.[key] ?? ''
   const values: Record<string, string | undefined> = {
     'metadata.name': metadata.name,
     'metadata.namespace': metadata.namespace,
     'metadata.uid': metadata.uid,
     'spec.nodeName': spec.nodeName,
+    'spec.serviceAccountName': spec.serviceAccountName,
     'status.podIP': podIP,
+    'status.podIPs': podIP,
     'status.hostIP': hostIP,
+    'status.hostIPs': hostIP,
   }
-  return values[path]
+  const value = values[path]
+  if (value === undefined) throw new Error(`unsupported fieldPath: ${path}`)
+  return value
 }
 
 /** Replaces `$(NAME)` by known variables; `$$(NAME)` is a literal `$(NAME)` (Kubernetes' third_party/forked/golang/expansion). */
@@ -20,19 +30,86 @@ export function expand(text: string, variables: Readonly<Record<string, string>>
   )
 }
 
+/** The decoded values of a ConfigMap or Secret by key; undefined if it does not exist. */
+export function dataOf(
+  api: Api,
+  namespace: string | undefined,
+  kind: 'configmap' | 'secret',
+  name = '',
+): Map<string, Buffer> | undefined {
+  const found = api.get<ConfigMap & Secret & { binaryData?: Record<string, string> }>(`${kind}s`, namespace, name)
+  if (!found) return undefined
+  const decoded = (data: Record<string, string> = {}, encoding: BufferEncoding) =>
+    Object.entries(data).map(([key, value]): [string, Buffer] => [key, Buffer.from(value, encoding)])
+  return new Map([
+    ...decoded(found.data, kind === 'secret' ? 'base64' : 'utf8'),
+    ...decoded(found.binaryData, 'base64'),
+  ])
+}
+
 const searchPath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 
 /** The host name of a Pod's containers. */
 export const hostnameOf = ({ pod: { metadata, spec }, node }: PodSandbox): string =>
   spec.hostNetwork ? node : (spec.hostname ?? metadata.name)
 
-/** A container's environment: that of every image, then the values and fields of its `env`, with references resolved. */
-export function containerEnvironment(context: ContainerContext): Record<string, string> {
-  const result: Record<string, string> = { PATH: searchPath, HOSTNAME: hostnameOf(context), HOME: '/root' }
-  for (const { name, value = '', valueFrom } of context.container.env ?? []) {
-    const path = valueFrom?.fieldRef?.fieldPath
-    const found = path === undefined ? expand(value, result) : fieldValue(path, context)
+/**
+ * A container's environment: that of every image, the Services', `envFrom` and `env`, in that order, with references resolved.
+ * @throws Error with the kubelet's message when a ConfigMap, a Secret or a key that is not optional is missing
+ */
+export function containerEnvironment(api: Api, context: ContainerContext): Record<string, string> {
+  const { pod, container } = context
+  const { namespace } = pod.metadata
+  const result: Record<string, string> = {
+    PATH: searchPath,
+    HOSTNAME: hostnameOf(context),
+    HOME: '/root',
+    ...serviceEnvironment(api, namespace),
+  }
+  type Reference = { name?: string; key?: string; optional?: boolean }
+  const read = (kind: 'configmap' | 'secret', { name, optional }: Reference): Map<string, Buffer> => {
+    const data = dataOf(api, namespace, kind, name)
+    if (!data && !optional) throw new Error(`${kind} "${name}" not found`)
+    return data ?? new Map()
+  }
+  const readKey = (kind: 'configmap' | 'secret', reference: Reference): string | undefined => {
+    const { name, key = '', optional } = reference
+    const value = read(kind, reference).get(key)
+    if (value === undefined && !optional) throw new Error(`couldn't find key ${key} in ${kind} ${namespace}/${name}`)
+    return value?.toString()
+  }
+  for (const { prefix = '', configMapRef, secretRef } of container.envFrom ?? []) {
+    const data = configMapRef ? read('configmap', configMapRef) : secretRef ? read('secret', secretRef) : []
+    for (const [key, value] of data) result[prefix + key] = value.toString()
+  }
+  for (const { name, value, valueFrom: from } of container.env ?? []) {
+    let found: string | undefined
+    if (from?.fieldRef) found = fieldValue(from.fieldRef.fieldPath, context)
+    else if (from?.configMapKeyRef) found = readKey('configmap', from.configMapKeyRef)
+    else if (from?.secretKeyRef) found = readKey('secret', from.secretKeyRef)
+    else found = expand(value ?? '', result)
     if (found !== undefined) result[name] = found
+  }
+  return result
+}
+
+/** The variables with the Services of a Pod's namespace (docs: "Environment variables" of Services). */
+function serviceEnvironment(api: Api, namespace = ''): Record<string, string> {
+  const result: Record<string, string> = {}
+  const kubernetes = api.get<Service>('services', 'default', 'kubernetes')
+  for (const { metadata, spec } of [
+    ...(kubernetes ? [kubernetes] : []),
+    ...api.list<Service>('services', { namespace }),
+  ]) {
+    const { clusterIP, ports = [] } = spec
+    const [first] = ports
+    if (!clusterIP || clusterIP === 'None' || !first) continue
+    const prefix = metadata.name.toUpperCase().replaceAll('-', '_')
+    result[`${prefix}_SERVICE_HOST`] = clusterIP
+    result[`${prefix}_SERVICE_PORT`] = String(first.port)
+    result[`${prefix}_PORT`] = `${(first.protocol ?? 'TCP').toLowerCase()}://${clusterIP}:${first.port}`
+    for (const { name, port } of ports)
+      if (name) result[`${prefix}_SERVICE_PORT_${name.toUpperCase().replaceAll('-', '_')}`] = String(port)
   }
   return result
 }

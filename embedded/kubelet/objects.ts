@@ -14,6 +14,9 @@ export type ContainerState = NonNullable<ContainerStatus['state']>
 export type Probe = NonNullable<Container['readinessProbe']>
 export type Volume = NonNullable<Pod['spec']['volumes']>[number]
 
+/** A Secret as stored: values in base64. */
+export type Secret = import('../apiserver/api.ts').KubeObject & { data?: Record<string, string> }
+
 /** What all parts of one node's kubelet share. */
 export interface NodeContext {
   readonly machine: Machine

@@ -47,18 +47,29 @@ describe('starting', () => {
 
   test('environment, arguments, working directory and volumes are those of the Pod specification', async () => {
     const { api } = cluster
-    api.create('configmaps', 'default', { metadata: { name: 'settings' }, data: { 'app.conf': 'x=1\n' } })
+    api.create('configmaps', 'default', {
+      metadata: { name: 'settings' },
+      data: { COLOUR: 'green', 'app.conf': 'x=1\n' },
+    })
+    api.create('secrets', 'default', { metadata: { name: 'token' }, stringData: { word: 'hush' } })
     cluster.create(
       'configured',
       worker,
       {
         image: 'tools',
-        command: ['sh', '-c', 'echo $0 $COLOUR $NODE; pwd; cat /etc/app/app.conf; sleep 1000', '$(NODE)-$(IP)'],
+        command: [
+          'sh',
+          '-c',
+          'echo $0 $COLOUR $NODE $WORD $PREFIXED_COLOUR; pwd; cat /etc/app/app.conf; sleep 1000',
+          '$(NODE)-$(IP)',
+        ],
         workingDir: '/var/cache',
+        envFrom: [{ prefix: 'PREFIXED_', configMapRef: { name: 'settings' } }],
         env: [
           { name: 'NODE', valueFrom: { fieldRef: { fieldPath: 'spec.nodeName' } } },
           { name: 'IP', valueFrom: { fieldRef: { fieldPath: 'status.podIP' } } },
-          { name: 'COLOUR', value: 'green' },
+          { name: 'COLOUR', valueFrom: { configMapKeyRef: { name: 'settings', key: 'COLOUR' } } },
+          { name: 'WORD', valueFrom: { secretKeyRef: { name: 'token', key: 'word' } } },
         ],
         volumeMounts: [
           { name: 'settings', mountPath: '/etc/app' },
@@ -81,7 +92,7 @@ describe('starting', () => {
     )
     await cluster.ready('configured')
     const ip = cluster.pod('configured')?.status?.podIP
-    const expected = `${worker}-${ip} green ${worker}\n/var/cache\nx=1\n`
+    const expected = `${worker}-${ip} green ${worker} hush green\n/var/cache\nx=1\n`
     await cluster.until('configured', 'output', () => true)
     await expect.poll(() => cluster.logs('configured')).toBe(expected)
     expect((await cluster.exec('configured', 'cat /data/file')).stdout).toBe('prepared\n')
@@ -89,10 +100,17 @@ describe('starting', () => {
     expect(init?.state?.terminated).toMatchObject({ exitCode: 0, reason: 'Completed' })
   })
 
-  test('a missing ConfigMap of a volume is a FailedMount that names it', async () => {
-    const volumes = [{ name: 'settings', configMap: { name: 'absent' } }]
-    cluster.create('misconfigured', worker, { image: 'tools' }, { volumes })
-    await expect.poll(() => cluster.events('misconfigured').join()).toContain('configmap "absent" not found')
+  test('a missing key is a CreateContainerConfigError that names it', async () => {
+    const env = [{ name: 'A', valueFrom: { configMapKeyRef: { name: 'absent', key: 'k' } } }]
+    cluster.create('misconfigured', worker, { image: 'tools', env })
+    await cluster.until(
+      'misconfigured',
+      'the error',
+      (_pod, { state }) => state?.waiting?.reason === 'CreateContainerConfigError',
+    )
+    expect(cluster.pod('misconfigured')?.status?.containerStatuses?.[0]?.state?.waiting?.message).toBe(
+      'configmap "absent" not found',
+    )
   })
 })
 
