@@ -82,6 +82,7 @@ const podSpecRules: Rules = {
     if (operator === 'Exists' && value) errors.invalid(`${field}.operator`, operator, fault)
   }),
   // Without these fields the scheduler can't read a rule.
+  'affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms': check.required,
   'affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution[].podAffinityTerm.topologyKey':
     check.required,
 }

@@ -1,12 +1,20 @@
-import type { V1PodAffinityTerm, V1PodSpec, V1Taint, V1Toleration } from '@kubernetes/client-node'
+import type { V1NodeSelectorTerm, V1PodAffinityTerm, V1PodSpec, V1Taint, V1Toleration } from '@kubernetes/client-node'
 import { hasLabels, matchesSelector } from '../../dataplane/label-selector.ts'
 import type { Api } from '../apiserver/api.ts'
 import { controllerOf } from './ownership.ts'
 import { compareRanks, isTerminal, isTerminating, type Node, type Pod, type Stored } from './resources.ts'
 
-/** Whether a node satisfies a Pod's nodeSelector. */
-export const matchesNode = ({ metadata }: Node, { nodeSelector = {} }: Stored<V1PodSpec>): boolean =>
-  hasLabels(metadata.labels, nodeSelector)
+/** Whether a node meets all requirements of a term on its labels; a term without any matches no node. */
+function matchesTerm({ metadata }: Node, { matchExpressions = [] }: Stored<V1NodeSelectorTerm>): boolean {
+  return matchExpressions.length > 0 && matchesSelector({ matchExpressions }, metadata.labels)
+}
+
+/** Whether a node satisfies a Pod's nodeSelector and its required node affinity (any one of the terms). */
+export function matchesNode(node: Node, spec: Stored<V1PodSpec>): boolean {
+  if (!hasLabels(node.metadata.labels, spec.nodeSelector ?? {})) return false
+  const required = spec.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution
+  return required === undefined || required.nodeSelectorTerms.some((term) => matchesTerm(node, term))
+}
 
 type Taint = Stored<V1Taint>
 type Toleration = Stored<V1Toleration>
@@ -57,6 +65,14 @@ const obstacles: readonly [string, Predicate][] = [
     'Too many pods',
     (_pod, node, view) => podsOn(node, view).length >= Number(node.status?.allocatable?.pods ?? defaultMaxPods),
   ],
+  ["node(s) didn't match pod topology spread constraints", isTooUneven],
+  [
+    "node(s) didn't match pod anti-affinity rules",
+    (pod, node, view) =>
+      (antiAffinityOf(pod)?.requiredDuringSchedulingIgnoredDuringExecution ?? []).some(
+        (term) => matchesInDomain(term, pod, node, view) > 0,
+      ),
+  ],
 ]
 
 /** The first reason why the Pod can't go to the node. */
@@ -76,32 +92,59 @@ function podsOn({ metadata }: Node, { pods }: SchedulingView): Pod[] {
   return pods.filter(({ spec }) => spec.nodeName === metadata.name)
 }
 
-type Scope = Pick<Stored<V1PodAffinityTerm>, 'topologyKey' | 'labelSelector'>
+// topologySpreadConstraints, as in the scheduler's PodTopologySpread plugin.
 
-/** The Pods of its namespace in a node's domain that a rule of `pod` selects, without those that are being deleted. */
-function matchesInDomain({ topologyKey, labelSelector }: Scope, pod: Pod, node: Node, view: SchedulingView): number {
+/** Whether a DoNotSchedule constraint forbids the node: it lacks the key, or the skew would become too large. */
+function isTooUneven(pod: Pod, node: Node, view: SchedulingView): boolean {
+  return (pod.spec.topologySpreadConstraints ?? []).some((constraint) => {
+    const { topologyKey, labelSelector, maxSkew, whenUnsatisfiable } = constraint
+    if (whenUnsatisfiable !== 'DoNotSchedule') return false
+    if (node.metadata.labels?.[topologyKey] === undefined) return true
+    const eligible = view.nodes.filter((other) => other.metadata.labels?.[topologyKey] && matchesNode(other, pod.spec))
+    const counts = eligible.map((other) => matchesInDomain(constraint, pod, other, view))
+    const itself = matchesSelector(labelSelector, pod.metadata.labels) ? 1 : 0
+    return matchesInDomain(constraint, pod, node, view) + itself - Math.min(...counts) > maxSkew
+  })
+}
+
+// Anti-affinity, as in the scheduler's InterPodAffinity plugin.
+
+const antiAffinityOf = ({ spec }: Pod) => spec.affinity?.podAntiAffinity
+
+type Scope = Pick<Stored<V1PodAffinityTerm>, 'topologyKey' | 'labelSelector' | 'namespaces'>
+
+/** The Pods in a node's domain that a term or constraint of `pod` selects, without those that are being deleted. */
+function matchesInDomain(
+  { topologyKey, labelSelector, namespaces }: Scope,
+  pod: Pod,
+  node: Node,
+  view: SchedulingView,
+): number {
   const domain = node.metadata.labels?.[topologyKey]
+  const allowed = namespaces?.length ? namespaces : [pod.metadata.namespace]
   return view.nodes
     .filter(({ metadata }) => domain !== undefined && metadata.labels?.[topologyKey] === domain)
     .flatMap((other) => podsOn(other, view))
     .filter(
       (other) =>
-        other.metadata.namespace === pod.metadata.namespace &&
+        allowed.includes(other.metadata.namespace ?? '') &&
         !isTerminating(other) &&
         matchesSelector(labelSelector, other.metadata.labels),
     ).length
 }
 
 /**
- * What makes a node less suitable, the most important first: Pods that its preferred anti-affinity and its spread constraints are to keep
- * apart, Pods of the same controller, and all Pods. kube-scheduler adds weighted scores of the same kinds.
+ * What makes a node less suitable, the most important first: Pods that its soft constraints are to keep apart, Pods of the same
+ * controller, and all Pods. kube-scheduler adds weighted scores of the same kinds.
  */
 function penalties(pod: Pod, node: Node, view: SchedulingView): number[] {
   const owner = controllerOf(pod)?.uid
-  const { topologySpreadConstraints = [], affinity } = pod.spec
-  const avoided = affinity?.podAntiAffinity?.preferredDuringSchedulingIgnoredDuringExecution ?? []
+  const soft = (pod.spec.topologySpreadConstraints ?? []).filter(
+    ({ whenUnsatisfiable }) => whenUnsatisfiable === 'ScheduleAnyway',
+  )
+  const avoided = antiAffinityOf(pod)?.preferredDuringSchedulingIgnoredDuringExecution ?? []
   const scopes = [
-    ...topologySpreadConstraints.map((scope) => ({ scope, weight: 1 })),
+    ...soft.map((scope) => ({ scope, weight: 1 })),
     ...avoided.map(({ podAffinityTerm, weight }) => ({ scope: podAffinityTerm, weight })),
   ]
   const siblings = podsOn(node, view).filter(

@@ -102,6 +102,7 @@ describe('writes', () => {
   })
 
   test.each([
+    ['nodeAffinity', { requiredDuringSchedulingIgnoredDuringExecution: {} }, 'nodeSelectorTerms: Required value'],
     [
       'podAntiAffinity',
       { preferredDuringSchedulingIgnoredDuringExecution: [{ weight: 1, topologyKey: 'a' }] },

@@ -10,6 +10,7 @@ const hostname = 'kubernetes.io/hostname'
 const find = (name: string) => cluster.api.get<Pod>('pods', 'default', name)
 const nodeOf = (name: string) => find(name)?.spec.nodeName
 const scheduled = (name: string) => find(name)?.status?.conditions?.find(({ type }) => type === 'PodScheduled')
+const counts = () => workers.map((node) => cluster.pods().filter(({ spec }) => spec.nodeName === node).length)
 
 async function create(...drafts: ReturnType<typeof pod>[]) {
   for (const draft of drafts) {
@@ -17,6 +18,14 @@ async function create(...drafts: ReturnType<typeof pod>[]) {
     await cluster.settled()
   }
 }
+
+const antiAffinity = (app: string) => ({
+  podAntiAffinity: {
+    requiredDuringSchedulingIgnoredDuringExecution: [
+      { topologyKey: hostname, labelSelector: { matchLabels: { app } } },
+    ],
+  },
+})
 
 describe('spreading', () => {
   test('puts two replicas on two workers whatever else runs there', async () => {
@@ -81,10 +90,19 @@ test('a bound Pod has the condition and the Event of kube-scheduler', async () =
 })
 
 describe('a Pod that fits nowhere', () => {
-  test('reports why', async () => {
-    const message =
-      "0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 node(s) didn't match Pod's node affinity/selector."
-    await create(pod('web', { nodeSelector: { disk: 'ssd' } }))
+  test.each([
+    [
+      { nodeSelector: { disk: 'ssd' } },
+      "0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 node(s) didn't match Pod's node affinity/selector.",
+    ],
+    [
+      { affinity: antiAffinity('blocker') },
+      "0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 node(s) didn't match pod anti-affinity rules.",
+    ],
+  ])('reports why: %j', async (spec, message) => {
+    const labels = { app: 'blocker' }
+    await create(pod('one', { nodeName: worker }, labels), pod('two', { nodeName: worker2 }, labels))
+    await create(pod('web', spec))
     expect(nodeOf('web')).toBeUndefined()
     expect(scheduled('web')).toMatchObject({ status: 'False', reason: 'Unschedulable', message })
     expect(cluster.events('FailedScheduling')).toMatchObject([{ type: 'Warning', message }])
@@ -98,11 +116,9 @@ describe('a Pod that fits nowhere', () => {
   })
 
   test('is placed as soon as a Pod in its way is gone', async () => {
-    for (const node of workers)
-      cluster.api.patch('nodes', undefined, node, { status: { allocatable: { pods: '1' } } }, 'status')
-    await create(...workers.map((nodeName) => pod(`on-${nodeName}`, { nodeName })))
-    await create(pod('web'))
-    expect(scheduled('web')?.message).toContain('2 Too many pods')
+    await create(...workers.map((nodeName) => pod(`on-${nodeName}`, { nodeName }, { app: 'blocker' })))
+    await create(pod('web', { affinity: antiAffinity('blocker') }))
+    expect(nodeOf('web')).toBeUndefined()
     cluster.api.delete('pods', 'default', `on-${worker2}`)
     await cluster.settled()
     expect(nodeOf('web')).toBe(worker2)
@@ -127,10 +143,28 @@ describe('nodes', () => {
     await create(pod('web', { tolerations: [toleration] }))
     expect(nodeOf('web')).toBe('k8s-guide-control-plane')
   })
+
+  test('required node affinity decides', async () => {
+    const matchExpressions = [{ key: hostname, operator: 'NotIn', values: [worker] }]
+    const required = { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: [{ matchExpressions }] } }
+    await create(pod('a', { affinity: { nodeAffinity: required } }))
+    expect(nodeOf('a')).toBe(worker2)
+  })
 })
 
-describe('preferred', () => {
-  test('anti-affinity outweighs fewer Pods', async () => {
+describe('anti-affinity', () => {
+  test('keeps replicas apart and the third waiting', async () => {
+    cluster.api.create(
+      'deployments',
+      'default',
+      deployment('web', { replicas: 3, pod: { affinity: antiAffinity('web') } }),
+    )
+    await cluster.settled()
+    expect(counts()).toEqual([1, 1])
+    expect(cluster.pods().filter(({ spec }) => !spec.nodeName)).toHaveLength(1)
+  })
+
+  test('that is preferred outweighs fewer Pods', async () => {
     const podAffinityTerm = { topologyKey: hostname, labelSelector: { matchLabels: { app: 'noisy' } } }
     const affinity = {
       podAntiAffinity: { preferredDuringSchedulingIgnoredDuringExecution: [{ weight: 100, podAffinityTerm }] },
@@ -140,13 +174,23 @@ describe('preferred', () => {
     await create(pod('web', { affinity }))
     expect(nodeOf('web')).toBe(worker2)
   })
+})
 
-  test('a topology spread constraint outweighs fewer Pods', async () => {
-    const spread = { maxSkew: 1, topologyKey: hostname, whenUnsatisfiable: 'ScheduleAnyway' }
-    const constraint = { ...spread, labelSelector: { matchLabels: { app: 'web' } } }
-    await create(pod('a', { nodeName: worker }, { app: 'web' }))
-    for (let index = 0; index < 3; index++) await create(pod(`other-${index}`, { nodeName: worker2 }))
-    await create(pod('web', { topologySpreadConstraints: [constraint] }, { app: 'web' }))
-    expect(nodeOf('web')).toBe(worker2)
+test('topology spread constraints hold the skew, or only weigh', async () => {
+  const constraint = (whenUnsatisfiable: string) => ({
+    maxSkew: 1,
+    topologyKey: hostname,
+    whenUnsatisfiable,
+    labelSelector: { matchLabels: { app: 'web' } },
   })
+  const labels = { app: 'web' }
+  await create(pod('a', { nodeName: worker }, labels))
+  cluster.api.patch('nodes', undefined, worker2, { spec: { unschedulable: true } })
+  await create(pod('hard', { topologySpreadConstraints: [constraint('DoNotSchedule')] }, labels))
+  expect(scheduled('hard')?.message).toContain("1 node(s) didn't match pod topology spread constraints")
+  await create(pod('soft', { topologySpreadConstraints: [constraint('ScheduleAnyway')] }, labels))
+  expect(nodeOf('soft')).toBe(worker)
+  cluster.api.patch('nodes', undefined, worker2, { spec: { unschedulable: null } })
+  await cluster.settled()
+  expect(nodeOf('hard')).toBe(worker2)
 })
