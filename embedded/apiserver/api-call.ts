@@ -39,6 +39,20 @@ export interface LogRequest extends ContainerTarget {
   limitBytes?: number
 }
 
+/** CPU time and memory in use. */
+export interface Usage {
+  nanocores: number
+  kibibytes: number
+}
+
+/** The usage of the nodes during the last seconds. */
+export interface UsageReport {
+  seconds: number
+  nodes: ReadonlyMap<string, Usage>
+  /** By the Pod's uid and the container's name. */
+  pods: ReadonlyMap<string, ReadonlyMap<string, Usage>>
+}
+
 /**
  * The operations that the API server requests from the kubelets. All throw or reject with a StatusError if
  * the target can't serve them.
@@ -58,6 +72,7 @@ export interface NodeBackend {
   synced(node: string): Promise<void>
   /** Ends when the log ends (or, following, when the container does); destroy it to stop following. */
   logs(request: LogRequest): Promise<Readable>
+  usage(): Promise<UsageReport>
 }
 
 /** One request for a resource, with everything that its handler needs. */

@@ -4,6 +4,7 @@ import type {
   V1Deployment,
   V1EndpointSlice,
   V1Endpoints,
+  V1Job,
   V1LabelSelector,
   V1Node,
   V1Pod,
@@ -11,7 +12,7 @@ import type {
   V1Service,
 } from '@kubernetes/client-node'
 import { valueAt } from './json.ts'
-import { ageOf, type Column, columns, or, wide } from './table.ts'
+import { ageOf, type Column, columns, humanDuration, or, wide } from './table.ts'
 
 function externalAddress(service: V1Service): string {
   const spec = service.spec ?? {}
@@ -41,6 +42,18 @@ interface Workload {
 
 function templateText(workload: Workload, field: 'name' | 'image'): string {
   return (workload.spec?.template?.spec?.containers ?? []).map((container) => container[field] ?? '').join(',')
+}
+
+function jobStatus({ status }: V1Job): string {
+  return status?.conditions?.find((condition) => condition.status === 'True')?.type ?? 'Running'
+}
+
+// Times are strings in JSON, although client-node's types declare Date.
+function jobDuration({ status }: V1Job, now: Date): string {
+  if (!status?.startTime) return ''
+  const ended = status.conditions?.find(({ type }) => type === 'Failed')?.lastTransitionTime
+  const end = status.completionTime ?? ended ?? now
+  return humanDuration((new Date(end).getTime() - new Date(status.startTime).getTime()) / 1000)
 }
 
 function lastSeen({ firstTimestamp, lastTimestamp, count = 1 }: CoreV1Event, now: Date): string {
@@ -202,6 +215,27 @@ const byResource: Record<string, readonly Column[]> = {
     'Node Selector': ({ spec }) => labelsText(spec?.template?.spec?.nodeSelector),
     Age,
     ...template,
+  }),
+  jobs: columns<V1Job & Workload>({
+    Name,
+    Status: jobStatus,
+    Completions: ({ spec, status }) =>
+      `${status?.succeeded ?? 0}/${spec?.completions ?? `1 of ${spec?.parallelism ?? 1}`}`,
+    Duration: jobDuration,
+    Age,
+    ...template,
+  }),
+  cronjobs: columns({
+    Name,
+    Schedule: 'spec.schedule',
+    Timezone: 'spec.timeZone',
+    Suspend: (cronJob) => (valueAt(cronJob, 'spec.suspend') ? 'True' : 'False'),
+    Active: (cronJob) => count(valueAt(cronJob, 'status.active')),
+    'Last Schedule': (cronJob, now) => {
+      const time = valueAt(cronJob, 'status.lastScheduleTime')
+      return time ? ageOf(time, now) : '<none>'
+    },
+    Age,
   }),
   nodes: columns<V1Node>({
     ...{ Name, Status: nodeStatus, Roles: nodeRoles, Age, Version: 'status.nodeInfo.kubeletVersion' },

@@ -1,14 +1,14 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { processor } from '../machine/kernel-package.ts'
 import { send, sendObject } from './http-messages.ts'
-import { absentKinds, apiVersionOf, type Resource, resources } from './resource.ts'
+import { apiVersionOf, type Resource, resources, type Unstored, unstored } from './resource.ts'
 import { absentKind, methodNotAllowed, unknownPath } from './status-error.ts'
 
 /** The Kubernetes version whose API this server follows. */
 export const gitVersion = 'v1.34.11'
 
 /** `/api/v1` and `/apis/GROUP/VERSION`, core first: every group has one version. */
-const groups = [...new Map([...resources, ...absentKinds].map(({ group, version }) => [group, version]))].map(
+const groups = [...new Map([...resources, ...unstored].map(({ group, version }) => [group, version]))].map(
   ([group, version]) => {
     const groupVersion = apiVersionOf({ group, version })
     return { group, groupVersion, version, path: `${group ? 'apis' : 'api'}/${groupVersion}` }
@@ -46,7 +46,10 @@ function groupList(): object {
 }
 
 const verbs = ['create', 'delete', 'get', 'list', 'patch', 'update', 'watch']
-const absentVerbs = ['create', 'delete', 'get', 'list', 'patch']
+const unstoredVerbs = {
+  metrics: ['get', 'list'],
+  absent: ['create', 'delete', 'get', 'list', 'patch'],
+}
 
 /** The resources of one version. kubectl falls back to this form of discovery where it finds no aggregated one. */
 function resourceList(groupVersion: string): object {
@@ -57,12 +60,12 @@ function resourceList(groupVersion: string): object {
       { ...described(resource), verbs, categories },
       ...subresources.flatMap((subresource) => describedSubresource(resource, subresource)),
     ]),
-    ...own(absentKinds).map((kind) => ({ ...described(kind), verbs: absentVerbs })),
+    ...own(unstored).map((other) => ({ ...described(other), verbs: unstoredVerbs[other.is] })),
   ]
   return { kind: 'APIResourceList', apiVersion: 'v1', groupVersion, resources: list }
 }
 
-function described(resource: Pick<Resource, 'name' | 'namespaced' | 'kind' | 'shortNames'>) {
+function described(resource: Pick<Unstored, 'name' | 'namespaced' | 'kind' | 'shortNames'>) {
   const { name, namespaced, kind, shortNames } = resource
   return { name, singularName: kind.toLowerCase(), namespaced, kind, shortNames }
 }

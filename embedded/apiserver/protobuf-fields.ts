@@ -18,6 +18,9 @@ export const protobufFields: Readonly<Record<string, string>> = {
   V1Container:
     'name image command args workingDir ports env resources volumeMounts livenessProbe readinessProbe lifecycle terminationMessagePath imagePullPolicy securityContext stdin! stdinOnce! tty! envFrom terminationMessagePolicy volumeDevices startupProbe 23=resizePolicy restartPolicy',
   V1ContainerPort: 'name hostPort! containerPort! protocol hostIP',
+  V1CronJob: 'metadata spec',
+  V1CronJobSpec:
+    'schedule startingDeadlineSeconds concurrencyPolicy suspend jobTemplate successfulJobsHistoryLimit failedJobsHistoryLimit timeZone',
   V1DeleteOptions: 'gracePeriodSeconds preconditions orphanDependents propagationPolicy dryRun',
   V1Deployment: 'metadata spec',
   V1DeploymentSpec:
@@ -37,6 +40,10 @@ export const protobufFields: Readonly<Record<string, string>> = {
   V1HTTPHeader: 'name value',
   V1HostAlias: 'ip hostnames',
   V1HostPathVolumeSource: 'path type',
+  V1Job: 'metadata spec',
+  V1JobSpec:
+    'parallelism completions activeDeadlineSeconds selector manualSelector template backoffLimit ttlSecondsAfterFinished completionMode suspend podFailurePolicy backoffLimitPerIndex maxFailedIndexes podReplacementPolicy managedBy successPolicy',
+  V1JobTemplateSpec: 'metadata spec',
   V1KeyToPath: 'key path mode',
   V1LabelSelector: 'matchLabels matchExpressions',
   V1LabelSelectorRequirement: 'key operator values',

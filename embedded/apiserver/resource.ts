@@ -82,6 +82,8 @@ export const resources: readonly Resource[] = [
   resource('apps', 'ReplicaSet', 'replicasets', { ...scalable, shortNames: ['rs'] }),
   resource('apps', 'DaemonSet', 'daemonsets', { ...workload, shortNames: ['ds'] }),
   resource('discovery.k8s.io', 'EndpointSlice', 'endpointslices', { generation: true }),
+  resource('batch', 'Job', 'jobs', workload),
+  resource('batch', 'CronJob', 'cronjobs', { ...workload, shortNames: ['cj'] }),
   resource('coordination.k8s.io', 'Lease', 'leases'),
 ]
 
@@ -116,17 +118,29 @@ export function apiVersionOf(resource: Pick<Resource, 'group' | 'version'>): str
   return resource.group ? `${resource.group}/${resource.version}` : resource.version
 }
 
-type Absent = Pick<Resource, 'name' | 'kind' | 'group' | 'version' | 'namespaced' | 'shortNames'>
-
-function absent(apiVersion: string, kind: string, name: string, shortName = '', namespaced = true): Absent {
-  const [version = '', group = ''] = apiVersion.split('/').reverse()
-  return { group, version, kind, name, shortNames: shortName ? [shortName] : [], namespaced }
+/** A kind in discovery without stored objects. */
+export interface Unstored extends Pick<Resource, 'name' | 'kind' | 'group' | 'version' | 'namespaced'> {
+  /** `metrics`: measured for each request. `absent`: every request is refused by name. */
+  is: 'metrics' | 'absent'
+  shortNames: readonly string[]
 }
+
+const unstoredKinds =
+  (is: Unstored['is']) =>
+  (apiVersion: string, kind: string, name: string, shortName = '', namespaced = true): Unstored => {
+    const [version = '', group = ''] = apiVersion.split('/').reverse()
+    const shortNames = shortName ? [shortName] : []
+    return { is, group, version, kind, name, shortNames, namespaced }
+  }
+const metrics = unstoredKinds('metrics')
+const absent = unstoredKinds('absent')
 const rbac = 'rbac.authorization.k8s.io/v1'
 
-/** Kinds in discovery of which every request is refused by name. */
-export const absentKinds: readonly Absent[] = [
+/** Kinds that are discovered but not stored. */
+export const unstored: readonly Unstored[] = [
   absent('authorization.k8s.io/v1', 'SelfSubjectAccessReview', 'selfsubjectaccessreviews', '', false),
+  metrics('metrics.k8s.io/v1beta1', 'NodeMetrics', 'nodes', '', false),
+  metrics('metrics.k8s.io/v1beta1', 'PodMetrics', 'pods'),
   absent('v1', 'PersistentVolumeClaim', 'persistentvolumeclaims', 'pvc'),
   absent('v1', 'PersistentVolume', 'persistentvolumes', 'pv', false),
   absent('v1', 'ReplicationController', 'replicationcontrollers', 'rc'),
@@ -134,8 +148,6 @@ export const absentKinds: readonly Absent[] = [
   absent('v1', 'LimitRange', 'limitranges', 'limits'),
   absent('apps/v1', 'ControllerRevision', 'controllerrevisions'),
   absent('apps/v1', 'StatefulSet', 'statefulsets', 'sts'),
-  absent('batch/v1', 'Job', 'jobs'),
-  absent('batch/v1', 'CronJob', 'cronjobs', 'cj'),
   absent('autoscaling/v2', 'HorizontalPodAutoscaler', 'horizontalpodautoscalers', 'hpa'),
   absent('networking.k8s.io/v1', 'Ingress', 'ingresses', 'ing'),
   absent('networking.k8s.io/v1', 'IngressClass', 'ingressclasses', '', false),
@@ -162,7 +174,10 @@ export interface ResourceTarget {
 }
 
 /** The target of an API path. */
-export type Target = ResourceTarget | { is: 'document' }
+export type Target =
+  | ResourceTarget
+  | { is: 'metrics'; resource: Unstored; namespace?: string; name?: string }
+  | { is: 'document' }
 
 /** Kinds and subresources of Kubernetes that are left out and have a substitute. */
 const substituted = new Map([
@@ -181,15 +196,16 @@ export function parsePath(path: string): Target {
   const group = root === 'api' ? '' : prefix[0]
   const version = prefix.at(-1)
   // `/namespaces/NS/pods` is a list of Pods, `/namespaces/NS/status` belongs to the namespace itself.
-  const named = ({ name, group: own }: Absent) => name === rest[2] && own === group
-  const inNamespace = rest[0] === 'namespaces' && (group !== '' || [...resources, ...absentKinds].some(named))
+  const named = ({ name, group: own }: Resource | Unstored) => name === rest[2] && own === group
+  const inNamespace = rest[0] === 'namespaces' && (group !== '' || [...resources, ...unstored].some(named))
   const [namespace, plural, ...inside] = inNamespace ? rest.slice(1) : [undefined, ...rest]
   const place = { ...(namespace !== undefined && { namespace }), ...(inside[0] !== undefined && { name: inside[0] }) }
-  const found = <T extends Absent>(list: readonly T[], anyVersion = false) =>
+  const found = <T extends Resource | Unstored>(list: readonly T[], anyVersion = false) =>
     list.find((own) => own.name === plural && own.group === group && (anyVersion || own.version === version))
   // `kubectl autoscale` may use an older version of a kind that is absent.
-  const missing = found(absentKinds, true)
-  if (missing) throw absentKind(substituted.get(missing.name) ?? missing.kind)
+  const other = found(unstored, true)
+  if (other?.is === 'absent') throw absentKind(substituted.get(other.name) ?? other.kind)
+  if (other && other.version === version) return { is: 'metrics', resource: other, ...place }
   const resource = found(resources) ?? found(olderVersions)
   if (!resource) throw unknownPath()
   const [name, subresource = '', ...more] = inside

@@ -8,6 +8,7 @@ import { type ApiCall, flag, type NodeBackend } from './api-call.ts'
 import type { ServerTls } from './certificate.ts'
 import { serveDocument } from './documents.ts'
 import { sendObject, wantsTable } from './http-messages.ts'
+import { metricsOf } from './metrics.ts'
 import { found, listObjects, sendOne, watchObjects } from './read-objects.ts'
 import { parsePath } from './resource.ts'
 import { loadSchema, type Schema } from './schema.ts'
@@ -93,6 +94,10 @@ async function serve(
   const { target, path, query } = admit(request, token)
   const schema = await loadingSchema
   if (target.is === 'document') return serveDocument(request, response, path)
+  if (target.is === 'metrics') {
+    if (request.method !== 'GET') throw methodNotAllowed()
+    return sendObject(response, 200, await metricsOf(api, backend, target, query))
+  }
   const asTable = target.subresource !== 'log' && wantsTable(request.headers.accept)
   return serveResource({ ...target, api, backend, schema, request, response, query, asTable, closing })
 }

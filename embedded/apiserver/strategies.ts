@@ -6,7 +6,13 @@ import type { Resource } from './resource.ts'
 import { endpointSliceStrategy, serviceStrategy } from './service-strategy.ts'
 import type { Stored } from './store.ts'
 import { applyDefaults, applyRules, check, metadataRules, type Rules, type Strategy } from './strategy.ts'
-import { daemonSetStrategy, deploymentStrategy, replicaSetStrategy } from './workload-strategy.ts'
+import {
+  cronJobStrategy,
+  daemonSetStrategy,
+  deploymentStrategy,
+  jobStrategy,
+  replicaSetStrategy,
+} from './workload-strategy.ts'
 
 const dataRules: Rules = {
   data: check.each<object>((data, field, errors) => {
@@ -45,6 +51,8 @@ const strategies = {
   deployments: deploymentStrategy,
   replicasets: replicaSetStrategy,
   daemonsets: daemonSetStrategy,
+  jobs: jobStrategy,
+  cronjobs: cronJobStrategy,
 }
 
 /**

@@ -37,7 +37,7 @@ export function ageOf(time: unknown, now: Date): string {
 }
 
 /** A duration as kubectl prints it: `5s`, `3m12s`, `7h5m`, `2d`, `1y30d`. */
-function humanDuration(exactSeconds: number): string {
+export function humanDuration(exactSeconds: number): string {
   const seconds = Math.trunc(exactSeconds)
   if (seconds < -1) return '<invalid>'
   if (seconds < 0) return '0s'

@@ -1,6 +1,18 @@
-import type { V1DaemonSetSpec, V1Deployment, V1DeploymentSpec, V1DeploymentStrategy } from '@kubernetes/client-node'
+import type {
+  V1CronJob,
+  V1CronJobSpec,
+  V1DaemonSetSpec,
+  V1Deployment,
+  V1DeploymentSpec,
+  V1DeploymentStrategy,
+  V1Job,
+  V1JobSpec,
+} from '@kubernetes/client-node'
+import { Cron } from 'croner'
 import { matchesSelector } from '../../dataplane/label-selector.ts'
+import { fill } from './json.ts'
 import { podSpecDefaults, podTemplateRules } from './pod-strategy.ts'
+import { messageOf } from './status-error.ts'
 import { check, type Defaults, type Rules, type Strategy, under } from './strategy.ts'
 
 type Rolling = { maxSurge?: number | string; maxUnavailable?: number | string }
@@ -69,3 +81,67 @@ export const daemonSetStrategy = workload(
   }),
   { currentNumberScheduled: 0, desiredNumberScheduled: 0, numberMisscheduled: 0, numberReady: 0 },
 )
+
+const jobSpecRules: Rules = {
+  ...under('template', podTemplateRules),
+  'template.spec.restartPolicy': check.oneOf('OnFailure', 'Never'),
+  completionMode: check.oneOf('NonIndexed'),
+  'parallelism|completions|backoffLimit|ttlSecondsAfterFinished': check.notNegative,
+}
+
+/** batch/v1: a new Job gets the labels by which its Pods are found. */
+export const jobStrategy: Strategy<V1Job> = {
+  defaults: {
+    '': { spec: { template }, status: {} },
+    spec: ({ parallelism }: V1JobSpec) => ({
+      ...(parallelism === undefined && { completions: 1 }),
+      ...{ parallelism: 1, backoffLimit: 6, completionMode: 'NonIndexed', suspend: false },
+      podReplacementPolicy: 'TerminatingOrFailed',
+    }),
+    ...templateDefaults,
+  },
+  prepare({ metadata = {}, spec }, old) {
+    if (old || !spec) return
+    const { uid = '', name = '' } = metadata
+    const labels = { 'batch.kubernetes.io/controller-uid': uid, 'batch.kubernetes.io/job-name': name }
+    spec.selector = { matchLabels: { 'batch.kubernetes.io/controller-uid': uid } }
+    fill(spec.template, { metadata: { labels: { ...labels, 'controller-uid': uid, 'job-name': name } } })
+    metadata.labels ??= { ...spec.template.metadata?.labels }
+  },
+  rules: under('spec', jobSpecRules),
+  fixed: ['spec.template'],
+}
+
+export const cronJobStrategy: Strategy<V1CronJob> = {
+  defaults: {
+    '': {
+      spec: {
+        ...{ concurrencyPolicy: 'Allow', suspend: false, successfulJobsHistoryLimit: 3, failedJobsHistoryLimit: 1 },
+        jobTemplate: { spec: { template } },
+      },
+      status: {},
+    },
+    ...under('spec.jobTemplate', templateDefaults),
+  },
+  rules: {
+    'spec.schedule': check.required,
+    spec: check.each<V1CronJobSpec>(({ schedule, timeZone }, field, errors) =>
+      errors.invalid(`${field}.schedule`, schedule, ...scheduleFaults(schedule, timeZone)),
+    ),
+    'spec.concurrencyPolicy': check.oneOf('Allow', 'Forbid', 'Replace'),
+    ...under('spec.jobTemplate.spec', jobSpecRules),
+  },
+}
+
+/** Kubernetes has five fields or a name such as @hourly; croner would also read seconds and years. */
+function scheduleFaults(schedule = '', timezone = 'Etc/UTC'): string[] {
+  const fields = schedule.trim().split(/\s+/).length
+  if (!schedule) return []
+  if (!schedule.startsWith('@') && fields !== 5) return [`expected exactly 5 fields, found ${fields}: [${schedule}]`]
+  try {
+    new Cron(schedule, { timezone }).nextRun()
+    return []
+  } catch (error) {
+    return [messageOf(error)]
+  }
+}

@@ -5,6 +5,8 @@ const firstRetryMs = 5
 const lastRetryMs = 30_000
 // The maximum duration of a turn before the API server and the kubelets can run.
 const turnMs = 10
+// The limit of setTimeout; a reconcile that runs too early requests another one.
+const longestTimerMs = 2 ** 31 - 1
 
 /**
  * A queue of object keys for one reconcile function, like client-go's rate-limited workqueue. It never runs concurrently. When
@@ -31,7 +33,15 @@ export class Workqueue {
     this.turn ??= setImmediate(() => this.takeTurn())
   }
 
-  /** True if no key is queued or will be retried. */
+  /** Requests a reconcile of `key` later; the last request counts, because every reconcile requests its next one. */
+  addAfter(key: string, milliseconds: number): void {
+    if (this.stopped) return
+    clearTimeout(this.timers.get(key))
+    const timer = setTimeout(() => this.add(key), Math.min(milliseconds, longestTimerMs))
+    this.timers.set(key, timer)
+  }
+
+  /** True if no key is queued or will be retried; later requests of `addAfter` do not count. */
   isIdle(): boolean {
     return this.dirty.size === 0 && this.failures.size === 0
   }
@@ -63,12 +73,7 @@ export class Workqueue {
       const count = this.failures.get(key) ?? 0
       this.failures.set(key, count + 1)
       this.failed(error)
-      clearTimeout(this.timers.get(key))
-      const delay = Math.min(firstRetryMs * 2 ** count, lastRetryMs)
-      this.timers.set(
-        key,
-        setTimeout(() => this.add(key), delay),
-      )
+      this.addAfter(key, Math.min(firstRetryMs * 2 ** count, lastRetryMs))
     }
   }
 }

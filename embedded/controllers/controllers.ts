@@ -7,6 +7,7 @@ import { ControllerContext } from './context.ts'
 import { startDaemonSetController } from './daemonset.ts'
 import { startDeploymentController } from './deployment.ts'
 import { startEndpointsController } from './endpoints.ts'
+import { startCronJobController, startJobController } from './job.ts'
 import { startGarbageCollector } from './ownership.ts'
 import { startReplicaSetController } from './replicaset.ts'
 import { startScheduler } from './scheduler.ts'
@@ -14,6 +15,8 @@ import { startScheduler } from './scheduler.ts'
 export interface ControllerOptions {
   /** The addresses for Services of type LoadBalancer; default 172.18.255.200 to 172.18.255.250. */
   loadBalancerPool?: AddressPool
+  /** The clock of CronJobs. */
+  now?: () => number
   /** Called for errors of this program; errors of the API are only retried. */
   report?: (error: unknown) => void
 }
@@ -30,6 +33,8 @@ export function startControllers(
   startDeploymentController(context)
   startReplicaSetController(context)
   startDaemonSetController(context)
+  startJobController(context)
+  startCronJobController(context, options.now)
   startScheduler(context)
   startEndpointsController(context)
   startAddressController(context, options.loadBalancerPool ?? poolOf(bridge.network))

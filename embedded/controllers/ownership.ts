@@ -12,6 +12,11 @@ export function controllerOf(object: KubeObject): OwnerReference | undefined {
   return object.metadata.ownerReferences?.find(({ controller }) => controller === true)
 }
 
+/** True when `owner` manages `object`; a new owner of the same name has another uid. */
+export function isControlledBy(object: KubeObject, owner: KubeObject): boolean {
+  return controllerOf(object)?.uid === owner.metadata.uid
+}
+
 /** The reference that makes `owner` the controller of an object. */
 export function controllerReference(owner: KubeObject): OwnerReference {
   return {

@@ -1,9 +1,11 @@
 import type {
   CoreV1Event,
+  V1CronJob,
   V1DaemonSet,
   V1Deployment,
   V1Endpoint,
   V1EndpointSubset,
+  V1Job,
   V1Node,
   V1Pod,
   V1PodTemplateSpec,
@@ -35,6 +37,8 @@ export type Pod = Resource<V1Pod>
 export type ReplicaSet = Resource<V1ReplicaSet>
 export type Deployment = Resource<V1Deployment>
 export type DaemonSet = Resource<V1DaemonSet>
+export type Job = Resource<V1Job>
+export type CronJob = Resource<V1CronJob>
 export type Service = Resource<V1Service>
 export type Node = Resource<V1Node>
 export type Event = KubeObject & Omit<Stored<CoreV1Event>, 'apiVersion' | 'kind' | 'metadata'>

@@ -163,6 +163,15 @@ test('ps shows start times', async () => {
   expect(await ok('exec web -- ps aux')).toMatch(/root +1 .*nginx: master/)
 })
 
+test('top shows CPU and memory of nodes and containers', async () => {
+  await ok('run busy --image=busybox -- md5sum /dev/zero')
+  await ok('wait --for=condition=Ready pod/busy --timeout=30s')
+  expect(await ok('top pod busy --containers --no-headers')).toMatch(/busy +busy +[1-9]\d\d?\d?m +\d+Mi/)
+  expect(await ok('top pod web --no-headers')).toMatch(/web +\d{1,2}m +[1-9]\d*Mi/)
+  await ok('delete pod busy --now')
+  expect((await ok('top nodes --no-headers')).trim().split('\n')).toHaveLength(3)
+})
+
 test('a Pod with an unknown tag stays in ErrImagePull, and the old Pod continues to serve', async () => {
   await ok('create deployment tagged --image=nginx:1.27')
   await ok('rollout status deployment/tagged --timeout=30s')
@@ -172,6 +181,17 @@ test('a Pod with an unknown tag stays in ErrImagePull, and the old Pod continues
   expect(await ok('describe pods -l app=tagged')).toContain('Failed to pull image "nginx:9.99-nope": not found')
 })
 
+test('a Job runs to its end; a CronJob is a template for more', async () => {
+  await ok('create job once --image=busybox -- echo done')
+  await ok('wait --for=condition=complete job/once --timeout=20s')
+  expect(await ok('get job once')).toMatch(/once +Complete +1\/1/)
+  expect(await ok('logs job/once')).toBe('done\n')
+  await ok('create cronjob tick --image=busybox --schedule=@yearly -- true')
+  await ok('create job manual --from=cronjob/tick')
+  await ok('wait --for=condition=complete job/manual --timeout=20s')
+  expect(await ok('get cronjob tick')).toMatch(/tick +@yearly +<none> +False/)
+})
+
 test('describe node finds the Lease, which the kubelet renews', async () => {
   expect(await ok(`describe node ${worker}`)).toMatch(new RegExp(`HolderIdentity: +${worker}`))
 })
@@ -179,8 +199,6 @@ test('describe node finds the Lease, which the kubelet renews', async () => {
 test.each([
   ['get networkpolicies', 'NetworkPolicy'],
   ['create ingress x --rule=a/b=c:80', 'Ingress'],
-  ['create job once --image=busybox', 'Job'],
-  ['create cronjob tick --image=busybox --schedule=@yearly -- true', 'CronJob'],
   ['autoscale deployment tagged --max=3', 'HorizontalPodAutoscaler'],
 ])('%s is refused by name', async (command, kind) => {
   expect((await kubectl(command)).text).toContain(`the embedded cluster has no ${kind}`)

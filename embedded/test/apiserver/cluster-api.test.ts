@@ -159,6 +159,8 @@ describe('writes', () => {
     ['deployments', {}, 'spec.selector: Required value'],
     ['deployments', { selector: {}, template }, 'empty selector is invalid'],
     ['deployments', { selector, template, strategy: { rollingUpdate: rolling } }, 'may not be 0 when `maxSurge` is 0'],
+    ['jobs', { template }, 'Unsupported value: "Always": supported values: "Never", "OnFailure"'],
+    ['cronjobs', { schedule: '* * *' }, 'spec.schedule: Invalid value: "* * *": expected exactly 5 fields, found 3'],
   ])('%s with the specification %j is refused', (resource, spec, fault) => {
     expect(() => api.create(resource, 'default', { metadata: { name: 'wrong' }, spec })).toThrow(fault)
   })

@@ -27,6 +27,7 @@ export function createFakeBackend(): FakeBackend {
     },
     attach: () => async () => hostProcess(['cat'], backend.resizes),
     dial: () => async (port) => hostProcess(['socat', '-', `TCP4:127.0.0.1:${port}`], []),
+    usage: async () => ({ seconds: 1, nodes: new Map(), pods: new Map() }),
     async script(node, text) {
       const { status, stdout, stderr } = spawnSync('sh', ['-c', text, node], { encoding: 'utf8' })
       return { exitCode: status ?? 137, stdout, stderr }
