@@ -8,10 +8,7 @@ const turnMs = 10
 // The limit of setTimeout; a reconcile that runs too early requests another one.
 const longestTimerMs = 2 ** 31 - 1
 
-/**
- * A queue of object keys for one reconcile function, like client-go's rate-limited workqueue. It never runs concurrently. When
- * it throws, the error goes to `failed` and the key is tried again with exponential back-off until a call succeeds.
- */
+/** Object keys for one reconcile function that never runs concurrently; one that throws is retried with back-off (client-go's workqueue). */
 export class Workqueue {
   private readonly reconcile: (key: string) => void
   private readonly failed: (error: unknown) => void

@@ -31,10 +31,7 @@ export function controllerReference(owner: KubeObject): OwnerReference {
 
 type Owner = KubeObject & { spec: { selector?: V1LabelSelector } }
 
-/**
- * The objects of `resource` in the owner's namespace that the owner controls after this call: orphans that match its
- * selector are adopted, own objects that no longer match are released. An owner being deleted does neither.
- */
+/** The objects that the owner controls: matching orphans are adopted, own ones that no longer match are released. */
 export function claim<T extends KubeObject>(api: Api, owner: Owner, resource: string): T[] {
   const claimed: T[] = []
   for (const object of api.list<T>(resource, { namespace: owner.metadata.namespace })) {

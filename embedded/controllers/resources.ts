@@ -104,10 +104,7 @@ interface Condition {
   lastTransitionTime?: string
 }
 
-/**
- * The conditions of an object after one of their owners reports `own`. An equal condition keeps its times, so that it is not
- * written again, one of equal status the time of its transition; conditions of other owners are kept.
- */
+/** An object's conditions after an owner reports `own`: equal ones keep their times, those of other owners stay. */
 export function withConditions<T extends Condition>(before: readonly T[] = [], own: readonly T[]): T[] {
   const stated = ({ status, reason, message }: Condition) => ({ status, reason, message })
   const next = own.map((condition) => {

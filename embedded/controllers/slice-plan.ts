@@ -78,10 +78,7 @@ export interface PlannedSlice {
   content?: SliceContent
 }
 
-/**
- * Assigns the wanted contents to the existing slices of a Service: one slice for each set of ports, however many endpoints it has.
- * A slice of other ports is reused for a new one. A Service without endpoints keeps one empty slice.
- */
+/** Assigns the wanted contents to slices: one for each set of ports, reusing others. A Service without endpoints keeps an empty one. */
 export function planSlices(existing: readonly EndpointSlice[], wanted: readonly SliceContent[]): PlannedSlice[] {
   const contents = wanted.length > 0 ? wanted : [{ ports: [], endpoints: [] }]
   const plan = contents.map((content): PlannedSlice => {

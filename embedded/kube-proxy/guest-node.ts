@@ -81,10 +81,7 @@ export class GuestNode {
     return { ok: exitCode === 0, errors: stderr.split('\n').filter((line) => line !== '') }
   }
 
-  /**
-   * Reads parts of the node's state; the others are empty. Repeats it if an output is invalid: iptables-save (legacy) prints a table
-   * twice if another one is registered while it reads /proc/net/ip_tables_names.
-   */
+  /** Reads parts of the node's state, again if one is invalid: iptables-save (legacy) prints a table twice if another one is registered. */
   async read(...parts: readonly Part[]): Promise<NodeState> {
     const script = parts.map((part) => `${readers[part].command}; echo '${mark}'\n`).join('')
     for (let attempt = 1; ; attempt++) {

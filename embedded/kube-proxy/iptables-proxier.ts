@@ -8,10 +8,7 @@ const CANARY = 'KUBE-PROXY-CANARY'
 /** The exit code of iptables if it could not get the lock (RESOURCE_PROBLEM). */
 const resourceProblem = 4
 
-/**
- * kube-proxy's iptables mode: after a full sync only the chains of changed Services and those that exist once per node are
- * rewritten (MinimizeIPTablesRestore, 1.28). A full sync also follows when the canary chain is missing.
- */
+/** iptables mode: a sync that is not full rewrites only chains of changed Services and single ones (MinimizeIPTablesRestore, 1.28). */
 export class IptablesProxier extends Proxier {
   readonly maxIntervalMs = hourMs
   protected readonly mode = 'iptables'

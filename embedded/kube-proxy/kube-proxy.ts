@@ -116,7 +116,7 @@ export class KubeProxy implements BuiltinContainer {
     })
     this.proxier = proxier
     await proxier.prepare()
-    await prepareNode(this.guest, proxier.sysctls, settings.mode === 'nftables')
+    await prepareNode(this.guest, [...proxier.sysctls, ...settings.sysctls], settings.mode === 'nftables')
     if (this.stopping) return
     this.log('I', 'server.go:527', 'Version info', { version: this.version })
     this.loop = new SyncLoop({

@@ -11,10 +11,7 @@ import { type GuestNode, restoreCommand, type StepsResult } from './guest-node.t
 import { fullInput } from './iptables-proxier.ts'
 import { Proxier } from './proxier.ts'
 
-/**
- * kube-proxy's userspace mode (pkg/proxy/userspace of 1.20): rules redirect each Service port to a separate listener,
- * which connects to the endpoints in turn and tries the next one if an endpoint does not answer.
- */
+/** Userspace mode (pkg/proxy/userspace of 1.20): rules redirect each Service port to a listener that tries the endpoints in turn. */
 export class UserspaceProxier extends Proxier {
   readonly maxIntervalMs = this.context.settings.syncPeriodMs
   protected readonly mode = 'userspace'

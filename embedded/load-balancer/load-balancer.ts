@@ -50,10 +50,7 @@ export function balancedAddresses(
 const healthIntervalMs = 1000
 const healthTimeoutSeconds = 1
 
-/**
- * The load balancer in front of the cluster: in the guest's own network, which is "outside", it maintains a route for each load
- * balancer address to the nodes that receive its traffic. kube-proxy handles the packets on the nodes.
- */
+/** The load balancer: routes of the guest's own network, "outside", lead each address to the nodes; kube-proxy handles the packets there. */
 export class LoadBalancer {
   private readonly machine: Machine
   private readonly api: Api

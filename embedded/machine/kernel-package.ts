@@ -19,10 +19,7 @@ const KEYS = '/usr/share/keyrings/debian-archive-keyring.gpg'
 /** The kernel's package, in every release. */
 export const KERNEL = 'user-mode-linux'
 
-/**
- * The processors that the embedded cluster runs on: as `uname -m` and Debian's folders name them, as Kubernetes does, and their
- * loaders (ld.so(8)).
- */
+/** The supported processors: as `uname -m` and Debian's folders name them, as Kubernetes does, and their loaders (ld.so(8)). */
 const processors: Record<string, { name: string; kubernetes: string; loader: string }> = {
   x64: { name: 'x86_64', kubernetes: 'amd64', loader: 'ld-linux-x86-64.so.2' },
   arm64: { name: 'aarch64', kubernetes: 'arm64', loader: 'ld-linux-aarch64.so.1' },

@@ -120,10 +120,7 @@ export function enterNamespaces({ pid, netns, privileges }: Placement, tty = fal
   return [GUEST_CONFINE, '--enter', String(pid), ...options, '--']
 }
 
-/**
- * Program and arguments for a request. With a terminal, util-linux `script` owns the pseudo terminal; its name is written to
- * `terminalFile` so that it can be resized from outside.
- */
+/** Program and arguments for a request. With a terminal, `script` owns it and writes its name to `terminalFile`, to be resized. */
 export function spawnArguments(request: SpawnRequest, terminalFile: string): string[] {
   const argv = [...enterNamespaces(request, request.tty), ...request.command]
   if (!request.tty) return argv

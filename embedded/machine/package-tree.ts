@@ -58,10 +58,7 @@ const links: [string, string][] = [
   ),
 ]
 
-/**
- * Moves the files of a fresh tree below `usr`, because a real `sbin/` in an overlay layer would hide the host's `/sbin` link; the effects
- * of alternatives and absolute links at installation are applied here.
- */
+/** Moves all below `usr`, as a real `sbin/` in an overlay would hide the host's link, and makes the links of an installation. */
 async function mergeIntoUsr(fresh: string): Promise<void> {
   for (const folder of ['bin', 'sbin', 'lib', 'lib64'].filter((name) => isFolderItself(join(fresh, name)))) {
     mkdirSync(join(fresh, 'usr', folder), { recursive: true })

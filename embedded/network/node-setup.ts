@@ -20,10 +20,7 @@ export function interfaceName(prefix: string, seed: string): string {
   return prefix + createHash('sha1').update(seed).digest('hex').slice(0, 8)
 }
 
-/**
- * A node's iptables rules before kube-proxy starts, for iptables-restore: kind's masquerading of traffic that leaves the
- * cluster, and the rules of a kubelet since 1.27 (its canaries, the hint, the rule against martian localhost packets).
- */
+/** A node's rules before kube-proxy starts: kind's masquerading of traffic that leaves the cluster, and those of a kubelet since 1.27. */
 const nodeFirewall = `*mangle
 :KUBE-IPTABLES-HINT - [0:0]
 :KUBE-KUBELET-CANARY - [0:0]
