@@ -34,9 +34,9 @@ export interface LogRequest extends ContainerTarget {
   follow: boolean
   previous: boolean
   timestamps: boolean
-  tailLines?: number
-  sinceSeconds?: number
-  limitBytes?: number
+  tailLines?: number | undefined
+  sinceSeconds?: number | undefined
+  limitBytes?: number | undefined
 }
 
 /** CPU time and memory in use. */
@@ -85,8 +85,6 @@ export interface ApiCall extends Omit<ResourceTarget, 'is'> {
   query: URLSearchParams
   /** The client prefers objects as a table. */
   asTable: boolean
-  /** Ends when the server closes. */
-  closing: AbortSignal
 }
 
 /** A boolean query parameter: present and not `false` or `0`. */

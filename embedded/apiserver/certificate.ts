@@ -22,37 +22,37 @@ const oid = {
   basicConstraints: Buffer.from('0603551d13', 'hex'),
 }
 
-/** A certificate of a server that is signed by itself (X.509 v3, EC P-256, RFC 5280), valid for ten years. */
+/** A certificate of a server that is signed by itself (X.509 v3, EC P-256, RFC 5280), valid without an end. */
 export function createServerTls(): ServerTls {
   const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
   const algorithm = sequence(oid.ecdsaWithSha256)
   const serial = randomBytes(16)
   // A positive number with a first byte that isn't zero, for any random bytes.
   serial[0] = ((serial[0] ?? 0) & 0x3f) | 0x40
-  const validity = sequence(timeIn(-1), timeIn(3650))
-  const name = sequence(setOf(sequence(oid.commonName, utf8String(Buffer.from('kubernetes')))))
+  // UTCTime and, for no end, GeneralizedTime (RFC 5280 4.1.2.5).
+  const validity = sequence(element(0x17, '200101000000Z'), element(0x18, '99991231235959Z'))
+  const name = sequence(setOf(sequence(oid.commonName, element(0x0c, 'kubernetes'))))
   const extensions = sequence(
     // It is an authority, and this extension is critical.
     sequence(oid.basicConstraints, isTrue, octetString(sequence(isTrue))),
     sequence(oid.subjectAltName, octetString(sequence(...serverNames.map(alternativeName)))),
   )
   const body = sequence(
-    explicit(0, integer(Buffer.from([2]))),
+    element(0xa0, integer(Buffer.from([2]))),
     integer(serial),
     algorithm,
     name,
     validity,
     name,
     publicKey.export({ type: 'spki', format: 'der' }),
-    explicit(3, extensions),
+    element(0xa3, extensions),
   )
-  const der = sequence(body, algorithm, bitString(sign('sha256', body, privateKey)))
+  const der = sequence(body, algorithm, element(0x03, Buffer.concat([wholeBytes, sign('sha256', body, privateKey)])))
   return { cert: pem(der), key: String(privateKey.export({ type: 'pkcs8', format: 'pem' })) }
 }
 
 function alternativeName(name: string): Buffer {
-  if (isIP(name) === 4) return implicit(7, Buffer.from(name.split('.').map(Number)))
-  return implicit(2, Buffer.from(name))
+  return isIP(name) ? element(0x87, Buffer.from(name.split('.').map(Number))) : element(0x82, name)
 }
 
 function pem(der: Buffer): string {
@@ -60,13 +60,14 @@ function pem(der: Buffer): string {
   return `-----BEGIN CERTIFICATE-----\n${lines.join('\n')}\n-----END CERTIFICATE-----\n`
 }
 
-// The few ASN.1 types of an X.509 certificate in DER (ITU-T X.690).
+// The few ASN.1 types of an X.509 certificate in DER (ITU-T X.690). 0xa0 + N is `[N]` around an element, 0x80 + N replaces its tag.
 
-function element(tag: number, content: Uint8Array): Buffer {
-  const length = content.length
-  if (length < 0x80) return Buffer.concat([Buffer.from([tag, length]), content])
-  const bytes = Buffer.from(length.toString(16).padStart(length > 0xff ? 4 : 2, '0'), 'hex')
-  return Buffer.concat([Buffer.from([tag, 0x80 | bytes.length]), bytes, content])
+function element(tag: number, content: Uint8Array | string): Buffer {
+  const { length } = content
+  const bytes = Buffer.from(content)
+  if (length < 0x80) return Buffer.concat([Buffer.from([tag, length]), bytes])
+  const lengthBytes = Buffer.from(length.toString(16).padStart(length > 0xff ? 4 : 2, '0'), 'hex')
+  return Buffer.concat([Buffer.from([tag, 0x80 | lengthBytes.length]), lengthBytes, bytes])
 }
 
 /** A writer of elements with a tag. */
@@ -77,33 +78,11 @@ function tagged(tag: number): (...content: Uint8Array[]) => Buffer {
 /** A number from its bytes, the first below 0x80. */
 const integer = tagged(0x02)
 const octetString = tagged(0x04)
-const utf8String = tagged(0x0c)
 const sequence = tagged(0x30)
 const setOf = tagged(0x31)
-/** The boolean value. */
 const isTrue = element(0x01, Buffer.from([0xff]))
-
-/** Whole bytes: no unused bits at the end. */
-function bitString(content: Uint8Array): Buffer {
-  return element(0x03, Buffer.concat([Buffer.from([0]), content]))
-}
-
-/** A time from now: UTCTime up to 2049, GeneralizedTime after, as RFC 5280 4.1.2.5 requires. */
-function timeIn(days: number): Buffer {
-  const date = new Date(Date.now() + days * 24 * 60 * 60 * 1000)
-  const digits = `${date.toISOString().replaceAll(/[-:T]|\.\d+Z$/g, '')}Z`
-  return date.getUTCFullYear() < 2050 ? element(0x17, Buffer.from(digits.slice(2))) : element(0x18, Buffer.from(digits))
-}
-
-/** `[number]` around complete elements. */
-function explicit(number: number, content: Uint8Array): Buffer {
-  return element(0xa0 | number, content)
-}
-
-/** `[number]` in place of the tag of a primitive element. */
-function implicit(number: number, content: Uint8Array): Buffer {
-  return element(0x80 | number, content)
-}
+/** The beginning of a bit string without unused bits at its end. */
+const wholeBytes = Buffer.from([0])
 
 /** Text of a kubeconfig that reaches one cluster (`server` is a URL, `ca` the PEM to trust) with a token, and nothing else. */
 export function kubeconfig(options: { name: string; server: string; ca: string; token: string }): string {

@@ -1,20 +1,8 @@
-import type {
-  CoreV1Event,
-  V1ConfigMap,
-  V1Deployment,
-  V1EndpointSlice,
-  V1Endpoints,
-  V1Job,
-  V1LabelSelector,
-  V1Node,
-  V1Pod,
-  V1PodTemplateSpec,
-  V1Service,
-} from '@kubernetes/client-node'
+import type * as k8s from '@kubernetes/client-node'
 import { valueAt } from './json.ts'
-import { ageOf, type Column, columns, humanDuration, or, wide } from './table.ts'
+import { ageOf, type Column, columns, or, wide } from './table.ts'
 
-function externalAddress(service: V1Service): string {
+function externalAddress(service: k8s.V1Service): string {
   const spec = service.spec ?? {}
   const own = spec.externalIPs ?? []
   if (spec.type === 'ExternalName') return spec.externalName ?? ''
@@ -23,7 +11,7 @@ function externalAddress(service: V1Service): string {
   return [...ingress, ...own].join(',') || '<pending>'
 }
 
-function ports(service: V1Service): string {
+function ports(service: k8s.V1Service): string {
   const shown = (service.spec?.ports ?? []).map(
     ({ port, nodePort, protocol }) => `${port}${nodePort ? `:${nodePort}` : ''}/${protocol}`,
   )
@@ -37,26 +25,23 @@ function labelsText(labels: Record<string, string> | undefined): string {
 }
 
 interface Workload {
-  spec?: { template?: V1PodTemplateSpec; selector: V1LabelSelector }
+  spec?: { template?: k8s.V1PodTemplateSpec; selector: k8s.V1LabelSelector }
 }
 
 function templateText(workload: Workload, field: 'name' | 'image'): string {
   return (workload.spec?.template?.spec?.containers ?? []).map((container) => container[field] ?? '').join(',')
 }
 
-function jobStatus({ status }: V1Job): string {
-  return status?.conditions?.find((condition) => condition.status === 'True')?.type ?? 'Running'
+/** The condition of a Job that has ended. */
+const endOf = ({ status }: k8s.V1Job) => status?.conditions?.find((condition) => condition.status === 'True')
+
+function jobDuration(job: k8s.V1Job, now: Date): string {
+  const start = job.status?.startTime
+  // A time is text in JSON, although client-node's types declare Date.
+  return start ? ageOf(start, new Date(endOf(job)?.lastTransitionTime ?? now)) : ''
 }
 
-// Times are strings in JSON, although client-node's types declare Date.
-function jobDuration({ status }: V1Job, now: Date): string {
-  if (!status?.startTime) return ''
-  const ended = status.conditions?.find(({ type }) => type === 'Failed')?.lastTransitionTime
-  const end = status.completionTime ?? ended ?? now
-  return humanDuration((new Date(end).getTime() - new Date(status.startTime).getTime()) / 1000)
-}
-
-function lastSeen({ firstTimestamp, lastTimestamp, count = 1 }: CoreV1Event, now: Date): string {
+function lastSeen({ firstTimestamp, lastTimestamp, count = 1 }: k8s.CoreV1Event, now: Date): string {
   const [first, last] = [ageOf(firstTimestamp, now), ageOf(lastTimestamp ?? firstTimestamp, now)]
   return count > 1 ? `${last} (x${count} over ${first})` : last
 }
@@ -65,13 +50,13 @@ function count(map: unknown): number {
   return Object.keys(map ?? {}).length
 }
 
-function nodeStatus(node: V1Node): string {
+function nodeStatus(node: k8s.V1Node): string {
   const ready = node.status?.conditions?.find((condition) => condition.type === 'Ready')
   const status = ready ? (ready.status === 'True' ? 'Ready' : 'NotReady') : 'Unknown'
   return node.spec?.unschedulable ? `${status},SchedulingDisabled` : status
 }
 
-function nodeRoles({ metadata }: V1Node): string {
+function nodeRoles({ metadata }: k8s.V1Node): string {
   const roles = Object.keys(metadata?.labels ?? {}).flatMap(
     (key) => /^node-role\.kubernetes\.io\/(.+)$/.exec(key)?.[1] ?? [],
   )
@@ -80,10 +65,10 @@ function nodeRoles({ metadata }: V1Node): string {
 
 const nodeAddress =
   (type: string) =>
-  ({ status }: V1Node): string =>
+  ({ status }: k8s.V1Node): string =>
     status?.addresses?.find((address) => address.type === type)?.address ?? '<none>'
 
-function endpointsText({ subsets = [] }: V1Endpoints): string {
+function endpointsText({ subsets = [] }: k8s.V1Endpoints): string {
   const all = subsets.flatMap(({ addresses = [], ports = [] }) =>
     (ports.length > 0 ? ports.map(({ port }) => `:${port}`) : ['']).flatMap((port) =>
       addresses.map(({ ip }) => `${ip}${port}`),
@@ -106,23 +91,21 @@ const template = wide({
 // Pods.
 
 /** The STATUS column: the reason why a Pod does not run, else its phase. */
-function statusText(pod: V1Pod): string {
-  const status = pod.status ?? {}
+function statusText(pod: k8s.V1Pod): string {
+  if (pod.metadata?.deletionTimestamp) return 'Terminating'
+  const { reason: own, phase = '' } = pod.status ?? {}
   const initReason = initStatus(pod)
-  let reason = initReason ?? containersStatus(pod) ?? (status.reason || status.phase || '')
-  if (!initReason && reason === 'Completed' && readyContainers(pod).length > 0) {
-    reason = hasCondition(status, 'Ready') ? 'Running' : 'NotReady'
-  }
-  if (!pod.metadata?.deletionTimestamp) return reason
-  return status.reason === 'NodeLost' ? 'Unknown' : 'Terminating'
+  const reason = initReason ?? containersStatus(pod) ?? (own || phase)
+  if (initReason || reason !== 'Completed' || readyContainers(pod).length === 0) return reason
+  return hasCondition(pod, 'Ready') ? 'Running' : 'NotReady'
 }
 
-function initStatus(pod: V1Pod): string | undefined {
+function initStatus(pod: k8s.V1Pod): string | undefined {
   const total = pod.spec?.initContainers?.length ?? 0
   for (const [index, container] of (pod.status?.initContainerStatuses ?? []).entries()) {
     const { terminated, waiting } = container.state ?? {}
     if (terminated?.exitCode === 0) continue
-    if (terminated) return `Init:${terminated.reason || exitText(terminated)}`
+    if (terminated) return `Init:${terminated.reason}`
     if (waiting?.reason && waiting.reason !== 'PodInitializing') return `Init:${waiting.reason}`
     return `Init:${index}/${total}`
   }
@@ -130,39 +113,33 @@ function initStatus(pod: V1Pod): string | undefined {
 }
 
 /** The first container that waits or has ended names the state; kubectl reads them from the last to the first. */
-function containersStatus(pod: V1Pod): string | undefined {
+function containersStatus(pod: k8s.V1Pod): string | undefined {
   let reason: string | undefined
   for (const { state } of [...(pod.status?.containerStatuses ?? [])].reverse()) {
-    if (state?.waiting?.reason) reason = state.waiting.reason
-    else if (state?.terminated) reason = state.terminated.reason || exitText(state.terminated)
+    reason = state?.waiting?.reason ?? state?.terminated?.reason ?? reason
   }
   return reason
 }
 
-function exitText({ signal, exitCode }: { signal?: number; exitCode: number }): string {
-  return signal ? `Signal:${signal}` : `ExitCode:${exitCode}`
-}
-
-const readyContainers = ({ status }: V1Pod) =>
+const readyContainers = ({ status }: k8s.V1Pod) =>
   (status?.containerStatuses ?? []).filter(({ ready, state }) => ready && state?.running)
 
-function hasCondition(status: V1Pod['status'], type: string): boolean {
+function hasCondition({ status }: k8s.V1Pod, type: string): boolean {
   return (status?.conditions ?? []).some((own) => own.type === type && own.status === 'True')
 }
 
-function restartsText(pod: V1Pod, now: Date): string {
+function restartsText(pod: k8s.V1Pod, now: Date): string {
   const { initContainerStatuses = [], containerStatuses = [] } = pod.status ?? {}
   const statuses = initStatus(pod) ? initContainerStatuses : containerStatuses
   const restarts = statuses.reduce((sum, { restartCount }) => sum + restartCount, 0)
-  // Times are strings in JSON, although client-node's types declare Date.
   const ends = statuses.flatMap(({ lastState }) => String(lastState?.terminated?.finishedAt ?? '') || [])
   const last = ends.sort().at(-1)
   return restarts > 0 && last ? `${restarts} (${ageOf(last, now)} ago)` : String(restarts)
 }
 
-function readinessGates({ spec, status }: V1Pod): string {
-  const gates = spec?.readinessGates ?? []
-  const met = gates.filter(({ conditionType }) => hasCondition(status, conditionType))
+function readinessGates(pod: k8s.V1Pod): string {
+  const gates = pod.spec?.readinessGates ?? []
+  const met = gates.filter(({ conditionType }) => hasCondition(pod, conditionType))
   return gates.length > 0 ? `${met.length}/${gates.length}` : '<none>'
 }
 
@@ -171,7 +148,7 @@ const Age = (object: unknown, now: Date) => ageOf(valueAt(object, 'metadata.crea
 
 /** The columns that kubectl prints for each resource. */
 const byResource: Record<string, readonly Column[]> = {
-  pods: columns<V1Pod>({
+  pods: columns<k8s.V1Pod>({
     Name,
     Ready: (pod) => `${readyContainers(pod).length}/${pod.spec?.containers.length ?? 0}`,
     Status: statusText,
@@ -180,16 +157,16 @@ const byResource: Record<string, readonly Column[]> = {
     ...wide({ IP: 'status.podIP', Node: 'spec.nodeName', 'Nominated Node': 'status.nominatedNodeName' }),
     ...wide({ 'Readiness Gates': readinessGates }),
   }),
-  services: columns<V1Service>({
+  services: columns<k8s.V1Service>({
     Name,
     Type: 'spec.type',
     'Cluster-IP': 'spec.clusterIP',
     'External-IP': externalAddress,
     'Port(s)': ports,
     Age,
-    ...wide({ Selector: ({ spec }: V1Service) => labelsText(spec?.selector) }),
+    ...wide({ Selector: ({ spec }: k8s.V1Service) => labelsText(spec?.selector) }),
   }),
-  deployments: columns<V1Deployment>({
+  deployments: columns<k8s.V1Deployment>({
     Name,
     Ready: ({ spec, status }) => `${status?.readyReplicas ?? 0}/${spec?.replicas ?? 0}`,
     'Up-to-date': or(0, 'status.updatedReplicas'),
@@ -216,9 +193,9 @@ const byResource: Record<string, readonly Column[]> = {
     Age,
     ...template,
   }),
-  jobs: columns<V1Job & Workload>({
+  jobs: columns<k8s.V1Job & Workload>({
     Name,
-    Status: jobStatus,
+    Status: (job) => endOf(job)?.type ?? 'Running',
     Completions: ({ spec, status }) =>
       `${status?.succeeded ?? 0}/${spec?.completions ?? `1 of ${spec?.parallelism ?? 1}`}`,
     Duration: jobDuration,
@@ -237,7 +214,7 @@ const byResource: Record<string, readonly Column[]> = {
     },
     Age,
   }),
-  nodes: columns<V1Node>({
+  nodes: columns<k8s.V1Node>({
     ...{ Name, Status: nodeStatus, Roles: nodeRoles, Age, Version: 'status.nodeInfo.kubeletVersion' },
     ...wide({
       'Internal-IP': nodeAddress('InternalIP'),
@@ -248,16 +225,16 @@ const byResource: Record<string, readonly Column[]> = {
     }),
   }),
   namespaces: columns({ Name, Status: 'status.phase', Age }),
-  endpoints: columns<V1Endpoints>({ Name, Endpoints: endpointsText, Age }),
-  endpointslices: columns<V1EndpointSlice>({
+  endpoints: columns<k8s.V1Endpoints>({ Name, Endpoints: endpointsText, Age }),
+  endpointslices: columns<k8s.V1EndpointSlice>({
     Name,
     AddressType: 'addressType',
     Ports: ({ ports = [] }) => firstThree(ports.map(({ port = '*' }) => `${port}`)) || '<unset>',
     Endpoints: ({ endpoints }) => firstThree(endpoints.flatMap(({ addresses }) => addresses)) || '<unset>',
     Age,
   }),
-  configmaps: columns<V1ConfigMap>({ Name, Data: ({ data, binaryData }) => count(data) + count(binaryData), Age }),
-  events: columns<CoreV1Event>({
+  configmaps: columns<k8s.V1ConfigMap>({ Name, Data: ({ data, binaryData }) => count(data) + count(binaryData), Age }),
+  events: columns<k8s.CoreV1Event>({
     'Last Seen': lastSeen,
     Type: or('', 'type'),
     Reason: or('', 'reason'),

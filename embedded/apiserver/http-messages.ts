@@ -1,28 +1,18 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { isObject, type Json, type JsonObject } from './json.ts'
+import { jsonPatch, mergePatch } from './patches.ts'
 import { decodeProtobuf } from './protobuf.ts'
 import type { Schema } from './schema.ts'
 import { absentKind, badRequest, messageOf, StatusError } from './status-error.ts'
+import { strategicMerge } from './strategic-merge.ts'
 
 /** Writes one object as the whole answer. */
-export function sendObject(
-  response: ServerResponse,
-  code: number,
-  body: unknown,
-  headers: Record<string, string> = {},
-): void {
-  send(response, code, 'application/json', `${JSON.stringify(body)}\n`, headers)
+export function sendObject(response: ServerResponse, code: number, body: unknown): void {
+  send(response, code, 'application/json', `${JSON.stringify(body)}\n`)
 }
 
-export function send(
-  response: ServerResponse,
-  code: number,
-  type: string,
-  body: string | Uint8Array,
-  headers: Record<string, string> = {},
-): void {
+export function send(response: ServerResponse, code: number, type: string, body: string | Uint8Array): void {
   response.writeHead(code, {
-    ...headers,
     'content-type': type,
     'content-length': Buffer.byteLength(body),
     'cache-control': 'no-cache, private',
@@ -30,27 +20,11 @@ export function send(
   response.end(body)
 }
 
-/** `Warning` header of a field that was ignored (RFC 7234 5.5, code 299), as kubectl shows it. */
-export function warningHeader(texts: readonly string[]): Record<string, string> {
-  if (texts.length === 0) return {}
+/** Adds warnings to a later answer, which kubectl shows (RFC 7234 5.5, code 299). */
+export function warn(response: ServerResponse, texts: readonly string[]): void {
   const quoted = texts.map((text) => `299 - ${JSON.stringify(text)}`)
   // Header text is limited to Latin-1 without control characters.
-  return { warning: quoted.join(', ').replaceAll(/[^\x20-\x7e]/g, '?') }
-}
-
-/**
- * Whether a client prefers objects as a table. Unsupported forms (protobuf, YAML, other versions of tables) are skipped if
- * the client also accepts another one; otherwise 406.
- */
-export function wantsTable(accept = '*/*'): boolean {
-  for (const entry of accept.split(',')) {
-    const [type = '', ...parameters] = entry.split(';').map((part) => part.trim())
-    if (!['application/json', 'application/*', '*/*'].includes(type)) continue
-    const values = new Map(parameters.map((part) => part.split('=', 2) as [string, string]))
-    if (!values.has('as')) return false
-    if (values.get('as') === 'Table' && values.get('g') === 'meta.k8s.io' && values.get('v') === 'v1') return true
-  }
-  throw new StatusError('NotAcceptable', 'only the following media types are accepted: application/json')
+  response.setHeader('warning', quoted.join(', ').replaceAll(/[^\x20-\x7e]/g, '?'))
 }
 
 /** As in Kubernetes: a request may carry 3 MiB. */
@@ -58,12 +32,26 @@ const limit = 3 * 1024 * 1024
 
 const protobufType = 'application/vnd.kubernetes.protobuf'
 
-export type PatchType = 'json' | 'merge' | 'strategic'
+/**
+ * Whether a client prefers objects as a table. Unsupported forms (protobuf, YAML, other versions of tables) are skipped if
+ * the client also accepts another one; otherwise 406.
+ */
+export function wantsTable(accept = '*/*'): boolean {
+  for (const entry of accept.replaceAll(' ', '').split(',')) {
+    const [type = '', ...parameters] = entry.split(';')
+    if (!['application/json', 'application/*', '*/*'].includes(type)) continue
+    if (!parameters.some((parameter) => parameter.startsWith('as='))) return false
+    if (['as=Table', 'v=v1', 'g=meta.k8s.io'].every((parameter) => parameters.includes(parameter))) return true
+  }
+  throw new StatusError('NotAcceptable', 'only the following media types are accepted: application/json')
+}
 
-const patchTypes: Readonly<Record<string, PatchType>> = {
-  'application/json-patch+json': 'json',
-  'application/merge-patch+json': 'merge',
-  'application/strategic-merge-patch+json': 'strategic',
+type Patch = (target: JsonObject, patch: Json, schema: Schema, typeName: string) => Json
+
+const patches: Readonly<Record<string, Patch>> = {
+  'application/json-patch+json': jsonPatch,
+  'application/merge-patch+json': mergePatch,
+  'application/strategic-merge-patch+json': strategicMerge,
 }
 
 /** The body's bytes; 413 if it is too large. */
@@ -71,10 +59,9 @@ export async function readBody(request: IncomingMessage): Promise<Buffer> {
   const chunks: Buffer[] = []
   let size = 0
   for await (const chunk of request) {
-    const bytes: Buffer = Buffer.isBuffer(chunk) ? chunk : Buffer.from(String(chunk))
-    size += bytes.length
+    size += chunk.length
     if (size > limit) throw new StatusError('RequestEntityTooLarge', `Request entity too large: limit is ${limit}`)
-    chunks.push(bytes)
+    chunks.push(chunk)
   }
   return Buffer.concat(chunks)
 }
@@ -92,13 +79,18 @@ export async function readObject(request: IncomingMessage, schema: Schema): Prom
   return value
 }
 
-/** A patch and its type; 415 for other content types. */
-export async function readPatch(request: IncomingMessage): Promise<{ type: PatchType; patch: Json }> {
+/** The patch of a value of a type; 415 for other content types. */
+export async function readPatch(
+  request: IncomingMessage,
+  schema: Schema,
+  typeName: string,
+): Promise<(target: JsonObject) => Json> {
   if (mediaType(request) === 'application/apply-patch+yaml')
     throw absentKind('server-side apply (`kubectl apply` works without --server-side)')
-  const type = patchTypes[mediaType(request)]
-  if (!type) throw unsupportedType(...Object.keys(patchTypes))
-  return { type, patch: parseJson(await readBody(request)) }
+  const apply = patches[mediaType(request)]
+  if (!apply) throw unsupportedType(...Object.keys(patches))
+  const patch = parseJson(await readBody(request))
+  return (target) => apply(target, patch, schema, typeName)
 }
 
 function unsupportedType(...accepted: string[]): StatusError {

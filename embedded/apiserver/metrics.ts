@@ -1,7 +1,7 @@
 import type { Api } from './api.ts'
 import type { NodeBackend, Usage } from './api-call.ts'
 import { timestamp } from './object-lifecycle.ts'
-import { resourceNamed, type Unstored } from './resource.ts'
+import { type MetricsTarget, resourceNamed } from './resource.ts'
 import { notFound } from './status-error.ts'
 
 const quantities = ({ nanocores, kibibytes }: Usage) => ({ cpu: `${nanocores}n`, memory: `${kibibytes}Ki` })
@@ -10,15 +10,15 @@ const quantities = ({ nanocores, kibibytes }: Usage) => ({ cpu: `${nanocores}n`,
 export async function metricsOf(
   api: Api,
   backend: NodeBackend,
-  { resource, namespace, name }: { resource: Unstored; namespace?: string; name?: string },
+  { resource, namespace, name }: MetricsTarget,
   query: URLSearchParams,
 ): Promise<object> {
   const { seconds, nodes, pods } = await backend.usage()
   const { kind, group, version } = resource
   const apiVersion = `${group}/${version}`
-  const options = { labelSelector: query.get('labelSelector'), fieldSelector: query.get('fieldSelector') }
+  const [labelSelector, fieldSelector] = [query.get('labelSelector'), query.get('fieldSelector')]
   const items = api
-    .list(resource.name, { ...options, ...(namespace && { namespace }) })
+    .list(resource.name, { namespace, labelSelector, fieldSelector })
     .filter(({ metadata }) => name === undefined || metadata.name === name)
     .flatMap(({ metadata: { name, namespace, uid, labels } }) => {
       const measured = resource.name === 'nodes' ? nodes.get(name) : pods.get(uid)
@@ -28,7 +28,7 @@ export async function metricsOf(
           ? { usage: quantities(measured) }
           : { containers: [...measured].map(([container, used]) => ({ name: container, usage: quantities(used) })) }
       const time = timestamp()
-      const metadata = { name, ...(namespace && { namespace }), labels, creationTimestamp: time }
+      const metadata = { name, namespace, labels, creationTimestamp: time }
       return [{ kind, apiVersion, metadata, timestamp: time, window: `${seconds}s`, ...usage }]
     })
   if (name === undefined) return { kind: `${kind}List`, apiVersion, metadata: {}, items }

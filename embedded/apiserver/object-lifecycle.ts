@@ -88,22 +88,18 @@ export function substanceOf(object: Stored): unknown {
   return substance
 }
 
-/** The object with its deletion recorded: time and grace period. */
+/** The object with its deletion recorded: time and grace period, which a second delete may only shorten. */
 export function markDeleted(resource: Resource, old: Stored, options: DeleteOptions): Stored {
   const object = wireCopy(old)
   const { metadata } = object
   const grace = resource.name === 'pods' ? podGrace(object as Stored & V1Pod, options) : 0
-  const before = metadata.deletionGracePeriodSeconds
-  if (metadata.deletionTimestamp === undefined) {
-    metadata.deletionTimestamp = timestamp(Date.now() + grace * 1000)
-    metadata.deletionGracePeriodSeconds = grace
-    if (resource.generation) metadata.generation = (metadata.generation ?? 0) + 1
-  } else if (before !== undefined && options.gracePeriodSeconds !== undefined && grace < before) {
-    // A second delete may only shorten the wait.
-    const end = Date.parse(metadata.deletionTimestamp) - (before - grace) * 1000
-    metadata.deletionTimestamp = timestamp(end)
+  const { deletionTimestamp: end, deletionGracePeriodSeconds: before = 0 } = metadata
+  if (end === undefined || (options.gracePeriodSeconds !== undefined && grace < before)) {
+    const start = end === undefined ? Date.now() : Date.parse(end) - before * 1000
+    metadata.deletionTimestamp = timestamp(start + grace * 1000)
     metadata.deletionGracePeriodSeconds = grace
   }
+  if (resource.generation && end === undefined) metadata.generation = (metadata.generation ?? 0) + 1
   if (resource.name === 'namespaces') object.status = { ...(object.status ?? {}), phase: 'Terminating' }
   return object
 }

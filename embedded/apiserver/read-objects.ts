@@ -1,9 +1,8 @@
 import { type ApiCall, flag, number } from './api-call.ts'
 import { columnsOf } from './columns.ts'
-import { sendObject } from './http-messages.ts'
 import { apiVersionOf, type Resource } from './resource.ts'
 import { selects } from './selectors.ts'
-import { badRequest, invalid, StatusError } from './status-error.ts'
+import { badRequest, StatusError, statusOf } from './status-error.ts'
 import { jsonOf, type Stored, type StoreEvent } from './store.ts'
 import { tableOf } from './table.ts'
 
@@ -34,26 +33,21 @@ function tableFor({ resource, query }: ApiCall, objects: readonly Stored[], reso
 }
 
 /** One object in the form that the client prefers. */
-function shaped(call: ApiCall, object: Stored, headers = true): object {
+export function shaped(call: ApiCall, object: Stored, headers = true): object {
   if (!call.asTable) return inVersionOf(call.resource, object)
   return tableFor(call, [object], object.metadata.resourceVersion, headers)
-}
-
-/** Sends one object. */
-export function sendOne(call: ApiCall, code: number, object: Stored, headers: Record<string, string> = {}): void {
-  sendObject(call.response, code, shaped(call, object), headers)
 }
 
 /**
  * GET of a list. Always the current objects and all of them: the API allows a server to ignore `limit` and to answer with
  * newer objects than `resourceVersion` asks for.
  */
-export function listObjects(call: ApiCall): void {
-  const { api, resource, response } = call
+export function listObjects(call: ApiCall): object {
+  const { api, resource } = call
   revisionOf(call)
   const items = api.store.list(resource.name, call.namespace).filter(selection(call))
   const revision = String(api.store.revision)
-  sendObject(response, 200, call.asTable ? tableFor(call, items, revision) : listOf(resource, items, revision))
+  return call.asTable ? tableFor(call, items, revision) : listOf(resource, items, revision)
 }
 
 /** A typed list; as in Kubernetes its items don't repeat kind and apiVersion. */
@@ -87,21 +81,17 @@ const backlogLimit = 64 * 1024 * 1024
  * Answers with a stream of changes, one JSON object a line: from `resourceVersion` on, or from the present state (first
  * an ADDED for every object). Bookmarks are not sent; a server may leave them out.
  */
-export function watchObjects(call: ApiCall): void {
+export function watchObjects(call: ApiCall): undefined {
   const { api, query, resource, response } = call
-  const selected = selection(call)
   if (flag(query, 'sendInitialEvents')) {
     // The answer of an API server without this feature: clients then list first.
-    const detail = 'sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled'
-    throw invalid({ name: '', kind: 'ListOptions', group: 'meta.k8s.io' }, '', [
-      { reason: 'FieldValueForbidden', field: 'sendInitialEvents', message: `Forbidden: ${detail}` },
-    ])
+    const reason = 'sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled'
+    throw new StatusError('Invalid', reason)
   }
+  const selected = selection(call)
   const revision = revisionOf(call)
   let headers = true
-  const write = (type: string, object: unknown): void => {
-    if (response.writable) response.write(`${JSON.stringify({ type, object })}\n`)
-  }
+  const write = (type: string, object: unknown) => response.write(`${JSON.stringify({ type, object })}\n`)
   const forward = (event: Change): void => {
     const seen = transition(event, selected)
     if (!seen) return
@@ -114,32 +104,27 @@ export function watchObjects(call: ApiCall): void {
     if (revision > 0) for (const event of api.store.since(resource.name, revision)) forward(event)
     else for (const object of api.store.list(resource.name, call.namespace)) forward({ type: 'ADDED', object })
   } catch (error) {
-    if (!(error instanceof StatusError)) throw error
-    write('ERROR', error.status)
+    write('ERROR', statusOf(error).status)
     response.end()
     return
   }
-
   // Sent immediately, because clients may wait for the headers while there are no changes.
   response.flushHeaders()
-  const stop = (): void => {
-    unsubscribe()
-    clearTimeout(timeout)
-    call.closing.removeEventListener('abort', end)
-  }
-  const end = (): void => {
-    stop()
-    response.end()
-  }
   const unsubscribe = api.store.subscribe((event) => {
-    if (event.resource !== resource.name) return
-    forward(event)
+    if (event.resource === resource.name) forward(event)
     // A client that doesn't read is disconnected, as in Kubernetes; it reconnects with its last version.
     if (response.writableLength > backlogLimit) response.destroy()
   })
-  const timeout = setTimeout(end, Math.min(number(query, 'timeoutSeconds') || defaultTimeoutSeconds, 86_400) * 1000)
-  call.closing.addEventListener('abort', end)
-  response.on('close', stop)
+  const seconds = Math.min(number(query, 'timeoutSeconds') || defaultTimeoutSeconds, 86_400)
+  const end = () => {
+    unsubscribe()
+    response.end()
+  }
+  const timeout = setTimeout(end, seconds * 1000)
+  response.on('close', () => {
+    unsubscribe()
+    clearTimeout(timeout)
+  })
 }
 
 type Change = Pick<StoreEvent, 'type' | 'object' | 'previous'>

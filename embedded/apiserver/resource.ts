@@ -168,16 +168,15 @@ export const bodyKinds: readonly string[] = ['Scale', 'DeleteOptions', 'Eviction
 export interface ResourceTarget {
   is: 'resource'
   resource: Resource
-  namespace?: string
-  name?: string
-  subresource?: string
+  namespace: string | undefined
+  name: string | undefined
+  subresource: string | undefined
 }
 
+export type MetricsTarget = Pick<ResourceTarget, 'namespace' | 'name'> & { is: 'metrics'; resource: Unstored }
+
 /** The target of an API path. */
-export type Target =
-  | ResourceTarget
-  | { is: 'metrics'; resource: Unstored; namespace?: string; name?: string }
-  | { is: 'document' }
+export type Target = ResourceTarget | MetricsTarget | { is: 'document' }
 
 /** Kinds and subresources of Kubernetes that are left out and have a substitute. */
 const substituted = new Map([
@@ -198,23 +197,21 @@ export function parsePath(path: string): Target {
   // `/namespaces/NS/pods` is a list of Pods, `/namespaces/NS/status` belongs to the namespace itself.
   const named = ({ name, group: own }: Resource | Unstored) => name === rest[2] && own === group
   const inNamespace = rest[0] === 'namespaces' && (group !== '' || [...resources, ...unstored].some(named))
-  const [namespace, plural, ...inside] = inNamespace ? rest.slice(1) : [undefined, ...rest]
-  const place = { ...(namespace !== undefined && { namespace }), ...(inside[0] !== undefined && { name: inside[0] }) }
+  const [namespace, plural, name, subresource, ...more] = inNamespace ? rest.slice(1) : [undefined, ...rest]
   const found = <T extends Resource | Unstored>(list: readonly T[], anyVersion = false) =>
     list.find((own) => own.name === plural && own.group === group && (anyVersion || own.version === version))
   // `kubectl autoscale` may use an older version of a kind that is absent.
   const other = found(unstored, true)
   if (other?.is === 'absent') throw absentKind(substituted.get(other.name) ?? other.kind)
-  if (other && other.version === version) return { is: 'metrics', resource: other, ...place }
+  if (other && other.version === version) return { is: 'metrics', resource: other, namespace, name }
   const resource = found(resources) ?? found(olderVersions)
   if (!resource) throw unknownPath()
-  const [name, subresource = '', ...more] = inside
-  const what = substituted.get(subresource)
+  const what = substituted.get(subresource ?? '')
   if (what !== undefined) throw absentKind(what)
   const wrongScope = resource.namespaced ? namespace === undefined && name !== undefined : namespace !== undefined
-  const isKnown = subresource === '' || resource.subresources.includes(subresource)
+  const isKnown = subresource === undefined || resource.subresources.includes(subresource)
   if (wrongScope || more.length > 0 || !isKnown) throw unknownPath()
-  return { is: 'resource', resource, ...place, ...(subresource && { subresource }) }
+  return { is: 'resource', resource, namespace, name, subresource }
 }
 
 /** A malformed percent escape stays as it is; it then names nothing. */

@@ -9,13 +9,14 @@ import type { ServerTls } from './certificate.ts'
 import { serveDocument } from './documents.ts'
 import { sendObject, wantsTable } from './http-messages.ts'
 import { metricsOf } from './metrics.ts'
-import { found, listObjects, sendOne, watchObjects } from './read-objects.ts'
-import { parsePath } from './resource.ts'
+import { found, listObjects, shaped, watchObjects } from './read-objects.ts'
+import { parsePath, type ResourceTarget } from './resource.ts'
 import { loadSchema, type Schema } from './schema.ts'
 import { badRequest, methodNotAllowed, StatusError, statusOf } from './status-error.ts'
 import { serveUpgrade } from './streaming.ts'
-import { serveEviction, serveNodeScript, serveNodeSynced, servePodLog, serveScale } from './subresources.ts'
-import { createObject, deleteObject, patchObject, replaceObject } from './write-objects.ts'
+import type { Upgrade } from './streaming-protocols.ts'
+import { evict, runNodeScript, scaleOf, streamPodLog, updateScale, waitForSyncedNode } from './subresources.ts'
+import { createObject, deleteObject, updateObject } from './write-objects.ts'
 
 const origin = 'https://127.0.0.1'
 
@@ -42,7 +43,6 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   // Requests wait until the schema is loaded, shortly after the port is open.
   const schema = loadSchema()
   schema.catch(() => {})
-  const closing = new AbortController()
   const server = createServer({ cert: options.tls.cert, key: options.tls.key, ALPNProtocols: ['http/1.1'] })
   // Clients reuse idle connections; closing one too early would lose a request.
   server.keepAliveTimeout = idleMs
@@ -52,11 +52,11 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
     socket.on('close', () => sockets.delete(socket))
   })
   server.on('request', (request, response) => {
-    serve(options, schema, closing.signal, request, response).catch((error: unknown) => fail(options, response, error))
+    serve(options, schema, request, response).catch((error: unknown) => fail(options, response, error))
   })
   server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
     socket.on('error', () => socket.destroy())
-    upgrade(options, request, socket, head).catch((error: unknown) => {
+    upgrade(options, { request, socket, head }).catch((error: unknown) => {
       if (!socket.writable) return
       // Before the protocol has switched, a refusal is an ordinary answer.
       const response = new ServerResponse(request)
@@ -77,7 +77,6 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
     port,
     close: () =>
       new Promise((resolve) => {
-        closing.abort()
         server.close(() => resolve())
         for (const socket of sockets) socket.destroy()
       }),
@@ -87,7 +86,6 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
 async function serve(
   { api, backend, token }: ApiServerOptions,
   loadingSchema: Promise<Schema>,
-  closing: AbortSignal,
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
@@ -99,17 +97,16 @@ async function serve(
     return sendObject(response, 200, await metricsOf(api, backend, target, query))
   }
   const asTable = target.subresource !== 'log' && wantsTable(request.headers.accept)
-  return serveResource({ ...target, api, backend, schema, request, response, query, asTable, closing })
+  const body = await handlerOf(
+    target,
+    request.method,
+  )({ ...target, api, backend, schema, request, response, query, asTable })
+  if (body) sendObject(response, request.method === 'POST' ? 201 : 200, body)
 }
 
-async function upgrade(
-  { api, backend, token }: ApiServerOptions,
-  request: IncomingMessage,
-  socket: Duplex,
-  head: Buffer,
-): Promise<void> {
-  const { target, query } = admit(request, token)
-  await serveUpgrade({ api, backend, target, query, request, socket, head })
+async function upgrade({ api, backend, token }: ApiServerOptions, asked: Upgrade): Promise<void> {
+  const { target, query } = admit(asked.request, token)
+  await serveUpgrade({ api, backend, target, query, ...asked })
 }
 
 /** The target of a request. Throws 401 without the token, 404 for an unknown path. */
@@ -129,12 +126,13 @@ function fail({ log }: ApiServerOptions, response: ServerResponse, error: unknow
   else sendObject(response, code, status)
 }
 
-type Handler = (call: ApiCall) => void | Promise<void>
+/** Returns the body of an answer, or undefined if it writes the answer itself. */
+type Handler = (call: ApiCall) => object | undefined | Promise<object | undefined>
 
 const ofObject: Readonly<Record<string, Handler>> = {
-  GET: (call) => (flag(call.query, 'watch') ? watchObjects(call) : sendOne(call, 200, found(call))),
-  PUT: replaceObject,
-  PATCH: patchObject,
+  GET: (call) => (flag(call.query, 'watch') ? watchObjects(call) : shaped(call, found(call))),
+  PUT: updateObject,
+  PATCH: updateObject,
 }
 
 /** The handlers by method: of a list, of one object, and of each subresource. */
@@ -146,22 +144,21 @@ const handlers: Readonly<Record<string, Readonly<Record<string, Handler>>>> = {
   object: { ...ofObject, DELETE: deleteObject },
   status: ofObject,
   ephemeralcontainers: ofObject,
-  scale: { GET: serveScale, PUT: serveScale, PATCH: serveScale },
-  log: { GET: servePodLog },
-  script: { POST: serveNodeScript },
-  synced: { GET: serveNodeSynced },
-  eviction: { POST: serveEviction },
+  scale: { GET: (call) => scaleOf(found(call)), PUT: updateScale, PATCH: updateScale },
+  log: { GET: streamPodLog },
+  script: { POST: runNodeScript },
+  synced: { GET: waitForSyncedNode },
+  eviction: { POST: evict },
 }
 
-/** Answers a request for a resource by its method; 405 if the method is not supported. */
-async function serveResource(call: ApiCall): Promise<void> {
-  const { subresource, name, resource, namespace, request } = call
+/** The handler of a request for a resource. Throws 405 if the method is not supported. */
+function handlerOf({ subresource, name, resource, namespace }: ResourceTarget, method = 'GET'): Handler {
   const own = handlers[subresource ?? (name === undefined ? 'list' : 'object')]
   if (!own)
     throw badRequest(`unable to upgrade: the ${subresource} subresource needs an upgraded connection (WebSocket)`)
-  const handle = own[request.method ?? 'GET']
-  const lacksNamespace = resource.namespaced && namespace === undefined && request.method === 'POST'
-  const isReadOnly = resource.asRead !== undefined && request.method !== 'GET'
-  if (!handle || lacksNamespace || isReadOnly) throw methodNotAllowed()
-  return handle(call)
+  const handler = own[method]
+  const lacksNamespace = resource.namespaced && namespace === undefined && method === 'POST'
+  const isReadOnly = resource.asRead !== undefined && method !== 'GET'
+  if (!handler || lacksNamespace || isReadOnly) throw methodNotAllowed()
+  return handler
 }

@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import { type Duplex, PassThrough, Writable } from 'node:stream'
 import { constants, createDeflate, createInflate, type Deflate, type Inflate } from 'node:zlib'
 
@@ -11,19 +12,9 @@ const control = {
   rstStream: 0x8003_0003,
   ping: 0x8003_0006,
   goAway: 0x8003_0007,
-  headers: 0x8003_0008,
 }
 
 const fin = 0x01
-
-interface SpdyFrame {
-  first: number
-  flags: number
-  payload: Buffer
-}
-
-/** kubectl's frames are at most 32 KiB long. */
-const longestFrame = 4 * 1024 * 1024
 
 function frame(first: number, payload: Uint8Array, flags = 0): Buffer {
   return Buffer.concat([uint32(first, (flags << 24) + payload.length), payload])
@@ -45,10 +36,7 @@ function readHeaders(block: Buffer): Map<string, string> {
     at += 4 + length
     return String(value)
   }
-  for (let left = block.length >= 4 ? block.readUInt32BE(0) : 0; left > 0 && at < block.length; left--) {
-    const name = text()
-    headers.set(name.toLowerCase(), text())
-  }
+  while (at < block.length) headers.set(text().toLowerCase(), text())
   return headers
 }
 
@@ -65,91 +53,34 @@ export interface SpdyStream extends ClientStream {
 }
 
 /**
- * The server's end of a SPDY/3.1 connection as Kubernetes uses it: only the client opens streams, and flow control windows
- * are ignored, as by spdystream, the library of kubectl and kubelet. `opened` is called for each new stream.
+ * Serves a SPDY/3.1 connection as Kubernetes uses it: only the client opens streams, and flow control windows are ignored, as by
+ * spdystream, the library of kubectl and kubelet. `opened` is called for each new stream.
  */
-export class SpdyConnection {
-  private readonly socket: Duplex
-  private readonly opened: (stream: SpdyStream) => void
-  private rest: Buffer = Buffer.alloc(0)
-  private readonly inflate = createInflate({ dictionary, finishFlush: constants.Z_SYNC_FLUSH })
-  private readonly deflate = createDeflate({ dictionary })
-  private readonly inputs = new Map<number, PassThrough>()
-  private work: Promise<void> = Promise.resolve()
+export function serveSpdy(socket: Duplex, opened: (stream: SpdyStream) => void): void {
+  // All header blocks of a direction share one compression state.
+  const inflate = createInflate({ dictionary, finishFlush: constants.Z_SYNC_FLUSH })
+  const deflate = createDeflate({ dictionary })
+  const inputs = new Map<number, PassThrough>()
 
-  constructor(socket: Duplex, opened: (stream: SpdyStream) => void) {
-    this.socket = socket
-    this.opened = opened
-    socket.on('data', (chunk: Buffer) => this.receive(chunk))
-    socket.on('error', () => socket.destroy())
-    socket.on('close', () => {
-      for (const input of this.inputs.values()) input.end()
-      this.inflate.close()
-      this.deflate.close()
-    })
+  const endInput = (stream: number) => {
+    inputs.get(stream)?.end()
+    inputs.delete(stream)
   }
 
-  /** Frames are handled one after the other: header blocks share one compression state. */
-  private receive(chunk: Buffer): void {
-    this.work = this.work
-      .then(async () => {
-        for (const frame of this.framesWith(chunk)) await this.handle(frame)
-      })
-      .catch(() => {
-        this.socket.destroy()
-      })
-  }
-
-  /** The frames that are complete with this chunk. Throws for a frame that is too long. */
-  private *framesWith(chunk: Buffer): Generator<SpdyFrame> {
-    this.rest = Buffer.concat([this.rest, chunk])
-    while (this.rest.length >= 8) {
-      const length = this.rest.readUIntBE(5, 3)
-      if (length > longestFrame)
-        throw new Error(`a SPDY frame of ${length} bytes is longer than the maximum of ${longestFrame}`)
-      if (this.rest.length < 8 + length) return
-      const [first, flags] = [this.rest.readUInt32BE(0), this.rest.readUInt8(4)]
-      const payload = this.rest.subarray(8, 8 + length)
-      this.rest = this.rest.subarray(8 + length)
-      yield { first, flags, payload }
-    }
-  }
-
-  private async handle({ first, flags, payload }: SpdyFrame): Promise<void> {
-    if (first === control.synStream) await this.open(payload, flags)
-    // Later header blocks need the compression state that this one leaves.
-    else if (first === control.headers) await transformed(this.inflate, payload.subarray(4))
-    else if (first === control.ping) this.socket.write(frame(control.ping, payload))
-    else if (first === control.rstStream) this.endInput(payload.readUInt32BE(0))
-    else if (first === control.goAway) this.socket.end()
-    else if (first < control.any) {
-      const input = this.inputs.get(first)
-      // TCP slows down a client that sends faster than the other end reads.
-      if (payload.length > 0 && input && !input.write(payload)) this.socket.pause()
-      if (flags & fin) this.endInput(first)
-    }
-  }
-
-  private endInput(stream: number): void {
-    this.inputs.get(stream)?.end()
-    this.inputs.delete(stream)
-  }
-
-  private async open(payload: Buffer, flags: number): Promise<void> {
+  async function open(payload: Buffer, flags: number): Promise<void> {
     const stream = payload.readUInt32BE(0) & 0x7fff_ffff
-    const headers = readHeaders(await transformed(this.inflate, payload.subarray(10)))
+    const headers = readHeaders(await transformed(inflate, payload.subarray(10)))
     const input = new PassThrough()
-    input.on('drain', () => this.socket.resume())
-    this.inputs.set(stream, input)
-    if (flags & fin) this.endInput(stream)
-    const reply = await transformed(this.deflate, uint32(0))
-    this.socket.write(frame(control.synReply, Buffer.concat([uint32(stream), reply])))
-    this.opened({ headers, input, output: this.output(stream) })
+    inputs.set(stream, input)
+    if (flags & fin) endInput(stream)
+    const reply = await transformed(deflate, uint32(0))
+    socket.write(frame(control.synReply, Buffer.concat([uint32(stream), reply])))
+    opened({ headers, input, output: outputOf(stream) })
   }
 
-  private output(stream: number): Writable {
+  function outputOf(stream: number): Writable {
     const send = (chunk: Uint8Array, flags: number, done: () => void) => {
-      if (this.socket.writable) this.socket.write(frame(stream, chunk, flags), () => done())
+      if (socket.writable) socket.write(frame(stream, chunk, flags), () => done())
       else done()
     }
     return new Writable({
@@ -157,6 +88,40 @@ export class SpdyConnection {
       final: (done) => send(Buffer.alloc(0), fin, done),
     })
   }
+
+  async function handle(first: number, flags: number, payload: Buffer): Promise<void> {
+    if (first === control.synStream) await open(payload, flags)
+    else if (first === control.ping) socket.write(frame(control.ping, payload))
+    else if (first === control.rstStream) endInput(payload.readUInt32BE(0))
+    else if (first === control.goAway) socket.end()
+    else if (first < control.any) {
+      const input = inputs.get(first)
+      // TCP slows down a client that sends faster than the other end reads.
+      if (payload.length > 0 && input && !input.write(payload)) await once(input, 'drain')
+      if (flags & fin) endInput(first)
+    }
+  }
+
+  async function handleFrames(): Promise<void> {
+    let rest: Buffer = Buffer.alloc(0)
+    for await (const chunk of socket) {
+      rest = Buffer.concat([rest, chunk])
+      while (rest.length >= 8) {
+        const end = 8 + rest.readUIntBE(5, 3)
+        if (rest.length < end) break
+        await handle(rest.readUInt32BE(0), rest.readUInt8(4), rest.subarray(8, end))
+        rest = rest.subarray(end)
+      }
+    }
+  }
+
+  socket.on('error', () => socket.destroy())
+  socket.on('close', () => {
+    for (const input of inputs.values()) input.end()
+    inflate.close()
+    deflate.close()
+  })
+  handleFrames().catch(() => socket.destroy())
 }
 
 /** A header block, compressed or decompressed with the state that earlier blocks left. */

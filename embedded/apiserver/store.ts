@@ -100,30 +100,14 @@ export class Store {
     return found.sort((left, right) => (keyOf(left.metadata) < keyOf(right.metadata) ? -1 : 1)) as KubeObject[] as T[]
   }
 
-  /** Adds or replaces an object; the store owns it afterwards. Returns it with its new resourceVersion. */
+  /** Adds or replaces an object. Returns it with its new resourceVersion. */
   put(resource: string, object: Stored): Stored {
-    const revision = ++this.current
-    object.metadata.resourceVersion = String(revision)
-    const stored = deepFreeze(object)
-    const table = this.table(resource)
-    const key = keyOf(object.metadata)
-    const previous = table.get(key)
-    table.set(key, stored)
-    const type = previous ? 'MODIFIED' : 'ADDED'
-    this.publish({ revision, resource, type, object: stored, ...(previous && { previous }) })
-    return stored
+    return this.record(resource, object, false)
   }
 
   /** Removes an object. Its last state has the revision of the removal, as watchers expect. */
   remove(resource: string, object: Stored): Stored {
-    const key = keyOf(object.metadata)
-    const table = this.table(resource)
-    const previous = table.get(key)
-    const revision = ++this.current
-    const last = deepFreeze({ ...object, metadata: { ...object.metadata, resourceVersion: String(revision) } })
-    table.delete(key)
-    this.publish({ revision, resource, type: 'DELETED', object: last, ...(previous && { previous }) })
-    return last
+    return this.record(resource, object, true)
   }
 
   /** Calls back synchronously at each change, in order. Returns a function that ends the subscription. */
@@ -145,12 +129,22 @@ export class Store {
     return table
   }
 
-  private publish(event: StoreEvent): void {
+  private record(resource: string, given: Stored, isGone: boolean): Stored {
+    const table = this.table(resource)
+    const key = keyOf(given.metadata)
+    const previous = table.get(key)
+    const revision = ++this.current
+    const object = deepFreeze({ ...given, metadata: { ...given.metadata, resourceVersion: String(revision) } })
+    if (isGone) table.delete(key)
+    else table.set(key, object)
+    const type = isGone ? 'DELETED' : previous ? 'MODIFIED' : 'ADDED'
+    const event: StoreEvent = { revision, resource, type, object, ...(previous && { previous }) }
     this.history.push(event)
     if (this.history.length > historyLength * 2) {
       this.history = this.history.slice(-historyLength)
       this.compacted = (this.history[0]?.revision ?? 1) - 1
     }
     for (const listener of [...this.listeners]) listener(event)
+    return object
   }
 }

@@ -29,7 +29,7 @@ const patchKeys: Readonly<Record<string, string>> = {
  * delete, merge), `$retainKeys`, `$setElementOrder/…` and `$deleteFromPrimitiveList/…` are obeyed. Throws 400 for a
  * list item without its merge key or an unknown directive.
  */
-export function strategicMerge(schema: Schema, typeName: string, target: JsonObject, patch: JsonObject): JsonObject {
+export function strategicMerge(target: JsonObject, patch: Json, schema: Schema, typeName: string): JsonObject {
   /** The merged object, or undefined when the patch deletes it. */
   function mergeObject(type: string | undefined, before: JsonObject, changes: JsonObject): JsonObject | undefined {
     const { $patch: directive = 'merge', $retainKeys: kept } = changes
@@ -78,6 +78,7 @@ export function strategicMerge(schema: Schema, typeName: string, target: JsonObj
     return result
   }
 
+  if (!isObject(patch)) throw badRequest('error decoding patch: json: cannot unmarshal the patch into an object')
   return mergeObject(typeName, target, patch) ?? {}
 }
 

@@ -1,10 +1,17 @@
 import type { IncomingMessage } from 'node:http'
 import { type Duplex, PassThrough, Writable } from 'node:stream'
 import { createWebSocketStream, type WebSocket, WebSocketServer } from 'ws'
-import { type ClientStream, SpdyConnection, type SpdyStream } from './spdy.ts'
+import { type ClientStream, type SpdyStream, serveSpdy } from './spdy.ts'
 import { badRequest } from './status-error.ts'
 
 // kubectl opens exec, attach and port-forward as a WebSocket (since 1.30 and 1.31), or as SPDY/3.1 before that.
+
+/** A request to switch a connection to another protocol. */
+export interface Upgrade {
+  request: IncomingMessage
+  socket: Duplex
+  head: Buffer
+}
 
 /** A connection that carries the streams of one command, in either protocol. */
 export interface CommandTransport {
@@ -14,7 +21,6 @@ export interface CommandTransport {
   close(): void
 }
 
-const streamsTimeoutMs = 30_000
 const closeTimeoutMs = 5_000
 
 /** Channels of the remote command protocol over WebSocket: the first byte of every message. 255 closes one (v5 only). */
@@ -36,37 +42,22 @@ const webSockets = new WebSocketServer({
  * Accepts an upgraded connection for one command, with streams of the types `stdin`, `stdout`, `stderr`, `error` (the command's result)
  * and `resize` (the sizes of a terminal, a line of JSON each). Rejects with 400 for an unknown protocol.
  */
-export async function acceptCommand(
-  request: IncomingMessage,
-  socket: Duplex,
-  head: Buffer,
-  wanted: readonly string[],
-): Promise<CommandTransport> {
-  const client = await accept(request, socket, head, spdyProtocol)
-  return client ? webSocketTransport(client, wanted) : spdyTransport(socket, wanted)
+export async function acceptCommand(upgrade: Upgrade, wanted: readonly string[]): Promise<CommandTransport> {
+  const client = await accept(upgrade, spdyProtocol)
+  return client ? webSocketTransport(client, wanted) : spdyTransport(upgrade.socket, wanted)
 }
 
 /**
  * Accepts an upgraded connection for port forwarding; `opened` is called for each stream. Rejects with 400 for
  * an unknown protocol.
  */
-export async function acceptStreams(
-  request: IncomingMessage,
-  socket: Duplex,
-  head: Buffer,
-  opened: (stream: SpdyStream) => void,
-): Promise<void> {
-  const client = await accept(request, socket, head, portForwardProtocol)
-  new SpdyConnection(client ? createWebSocketStream(client) : socket, opened)
+export async function acceptStreams(upgrade: Upgrade, opened: (stream: SpdyStream) => void): Promise<void> {
+  const client = await accept(upgrade, portForwardProtocol)
+  serveSpdy(client ? createWebSocketStream(client) : upgrade.socket, opened)
 }
 
 /** Switches to the protocol that the client asks for: a WebSocket, or SPDY on the socket itself with this protocol of Kubernetes. */
-async function accept(
-  request: IncomingMessage,
-  socket: Duplex,
-  head: Buffer,
-  protocol: string,
-): Promise<WebSocket | undefined> {
+async function accept({ request, socket, head }: Upgrade, protocol: string): Promise<WebSocket | undefined> {
   const upgrade = request.headers.upgrade?.toLowerCase()
   if (upgrade === 'websocket')
     return new Promise((resolve, reject) => {
@@ -131,25 +122,14 @@ function channelStream(client: WebSocket, channel: number): ClientStream {
   return { input, output }
 }
 
-/**
- * Settles when the client has opened the streams of its command; rejects if that takes too long or the client
- * disconnects.
- */
+/** Settles when the client has opened the streams of its command; rejects if it disconnects. */
 async function spdyTransport(socket: Duplex, wanted: readonly string[]): Promise<CommandTransport> {
   const streams = new Map<string, ClientStream>()
   await new Promise<void>((resolve, reject) => {
-    const fail = () => {
-      socket.destroy()
-      reject(new Error(`the client did not open the streams ${wanted.join(', ')}`))
-    }
-    const timer = setTimeout(fail, streamsTimeoutMs)
-    socket.once('close', fail)
-    new SpdyConnection(socket, (stream) => {
+    socket.once('close', () => reject(new Error(`the client did not open the streams ${wanted.join(', ')}`)))
+    serveSpdy(socket, (stream) => {
       streams.set(stream.headers.get('streamtype') ?? '', stream)
-      if (!wanted.every((type) => streams.has(type))) return
-      clearTimeout(timer)
-      socket.off('close', fail)
-      resolve()
+      if (wanted.every((type) => streams.has(type))) resolve()
     })
   })
   return {

@@ -1,7 +1,6 @@
-import type { IncomingMessage } from 'node:http'
 import { constants } from 'node:os'
 import { createInterface } from 'node:readline'
-import type { Duplex, Readable, Writable } from 'node:stream'
+import type { Readable, Writable } from 'node:stream'
 import { finished } from 'node:stream/promises'
 import { setTimeout } from 'node:timers/promises'
 import type { V1Pod } from '@kubernetes/client-node'
@@ -13,36 +12,33 @@ import type { ResourceTarget, Target } from './resource.ts'
 import type { SpdyStream } from './spdy.ts'
 import { badRequest, messageOf } from './status-error.ts'
 import { placesOf } from './strategy.ts'
-import { acceptCommand, acceptStreams, type CommandTransport } from './streaming-protocols.ts'
+import { acceptCommand, acceptStreams, type CommandTransport, type Upgrade } from './streaming-protocols.ts'
 import { containerOf } from './subresources.ts'
 
 /** A request for an upgraded connection. */
-export interface UpgradeCall {
+export interface UpgradeCall extends Upgrade {
   api: Api
   backend: NodeBackend
   target: Target
   query: URLSearchParams
-  request: IncomingMessage
-  socket: Duplex
-  head: Buffer
 }
 
 const upgraded = ['exec', 'attach', 'portforward']
 
 /** Serves `exec`, `attach` and `portforward` of Pods and `exec` of nodes. Rejects with 400, 404 or 500 before the upgrade. */
 export async function serveUpgrade(call: UpgradeCall): Promise<void> {
-  const { api, backend, target, query, request, socket, head } = call
+  const { api, backend, target, query } = call
   if (target.is !== 'resource' || target.name === undefined || !upgraded.includes(target.subresource ?? ''))
     throw badRequest('this path does not support upgraded connections')
   const { name, namespace, subresource } = target
   if (namespace !== undefined || name !== OUTSIDE) api.read(target.resource.name, namespace, name)
   if (subresource === 'portforward' && namespace !== undefined) {
     const dial = backend.dial({ namespace, name })
-    return acceptStreams(request, socket, head, portForwarder(name, dial))
+    return acceptStreams(call, portForwarder(name, dial))
   }
   const streams = requestedStreams(query)
   const start = startOf(call, target, streams.includes('resize'))
-  const transport = await acceptCommand(request, socket, head, streams)
+  const transport = await acceptCommand(call, streams)
   try {
     await runSession(start, transport)
   } catch (error) {

@@ -1,46 +1,36 @@
 import { pipeline } from 'node:stream/promises'
 import type { V1LabelSelector, V1Pod } from '@kubernetes/client-node'
 import { type ApiCall, flag, number } from './api-call.ts'
-import { readBody, readObject, readPatch, sendObject } from './http-messages.ts'
-import { isObject, type JsonObject, valueAt, wireCopy } from './json.ts'
+import { readBody, readObject, sendObject } from './http-messages.ts'
+import { isObject, type JsonObject } from './json.ts'
 import { found } from './read-objects.ts'
 import { decode } from './schema.ts'
 import { badRequest } from './status-error.ts'
 import type { KubeObject, Store, Stored } from './store.ts'
 import { placesOf } from './strategy.ts'
-import { deleteOptions, patchValue, writeOptions } from './write-objects.ts'
+import { deleteOptions, requestedObject, writeOptions } from './write-objects.ts'
 
 interface Scalable {
   spec?: { replicas?: number; selector?: V1LabelSelector }
   status?: { replicas?: number }
 }
 
-/** GET, PUT and PATCH of `scale`: the number of replicas as autoscaling/v1. */
-export async function serveScale(call: ApiCall): Promise<void> {
-  const { request, response, api } = call
+/** PUT and PATCH of `scale`. */
+export async function updateScale(call: ApiCall): Promise<object> {
+  const requested = await requestedObject(call, 'V1Scale', () => scaleOf(found(call)))
+  const { value } = decode(call.schema, 'V1Scale', requested, { kind: 'Scale', version: 'v1' })
+  const { metadata, spec } = value as { metadata?: { resourceVersion?: string }; spec?: { replicas?: number } }
   const object = found(call)
-  if (request.method === 'GET') {
-    sendObject(response, 200, scaleOf(object))
-    return
+  const next = {
+    ...object,
+    metadata: { ...object.metadata, resourceVersion: metadata?.resourceVersion ?? '' },
+    spec: { ...(object.spec as object), replicas: spec?.replicas ?? 0 },
   }
-  const scale = await requestedScale(call, scaleOf(object))
-  const { value } = decode(call.schema, 'V1Scale', scale, { kind: 'Scale', version: 'v1' })
-  const next = wireCopy(found(call))
-  const resourceVersion = valueAt(value, 'metadata.resourceVersion')
-  if (typeof resourceVersion === 'string') next.metadata.resourceVersion = resourceVersion
-  next.spec = { ...(next.spec as object), replicas: valueAt(value, 'spec.replicas') ?? 0 }
-  const updated = api.update(call.resource.name, next, undefined, writeOptions(call))
-  sendObject(response, 200, scaleOf(updated))
+  return scaleOf(call.api.update(call.resource.name, next, undefined, writeOptions(call)))
 }
 
-async function requestedScale(call: ApiCall, current: JsonObject): Promise<JsonObject> {
-  if (call.request.method === 'PUT') return readObject(call.request, call.schema)
-  const { type, patch } = await readPatch(call.request)
-  const patched = patchValue(call.schema, 'V1Scale', type, current, patch)
-  return isObject(patched) ? patched : {}
-}
-
-function scaleOf(object: Stored): JsonObject {
+/** The number of replicas of an object, as autoscaling/v1. */
+export function scaleOf(object: Stored): JsonObject {
   const { name, namespace = '', uid, resourceVersion, creationTimestamp } = object.metadata
   const { spec, status }: Scalable = object as Stored & Scalable
   const labels = Object.entries(spec?.selector?.matchLabels ?? {}).map(([key, value]) => `${key}=${value}`)
@@ -54,37 +44,33 @@ function scaleOf(object: Stored): JsonObject {
 }
 
 /** POST of `eviction` (`kubectl drain`): without disruption budgets, a graceful delete. */
-export async function serveEviction(call: ApiCall): Promise<void> {
-  const { api, response, namespace, name = '' } = call
+export async function evict(call: ApiCall): Promise<object> {
+  const { api, namespace, name = '' } = call
   const body = await readObject(call.request, call.schema)
   const options = deleteOptions(call, isObject(body.deleteOptions) ? body.deleteOptions : {})
   api.delete(call.resource.name, namespace, name, options)
-  sendObject(response, 201, { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Success', code: 201 })
+  return { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Success', code: 201 }
 }
 
 /**
  * POST of `nodes/NAME/script`: runs the body, a shell script, on the node and returns `{exitCode, stdout, stderr}` when it has
  * ended. Unlike `exec` it needs no separate connection or shell.
  */
-export async function serveNodeScript({ backend, request, response, name = '' }: ApiCall): Promise<void> {
-  const text = (await readBody(request)).toString()
-  sendObject(response, 200, await backend.script(name, text))
+export async function runNodeScript({ backend, request, response, name = '' }: ApiCall): Promise<undefined> {
+  sendObject(response, 200, await backend.script(name, String(await readBody(request))))
 }
 
 /** GET of `nodes/NAME/synced`: responds when the node's kube-proxy has no pending changes. */
-export async function serveNodeSynced({ backend, response, name = '' }: ApiCall): Promise<void> {
+export async function waitForSyncedNode({ backend, name = '' }: ApiCall): Promise<object> {
   await backend.synced(name)
-  sendObject(response, 200, {})
+  return {}
 }
 
 /** GET of a container's log as plain text, limited by the query. */
-export async function servePodLog(call: ApiCall): Promise<void> {
+export async function streamPodLog(call: ApiCall): Promise<undefined> {
   const { api, backend, query, response, namespace = '', name = '' } = call
   found(call)
   const container = containerOf(api.store, namespace, name, query.get('container'))
-  const sinceSeconds = number(query, 'sinceSeconds') ?? sinceTime(query)
-  const tailLines = number(query, 'tailLines')
-  const limitBytes = number(query, 'limitBytes')
   const log = await backend.logs({
     namespace,
     name,
@@ -92,15 +78,15 @@ export async function servePodLog(call: ApiCall): Promise<void> {
     follow: flag(query, 'follow'),
     previous: flag(query, 'previous'),
     timestamps: flag(query, 'timestamps'),
-    ...(tailLines !== undefined && { tailLines }),
-    ...(sinceSeconds !== undefined && { sinceSeconds }),
-    ...(limitBytes !== undefined && { limitBytes }),
+    tailLines: number(query, 'tailLines'),
+    sinceSeconds: number(query, 'sinceSeconds') ?? sinceTime(query),
+    limitBytes: number(query, 'limitBytes'),
   })
   response.writeHead(200, { 'content-type': 'text/plain', 'cache-control': 'no-cache, private' })
   // Headers are sent immediately, because the container may print nothing for a long time.
   response.flushHeaders()
-  // Ends with the log, with the client's connection or with the server.
-  await pipeline(log, response, { signal: call.closing }).catch(() => response.end())
+  // Ends with the log or the client's connection.
+  await pipeline(log, response).catch(() => {})
 }
 
 /**

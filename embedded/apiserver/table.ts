@@ -31,16 +31,10 @@ export function or(absent: string | number, path: string): (object: unknown) => 
   return (object) => (valueAt(object, path) as string | number | undefined) || absent
 }
 
-/** How long ago a time was, as kubectl's AGE column prints it. */
+/** How long ago a time was, as kubectl prints it: `5s`, `3m12s`, `7h5m`, `20d`. */
 export function ageOf(time: unknown, now: Date): string {
-  return typeof time === 'string' ? humanDuration((now.getTime() - Date.parse(time)) / 1000) : '<unknown>'
-}
-
-/** A duration as kubectl prints it: `5s`, `3m12s`, `7h5m`, `2d`, `1y30d`. */
-export function humanDuration(exactSeconds: number): string {
-  const seconds = Math.trunc(exactSeconds)
-  if (seconds < -1) return '<invalid>'
-  if (seconds < 0) return '0s'
+  if (typeof time !== 'string') return '<unknown>'
+  const seconds = Math.max(0, Math.trunc((now.getTime() - Date.parse(time)) / 1000))
   if (seconds < 120) return `${seconds}s`
   const minutes = Math.floor(seconds / 60)
   if (minutes < 10) return pair(minutes, 'm', seconds % 60, 's')
@@ -49,10 +43,7 @@ export function humanDuration(exactSeconds: number): string {
   if (hours < 8) return pair(hours, 'h', minutes % 60, 'm')
   if (hours < 48) return `${hours}h`
   const days = Math.floor(hours / 24)
-  if (days < 8) return pair(days, 'd', hours % 24, 'h')
-  if (days < 730) return `${days}d`
-  const years = Math.floor(days / 365)
-  return years < 8 ? pair(years, 'y', days % 365, 'd') : `${years}y`
+  return days < 8 ? pair(days, 'd', hours % 24, 'h') : `${days}d`
 }
 
 function pair(large: number, largeUnit: string, small: number, smallUnit: string): string {

@@ -1,64 +1,54 @@
 import type { DeleteOptions, WriteOptions } from './api.ts'
 import { type ApiCall, number } from './api-call.ts'
-import { type PatchType, readObject, readPatch, warningHeader } from './http-messages.ts'
-import { isObject, type Json, type JsonObject } from './json.ts'
-import { jsonPatch, mergePatch } from './patches.ts'
-import { found, sendOne } from './read-objects.ts'
+import { readObject, readPatch, warn } from './http-messages.ts'
+import { isObject, type JsonObject } from './json.ts'
+import { found, shaped } from './read-objects.ts'
 import { apiVersionOf } from './resource.ts'
-import { decode, type Schema } from './schema.ts'
+import { decode } from './schema.ts'
 import { badRequest } from './status-error.ts'
 import { jsonOf, type Stored, storedOf } from './store.ts'
-import { strategicMerge } from './strategic-merge.ts'
 
 /** POST of a new object. */
-export async function createObject(call: ApiCall): Promise<void> {
-  const { api, namespace } = call
-  const { object, headers } = decoded(call, await readObject(call.request, call.schema))
-  const created = api.create<Stored>(call.resource.name, namespace, object, writeOptions(call))
-  sendOne(call, 201, created, headers)
+export async function createObject(call: ApiCall): Promise<object> {
+  const object = decoded(call, await readObject(call.request, call.schema))
+  return shaped(call, call.api.create<Stored>(call.resource.name, call.namespace, object, writeOptions(call)))
 }
 
-/** PUT of a whole object or of its status. */
-export async function replaceObject(call: ApiCall): Promise<void> {
-  updateObject(call, await readObject(call.request, call.schema))
-}
-
-/** PATCH of an object, of its status or of its ephemeral containers, in three forms. */
-export async function patchObject(call: ApiCall): Promise<void> {
-  const { type, patch } = await readPatch(call.request)
-  const patched = patchValue(call.schema, call.resource.schema, type, jsonOf(found(call)), patch)
-  if (!isObject(patched)) throw badRequest('the patch leaves no object')
-  updateObject(call, patched)
-}
-
-/** A JSON, merge or strategic merge patch applied to a value of a type. */
-export function patchValue(schema: Schema, typeName: string, type: PatchType, target: JsonObject, patch: Json): Json {
-  if (type === 'json') return jsonPatch(target, patch)
-  if (!isObject(patch)) throw badRequest('error decoding patch: json: cannot unmarshal the patch into an object')
-  return type === 'merge' ? mergePatch(target, patch) : strategicMerge(schema, typeName, target, patch)
-}
-
-function updateObject(call: ApiCall, body: JsonObject): void {
+/** PUT or PATCH of an object, of its status or of its ephemeral containers. */
+export async function updateObject(call: ApiCall): Promise<object> {
   const { api, resource, namespace, name = '' } = call
-  const { object, headers } = decoded(call, body)
+  const object = decoded(call, await requestedObject(call, resource.schema, () => jsonOf(found(call))))
   const { metadata } = object
   if (metadata.name !== name) {
     throw badRequest(`the name of the object (${metadata.name ?? ''}) does not match the name on the URL (${name})`)
   }
   if (namespace !== undefined) metadata.namespace = namespace
   const subresource = call.subresource === 'status' ? 'status' : undefined
-  sendOne(call, 200, api.update(resource.name, object, subresource, writeOptions(call)), headers)
+  return shaped(call, api.update(resource.name, object, subresource, writeOptions(call)))
+}
+
+/** The object that a PUT contains, or that a PATCH makes of the present one. */
+export async function requestedObject(
+  { request, schema }: ApiCall,
+  typeName: string,
+  present: () => JsonObject,
+): Promise<JsonObject> {
+  if (request.method === 'PUT') return readObject(request, schema)
+  const patch = await readPatch(request, schema, typeName)
+  const patched = patch(present())
+  if (!isObject(patched)) throw badRequest('the patch leaves no object')
+  return patched
 }
 
 /** DELETE of one object; the answer is its last state. */
-export async function deleteObject(call: ApiCall): Promise<void> {
+export async function deleteObject(call: ApiCall): Promise<object> {
   const { api, resource, namespace, name = '' } = call
   const options = deleteOptions(call, await readObject(call.request, call.schema))
-  sendOne(call, 200, api.delete(resource.name, namespace, name, options))
+  return shaped(call, api.delete(resource.name, namespace, name, options))
 }
 
-/** An object of a request as the store keeps it, and the warnings about fields that its kind doesn't have. */
-function decoded(call: ApiCall, body: JsonObject): { object: Stored; headers: Record<string, string> } {
+/** An object of a request as the store keeps it. The answer warns about fields that its kind doesn't have. */
+function decoded(call: ApiCall, body: JsonObject): Stored {
   const { resource } = call
   const { kind } = resource
   const version = apiVersionOf(resource)
@@ -77,10 +67,8 @@ function decoded(call: ApiCall, body: JsonObject): { object: Stored; headers: Re
   const { namespace } = object.metadata
   if (resource.namespaced && namespace && namespace !== call.namespace)
     throw badRequest('the namespace of the provided object does not match the namespace sent on the request')
-  return {
-    object,
-    headers: validation === 'Ignore' ? {} : warningHeader(warnings),
-  }
+  if (warnings.length > 0 && validation !== 'Ignore') warn(call.response, warnings)
+  return object
 }
 
 function isDryRun({ query }: ApiCall): boolean {

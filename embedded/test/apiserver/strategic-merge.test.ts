@@ -9,7 +9,7 @@ beforeAll(async () => {
   schema = await loadSchema()
 })
 
-const merge = (target: JsonObject, patch: JsonObject) => strategicMerge(schema, 'V1Pod', target, patch)
+const merge = (target: JsonObject, patch: JsonObject) => strategicMerge(target, patch, schema, 'V1Pod')
 const containers = (...list: JsonObject[]): JsonObject => ({ spec: { containers: list } })
 
 describe('directives', () => {
