@@ -4,6 +4,7 @@ import type { Api, Draft } from '../apiserver/api.ts'
 import { gitVersion } from '../apiserver/documents.ts'
 import { timestamp } from '../apiserver/object-lifecycle.ts'
 import { EventRecorder } from '../controllers/events.ts'
+import { isTerminal } from '../controllers/resources.ts'
 import { processor } from '../machine/kernel-package.ts'
 import type { Machine } from '../machine/machine.ts'
 import { Prober } from '../network/prober.ts'
@@ -134,8 +135,7 @@ export async function startKubelets(machine: Machine, network: Network, api: Api
     }
     if (worker) return worker.update(pod)
     const context = contexts.get(pod.spec.nodeName ?? '')
-    const over = pod.status?.phase === 'Succeeded' || pod.status?.phase === 'Failed'
-    if (!context || over) return
+    if (!context || isTerminal(pod)) return
     if (pod.metadata.deletionTimestamp)
       api.delete('pods', pod.metadata.namespace, pod.metadata.name, { gracePeriodSeconds: 0 })
     else pods.set(uid, new PodWorker(context, pod))

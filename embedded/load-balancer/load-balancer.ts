@@ -1,5 +1,5 @@
 import type { Api } from '../apiserver/api.ts'
-import { isNodeReady, type Node, type Service } from '../controllers/resources.ts'
+import { isReady, type Node, type Service } from '../controllers/resources.ts'
 import { SyncLoop } from '../kube-proxy/sync-loop.ts'
 import type { Machine } from '../machine/machine.ts'
 import { httpRequest, Prober, statusOf } from '../network/prober.ts'
@@ -19,7 +19,7 @@ const excluded = 'node.kubernetes.io/exclude-from-external-load-balancers'
 /** InternalIPs of the nodes that are Ready and not excluded from load balancing by a label, in the order of their names. */
 function nodeAddresses(nodes: readonly Node[]): string[] {
   return nodes
-    .filter((node) => isNodeReady(node) && !(excluded in (node.metadata.labels ?? {})))
+    .filter((node) => isReady(node) && !(excluded in (node.metadata.labels ?? {})))
     .flatMap(({ status }) => status?.addresses?.filter(({ type }) => type === 'InternalIP') ?? [])
     .map(({ address }) => address)
 }

@@ -139,11 +139,7 @@ function osRelease(): Record<string, string> {
   return Object.fromEntries([...text.matchAll(/^(\w+)="?([^"\n]*)"?$/gm)].map(([, key, value]) => [key, value]))
 }
 
-/**
- * The servers of the system's own release as sources of another one (sources.list(5)), main packages only.
- * @param targets lines of `apt-get indextargets`: release, component, server
- * @param own names of the system's release, `bookworm` or `stable`
- */
+/** Sources (sources.list(5)) of another release on the system's own servers, from lines of `apt-get indextargets`; main packages only. */
 export function sourcesOfRelease(targets: string, own: readonly string[], release: string): string {
   const servers = targets.split('\n').flatMap((line) => {
     const [suite = '', component, server = ''] = line.split(' ')

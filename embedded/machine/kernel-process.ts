@@ -89,11 +89,7 @@ const OUT_OF_MEMORY = /Out of memory: Killed process/
 /** sh(1): a process that a signal ended has the signal's number and this. */
 const BY_SIGNAL = 128
 
-/**
- * Why a kernel ended, as a clause after "its kernel ended": the line of its console with the reason, else the end of its process
- * and the last line.
- * @param console the output of the console, or its end
- */
+/** Why a kernel ended, as a clause after "its kernel ended": the line of its console with the reason, else the end of both. */
 export function describeKernelEnd(console: string): string {
   const lines = console
     .split('\n')

@@ -84,7 +84,7 @@ export interface Machine {
   write(files: readonly GuestFile[]): Promise<void>
   /** An overlay at `root` over the guest's files, with its writable layer in `upper`. The three folders exist. */
   layer(root: string, upper: string, work: string): Layer
-  /** Listens inside a network namespace of the guest and forwards each connection to a TCP port of the host's loopback interface. */
+  /** Listens, once, inside a network namespace of the guest and forwards connections to a TCP port of the host's loopback interface. */
   forward(netns: string, address: string, port: number, hostPort: number): Promise<void>
   /** Settles when the kernel has ended, with the reason as a clause after "the kernel". */
   readonly ended: Promise<string>

@@ -18,11 +18,7 @@ export interface PackageTree extends Omit<AptDownload, 'settings'> {
   more?: Addition
 }
 
-/**
- * Unpacks packages of this Debian or Ubuntu into a separate tree below `cache`, once, and again if it is damaged.
- * @returns the tree's root, usr-merged
- * @throws Error when something can't be fetched
- */
+/** Unpacks packages of this system into a usr-merged tree below `cache`, once, and again if it is damaged. @throws Error from apt */
 export async function unpackPackages(wanted: PackageTree, progress: Progress): Promise<string> {
   const { packages, more } = wanted
   const artifact = {
