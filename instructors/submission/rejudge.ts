@@ -1,3 +1,4 @@
+import { BoundedCache } from '../../dataplane/bounded-cache.ts'
 import type { LabSpec } from '../../grading/check-context.ts'
 import type { StepOutcome } from '../../grading/failure.ts'
 import { loadSpec } from '../../grading/grader.ts'
@@ -66,12 +67,10 @@ type SnapshotOf = (id: string | undefined) => Snapshot | undefined
 
 /** Finds the snapshot of a capture, which all steps that are judged on it share. */
 function snapshotsOf({ captures }: Submission): SnapshotOf {
-  const made = new Map<string, Snapshot>()
+  const made = new BoundedCache<Snapshot>(captures.size)
   return (id = '') => {
     const submitted = captures.get(id)
-    const snapshot = made.get(id) ?? (submitted && new Snapshot(submitted.capture))
-    if (snapshot) made.set(id, snapshot)
-    return snapshot
+    return submitted && made.getOrCreate(id, () => new Snapshot(submitted.capture))
   }
 }
 
