@@ -11,15 +11,23 @@ import { parsePacket } from '../dataplane/trace.ts'
 import { UserError } from '../host/main.ts'
 import { isFolder, readPlainFile } from '../host/plain-file.ts'
 
-const podName = /^pod\/(?:([a-z0-9.-]+)\/)?([a-z0-9.-]+)$/
+/** Origin, destination and node of a packet, with names resolved to addresses. */
+interface LiveRoute {
+  from: string
+  to: string
+  node: string
+}
+
+/** `pod/[NAMESPACE/]NAME`. */
+export const podName = /^pod\/(?:([a-z0-9.-]+)\/)?([a-z0-9.-]+)$/
 const serviceName = /^svc\/(?:([a-z0-9.-]+)\/)?([a-z0-9.-]+)(:\d+)?(\/\w+)?$/
 
 /**
- * Origin, destination and node of a packet, with addresses in place of `pod/[NAMESPACE/]NAME` and
- * `svc/[NAMESPACE/]NAME[:PORT][/udp]`. The node is the requested one, else the Pod's, else the first worker. Throws UserError
- * for a Pod or Service that does not exist or has no address.
+ * Looks up `pod/[NAMESPACE/]NAME` and `svc/[NAMESPACE/]NAME[:PORT][/udp]`; anything else is unchanged. The node is the
+ * requested one, else the Pod's, else the first worker. Throws UserError for a Pod or Service that does not exist or has no
+ * address.
  */
-export async function resolveRoute(cluster: Cluster, from: string, to: string, wish?: string) {
+export async function resolveRoute(cluster: Cluster, from: string, to: string, wish?: string): Promise<LiveRoute> {
   const { core } = await kubeClient(cluster)
   const [, podNamespace = 'default', pod] = podName.exec(from) ?? []
   const [, namespace = 'default', service, port, protocol = ''] = serviceName.exec(to) ?? []
