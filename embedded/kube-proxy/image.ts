@@ -1,5 +1,6 @@
 import { createInterface } from 'node:readline'
 import { $ } from '../../host/command.ts'
+import { kubeconfig } from '../apiserver/certificate.ts'
 import { gitVersion } from '../apiserver/documents.ts'
 import type { BuiltinContainer, BuiltinImage } from '../kubelet/images/registry.ts'
 import { KubeProxy, type KubeProxyContext } from './kube-proxy.ts'
@@ -41,14 +42,6 @@ export async function versionOfProgram(binary: string): Promise<string> {
 /** Where kubeadm mounts kube-proxy's ConfigMap, and its configuration expects the kubeconfig. */
 const folder = '/var/lib/kube-proxy'
 
-const kubeconfig = ({ server, ca, token }: GenuineOptions) => `apiVersion: v1
-kind: Config
-clusters: [{name: default, cluster: {server: "${server}", certificate-authority-data: ${Buffer.from(ca).toString('base64')}}}]
-users: [{name: default, user: {token: "${token}"}}]
-contexts: [{name: default, context: {cluster: default, user: default}}]
-current-context: default
-`
-
 /**
  * Runs a genuine kube-proxy in the node's namespaces, with the current configuration of the ConfigMap. Its output is the
  * container's log. After it stops, its rules remain.
@@ -60,7 +53,7 @@ async function startGenuine(context: KubeProxyContext, options: GenuineOptions):
   const script = [
     `mkdir -p ${folder}`,
     `cat >${folder}/config.conf <<'${end}'\n${configuration}\n${end}`,
-    `cat >${folder}/kubeconfig.conf <<'${end}'\n${kubeconfig(options)}${end}`,
+    `cat >${folder}/kubeconfig.conf <<'${end}'\n${kubeconfig({ name: 'default', ...options })}${end}`,
     `exec "$0" --config=${folder}/config.conf --hostname-override="$1"`,
   ]
   const command = ['sh', '-c', script.join('\n'), options.binary, node]
