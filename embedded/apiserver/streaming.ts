@@ -5,9 +5,9 @@ import { finished } from 'node:stream/promises'
 import { setTimeout } from 'node:timers/promises'
 import type { V1Pod } from '@kubernetes/client-node'
 import { OUTSIDE } from '../../host/outside.ts'
-import type { GuestProcess } from '../machine/machine.ts'
+import type { GuestProcess, SpawnOptions } from '../machine/machine.ts'
 import type { Api, KubeObject } from './api.ts'
-import type { ExecRequest, NodeBackend, StartCommand, TerminalSize } from './api-call.ts'
+import type { ExecRequest, NodeBackend, StartCommand } from './api-call.ts'
 import type { ResourceTarget, Target } from './resource.ts'
 import type { SpdyStream } from './spdy.ts'
 import { badRequest, messageOf } from './status-error.ts'
@@ -80,7 +80,7 @@ async function runSession(start: StartCommand, transport: CommandTransport): Pro
   const [stdin, stdout, stderr, sizes] = ['stdin', 'stdout', 'stderr', 'resize'].map((type) =>
     transport.streams.get(type),
   )
-  let size: TerminalSize | undefined
+  let size: SpawnOptions['size']
   let process: GuestProcess | undefined
   const sized = new Promise<void>((resolve) => {
     if (!sizes) return resolve()
@@ -111,7 +111,7 @@ async function runSession(start: StartCommand, transport: CommandTransport): Pro
   }
 }
 
-function readSize(line: string): TerminalSize | undefined {
+function readSize(line: string): SpawnOptions['size'] {
   try {
     const { Width, Height }: { Width?: unknown; Height?: unknown } = JSON.parse(line)
     return typeof Width === 'number' && typeof Height === 'number' ? { columns: Width, rows: Height } : undefined
