@@ -119,8 +119,20 @@ e2e-kind: $(NODE_MODULES) ## Test every target and lab 2 on a kind cluster (need
 	@$(RUN) scripts/e2e-kind.ts
 bench: $(NODE_MODULES) ## Measure prediction, parsing, grading, start-up, and a class of 1,000
 	@$(RUN) scripts/bench.ts
+# On a terminal, descriptions are wrapped at words below each other.
 help: ## Show this list
-	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-zA-Z0-9_%-]+:.*## / {sub(/%/, "N", $$1); gsub(/[$$][$$]/, "$$", $$2); printf "  %-16s %s\n", $$1, $$2}' Makefile
+	@[ -t 1 ] && size=$$(stty size 2>/dev/null); awk -v columns="$${size#* }" ' \
+	  BEGIN { FS = ":.*## " } \
+	  /^##@/ { printf "\n%s\n", substr($$0, 5) } \
+	  /^[a-zA-Z0-9_%-]+:.*## / { \
+	    sub(/%/, "N", $$1); gsub(/[$$][$$]/, "$$", $$2); \
+	    line = sprintf("  %-16s", $$1); count = split($$2, words, " "); indent = sprintf("%18s", ""); \
+	    for (i = 1; i <= count; i++) { \
+	      if (columns && line != indent && length(line " " words[i]) > columns) { print line; line = indent } \
+	      line = line " " words[i] \
+	    } \
+	    print line \
+	  }' Makefile
 
 $(NODE_MODULES): package.json package-lock.json
 	@$(RUN)

@@ -1,21 +1,18 @@
 import { createHash } from 'node:crypto'
 import { mkdtempSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import type { Capture } from '../cluster/capture-folder.ts'
 import { interfaceName } from '../embedded/index.ts'
 import { seedOf } from '../grading/class-key.ts'
-import type { DrawnKind } from '../instructors/class/drawn-values.ts'
+import { DRAWN_KINDS, type DrawnKind } from '../instructors/class/drawn-values.ts'
 import { writeSubmission } from '../instructors/submission/pack.ts'
 import { readSubmission, type Submission } from '../instructors/submission/read-submission.ts'
 
 /** The values that are replaced: those that a cluster generates at random, and those that differ between two runs of one cluster. */
 export type Rewritten = DrawnKind | 'dates' | 'counters'
 
-export const EVERYTHING: readonly Rewritten[] = [
-  ...(['uid', 'name', 'container', 'boot', 'mac', 'veth', 'initval', 'flow', 'ages', 'log'] as const),
-  ...(['dates', 'counters'] as const),
-]
+export const EVERYTHING: readonly Rewritten[] = [...(Object.keys(DRAWN_KINDS) as DrawnKind[]), 'dates', 'counters']
 
 const UUID = /\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b/g
 const VETH = /\bveth[0-9a-f]{8}\b/g
@@ -24,9 +21,10 @@ const INITVAL = /(?<=\binitval 0x)[0-9a-f]{1,8}\b/g
 const CONTAINER = /(?<=:\/\/)[0-9a-f]{64}\b/g
 const VERSION = /(?<="resourceVersion":")\d+(?=")/g
 const DATE = /\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z/g
-const COUNTER = /\[(\d+):(\d+)\]/g
+const COUNTER = /\[\d+:\d+\]/g
 const SAVED = /(?<=^# (?:Generated|Completed) .* on ).*$/gm
-const LOGGED = /^([IWEF]\d{4}) (\d\d:\d\d:\d\d)\.(\d+)/gm
+const LOGGED = /^([IWEF])(\d\d)(\d\d) (\d\d:\d\d:\d\d)(?=\.\d)/gm
+const FRACTION = /^[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+/gm
 const BTIME = /(?<=^btime )\d+$/m
 const LINE = /^.+$/gm
 const OBJECTS = /^objects\.json$/
@@ -35,12 +33,8 @@ const RULES = /^ip6?tables-save$/
 const LETTERS = 'bcdfghjklmnpqrstvwxz2456789'
 
 /** What is replaced in the files that match. */
-interface Rewrite {
-  kind: Rewritten
-  files: RegExp
-  pattern: RegExp
-  replace: (value: string, ...groups: string[]) => string
-}
+type Rewrite = readonly [kind: Rewritten, files: RegExp, pattern: RegExp, replace: Replace]
+type Replace = (value: string, ...groups: string[]) => string
 
 /**
  * Rewrites captures of one cluster as if they came from another one: the values of `kinds` are replaced, equal values by
@@ -63,8 +57,7 @@ export class OtherCluster {
         const other = kinds.includes('uid') ? this.#uuid(uid) : `other ${uid}`
         veths.set(interfaceName('veth', uid), interfaceName('veth', other))
       }
-    const all = this.#allRewrites(names, veths)
-    this.#rewrites = all.filter(({ kind }) => kinds.includes(kind))
+    this.#rewrites = this.#allRewrites(names, veths).filter(([kind]) => kinds.includes(kind))
   }
 
   /** In the order in which they are made: a log line is recognised by its date, which changes last. */
@@ -72,60 +65,45 @@ export class OtherCluster {
     const longestFirst = [...names.keys()].sort((a, b) => b.length - a.length)
     const anyName = longestFirst.length > 0 ? new RegExp(longestFirst.join('|'), 'g') : /(?!)/g
     const factor = 2 + this.#number('counters', 9973)
-    const rewrite = (kind: Rewritten, files: RegExp, pattern: RegExp, replace: Rewrite['replace']): Rewrite => ({
-      kind,
-      files,
-      pattern,
-      replace,
-    })
     return [
-      rewrite('name', /./, anyName, (name) => names.get(name) ?? name),
-      rewrite('mac', /./, MAC, (mac) => this.#mac(mac)),
-      rewrite('veth', /./, VETH, (veth) => veths.get(veth) ?? interfaceName('veth', this.#hex(veth, 8))),
-      rewrite('uid', OBJECTS, UUID, (uid) => this.#uuid(uid)),
-      rewrite('container', OBJECTS, CONTAINER, (id) => this.#hex(id, 64)),
-      rewrite('ages', OBJECTS, VERSION, (version) => String(Number(version) + this.#number('version', 5000) + 1)),
-      rewrite('dates', OBJECTS, DATE, (date) => this.date(date)),
-      rewrite('initval', /^ipset-save$/, INITVAL, (value) => this.#hex(value, 8)),
-      rewrite('flow', /^conntrack$/, LINE, (line) => this.#flow(line)),
-      rewrite('log', LOG, LOGGED, (line, day = '', time = '') => {
-        return `${day} ${time}.${String(this.#number(line, 10 ** 6)).padStart(6, '0')}`
-      }),
-      rewrite('dates', LOG, LOGGED, (_line, day = '', time = '', fraction = '') => {
-        const [month, date] = [day.slice(1, 3), day.slice(3)]
-        const at = new Date(Date.parse(`2026-${month}-${date}T${time}Z`) + this.#shiftMs).toISOString()
-        return `${day[0]}${at.slice(5, 7)}${at.slice(8, 10)} ${at.slice(11, 19)}.${fraction}`
-      }),
-      rewrite('boot', /^boot$/, UUID, (id) => this.#uuid(id)),
-      rewrite('dates', /^boot$/, BTIME, (seconds) => String(Number(seconds) + this.#shiftMs / 1000)),
-      rewrite('counters', RULES, COUNTER, (_all, packets, bytes) => {
-        return `[${factor * Number(packets)}:${factor * Number(bytes)}]`
-      }),
-      rewrite('dates', RULES, SAVED, (saved) => {
-        const at = new Date(Date.parse(`${saved} UTC`) + this.#shiftMs)
-        return at.toUTCString().replace(/^(\w+), (\d+) (\w+) (\d+) (\S+) GMT$/, '$1 $3 $2 $5 $4')
-      }),
+      ['name', /./, anyName, (name) => names.get(name) ?? name],
+      ['mac', /./, MAC, (mac) => this.#mac(mac)],
+      ['veth', /./, VETH, (veth) => veths.get(veth) ?? interfaceName('veth', this.#hex(veth, 8))],
+      ['uid', OBJECTS, UUID, (uid) => this.#uuid(uid)],
+      ['container', OBJECTS, CONTAINER, (id) => this.#hex(id, 64)],
+      ['ages', OBJECTS, VERSION, (version) => String(Number(version) + this.#number('version', 5000) + 1)],
+      ['dates', OBJECTS, DATE, (date) => this.date(date)],
+      ['initval', /^ipset-save$/, INITVAL, (value) => this.#hex(value, 8)],
+      ['flow', /^conntrack$/, LINE, (line) => this.#flow(line)],
+      ['log', LOG, FRACTION, (line) => line.replace(/\d+$/, String(this.#number(line, 10 ** 6)).padStart(6, '0'))],
+      ['dates', LOG, LOGGED, (_line, ...moment) => this.#logged(moment)],
+      ['boot', /^boot$/, UUID, (id) => this.#uuid(id)],
+      ['dates', /^boot$/, BTIME, (seconds) => String(Number(seconds) + this.#shiftMs / 1000)],
+      ['counters', RULES, COUNTER, (counts) => counts.replace(/\d+/g, (count) => String(factor * Number(count)))],
+      ['dates', RULES, SAVED, (saved) => this.#saved(saved)],
     ]
   }
 
-  rewrite({ objects, nodes }: Capture): Capture {
-    return {
-      objects: JSON.parse(this.#text('objects.json', JSON.stringify(objects))),
-      nodes: nodes.map(({ name, files }) => ({
-        name,
-        files: new Map([...files].map(([file, text]) => [file, this.#text(file, text)])),
-      })),
-    }
+  #logged([level, month, date, time]: string[]): string {
+    const at = new Date(Date.parse(`2026-${month}-${date}T${time}Z`) + this.#shiftMs).toISOString()
+    return `${level}${at.slice(5, 7)}${at.slice(8, 10)} ${at.slice(11, 19)}`
+  }
+
+  #saved(saved: string): string {
+    const at = new Date(Date.parse(`${saved} UTC`) + this.#shiftMs)
+    return at.toUTCString().replace(/^(\w+), (\d+) (\w+) (\d+) (\S+) GMT$/, '$1 $3 $2 $5 $4')
+  }
+
+  rewrite(capture: Capture): Capture {
+    return withTexts(capture, (text, path) => {
+      const own = this.#rewrites.filter(([, files]) => files.test(basename(path)))
+      return own.reduce((rewritten, [, , pattern, replace]) => rewritten.replace(pattern, replace), text)
+    })
   }
 
   date(text: string): string {
     const at = new Date(Date.parse(text) + this.#shiftMs).toISOString()
     return text.includes('.') ? at : at.replace(/\.\d+/, '')
-  }
-
-  #text(file: string, text: string): string {
-    const own = this.#rewrites.filter(({ files }) => files.test(file))
-    return own.reduce((rewritten, { pattern, replace }) => rewritten.replace(pattern, replace), text)
   }
 
   /** The conntrack entry of a connection whose source port was rewritten gets two other ports. */
@@ -159,6 +137,15 @@ export class OtherCluster {
   }
 }
 
+/** A capture with other texts in its files; `path` is as in a capture folder. */
+export const withTexts = ({ objects, nodes }: Capture, edit: (text: string, path: string) => string): Capture => ({
+  objects: JSON.parse(edit(JSON.stringify(objects), 'objects.json')),
+  nodes: nodes.map(({ name, files }) => ({
+    name,
+    files: new Map([...files].map(([file, text]) => [file, edit(text, `nodes/${name}/${file}`)])),
+  })),
+})
+
 const DRAWN = /\b10\.96\.\d+\.\d+\b/g
 /** The range, the API server and DNS: addresses that are the same in every cluster. */
 const GIVEN = ['10.96.0.0', '10.96.0.1', '10.96.0.10']
@@ -177,8 +164,7 @@ export async function makeClass(
   const folder = mkdtempSync(join(tmpdir(), 'class-'))
   const files: string[] = []
   for (let index = 1; index <= count; index++) {
-    const original = originals[index % originals.length]
-    if (!original) break
+    const original = originals[index % originals.length] as Submission
     const learner = `learner${String(index).padStart(4, '0')}`
     const { file, bytes } = ownSubmission(original, learner, index * APART_MS)
     files.push(join(folder, file))
@@ -203,14 +189,8 @@ function ownSubmission({ manifest, captures }: Submission, learner: string, earl
 }
 
 function withOwnAddresses(capture: Capture, key: number): Capture {
-  const objects = JSON.stringify(capture.objects)
-  const drawn = drawnAddresses(objects, key)
-  const own = (text: string) => text.replace(DRAWN, (address) => drawn.get(address) ?? address)
-  const nodes = capture.nodes.map(({ name, files }) => ({
-    name,
-    files: new Map([...files].map(([file, content]) => [file, own(content)])),
-  }))
-  return { objects: JSON.parse(own(objects)), nodes }
+  const drawn = drawnAddresses(JSON.stringify(capture.objects), key)
+  return withTexts(capture, (text) => text.replace(DRAWN, (address) => drawn.get(address) ?? address))
 }
 
 /** Randomly assigned ClusterIPs, each with a replacement. */
@@ -218,10 +198,6 @@ function drawnAddresses(objects: string, key: number): Map<string, string> {
   const drawn = [...new Set(objects.match(DRAWN))].filter((address) => !GIVEN.includes(address))
   const thirds = drawn.map((address) => Number(address.split('.')[2]))
   const other = [...Array(255).keys()].map((step) => 1 + ((key + step) % 255)).find((one) => !thirds.includes(one)) ?? 1
-  return new Map(
-    drawn.map((address, index) => [
-      address,
-      address.replace(/(?<=^\d+\.\d+\.)\d+/, String((thirds[index] ?? 0) ^ other)),
-    ]),
-  )
+  const moved = (address: string) => address.replace(/(?<=^\d+\.\d+\.)\d+/, (third) => String(Number(third) ^ other))
+  return new Map(drawn.map((address) => [address, moved(address)]))
 }

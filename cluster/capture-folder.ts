@@ -53,7 +53,8 @@ function readItems(file: string): unknown[] {
   return items
 }
 
-function readNodeFolder(folder: string): Map<string, string> {
+/** The files of one node, by name. */
+export function readNodeFolder(folder: string): Map<string, string> {
   const names = readdirSync(folder, { withFileTypes: true }).filter((entry) => entry.isFile())
   return new Map(names.map(({ name }) => [name, readPlainFile(join(folder, name))]))
 }

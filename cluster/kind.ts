@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { $, type ProcessPromise } from '../host/command.ts'
-import { kindFolder, projectRoot } from '../host/layout.ts'
+import { $ } from '../host/command.ts'
+import { kindFolder } from '../host/layout.ts'
 import { reasonOf } from '../host/main.ts'
 import { OUTSIDE } from '../host/outside.ts'
 import { type Progress, withProgress } from '../host/progress.ts'
@@ -10,16 +10,11 @@ import { DeadlineError, timeoutScale, waitFor } from '../host/wait.ts'
 import { changeCluster } from './cluster-lock.ts'
 import { askToContinue } from './consent.ts'
 import { type Cluster, notUp } from './driver.ts'
-import {
-  endStrayCreation,
-  forgetComplete,
-  noteWhileCreating,
-  recordComplete,
-  recordedAddresses,
-  wasComplete,
-} from './kind/creation.ts'
+import { recordComplete, restoreAddresses, wasComplete } from './kind/complete-cluster.ts'
+import { execInContainer, shellInContainer } from './kind/container-exec.ts'
+import { createCluster, deleteCluster, endStrayCreation, type Kind } from './kind/creation.ts'
 import { containerEngine, type EngineName } from './kind/engine.ts'
-import { loadLabImages, nodeImage, pinnedImage } from './kind/images.ts'
+import { loadLabImages } from './kind/images.ts'
 import { applianceName, startBalancer, stopBalancer } from './kind/load-balancer/appliance.ts'
 import {
   ADDRESS,
@@ -28,9 +23,7 @@ import {
   isRunning,
   type NodeContainer,
   nodeContainers,
-  restartInOrder,
   STARTED_AT,
-  STATE,
   startContainers,
 } from './kind/node-containers.ts'
 import { kubeClient } from './kube-client.ts'
@@ -39,10 +32,6 @@ import { kindPath } from './programs.ts'
 /** A cluster may need minutes to respond after a restart of the engine; an interrupted creation does not get them. */
 const answerDeadlineMs = { whole: 300_000, interrupted: 15_000 }
 const readyDeadlineMs = 180_000
-/** Default timeout of a command on a node. */
-const execDeadlineMs = 600_000
-
-type Kind = (words: string[]) => ProcessPromise
 
 /** A cluster created by kind on a Docker or Podman engine. */
 export class KindCluster implements Cluster {
@@ -81,7 +70,7 @@ export class KindCluster implements Cluster {
     mkdirSync(kindFolder(this.name), { recursive: true, mode: 0o700 })
     const containers = await this.#containers()
     const isComplete = containers.length > 0 && (await this.#complete(kind, containers, wasInterrupted, progress))
-    if (!isComplete) await this.#create(kind, progress)
+    if (!isComplete) await createCluster(this, kind, await this.engine(), progress)
     await this.#awaitReady(progress)
   }
 
@@ -94,7 +83,7 @@ export class KindCluster implements Cluster {
     await stopBalancer(await this.engine(), this.name)
     if ((await this.#containers()).length > 0) {
       const kind = await this.#kind(progress)
-      await withProgress(progress, `Deleting the kind cluster "${this.name}"`, () => this.#delete(kind))
+      await withProgress(progress, `Deleting the kind cluster "${this.name}"`, () => deleteCluster(this, kind))
     }
     rmSync(kindFolder(this.name), { recursive: true, force: true })
   }
@@ -132,37 +121,11 @@ export class KindCluster implements Cluster {
   }
 
   async exec(node: string, command: readonly string[], options: ExecOptions = {}): Promise<ExecResult> {
-    const engine = await this.engine()
-    const timeout = options.timeoutMs ?? execDeadlineMs * timeoutScale()
-    const container = this.#containerOf(node)
-    const input = options.stdin === undefined ? undefined : Buffer.from(options.stdin)
-    const run = $({
-      quiet: true,
-      nothrow: true,
-      timeout,
-      ...(input ? { input } : { stdio: ['ignore', 'pipe', 'pipe'] }),
-    })
-    const running = run`${engine} exec ${input ? ['-i'] : []} ${container} ${[...command]}`
-    // A command that ends without reading its input breaks the pipe; its exit code decides.
-    if (input) running.stdin.on('error', () => {})
-    const { exitCode, stdout, stderr, signal } = await running
-    if (signal)
-      throw new Error(
-        `"${(command.at(-1) ?? '').trim().split('\n', 1)[0]}" on ${node} did not end within ${timeout / 1000} s`,
-      )
-    if (
-      exitCode !== 0 &&
-      /^Error response from daemon|^Error: no container|^Cannot connect to the Docker/m.test(stderr)
-    )
-      throw new Error(stderr.trim())
-    if (exitCode !== 0) await this.#requireRunning(engine, node)
-    return { exitCode: exitCode ?? 1, stdout, stderr }
+    return execInContainer({ engine: await this.engine(), container: this.#containerOf(node), node }, command, options)
   }
 
   async shell(node: string, command: readonly string[] = ['bash', '-l']): Promise<number> {
-    const terminal = process.stdin.isTTY && process.stdout.isTTY ? '-it' : '-i'
-    const run = $({ stdio: 'inherit', nothrow: true })
-    return (await run`${await this.engine()} exec ${terminal} ${this.#containerOf(node)} ${[...command]}`).exitCode ?? 1
+    return shellInContainer({ engine: await this.engine(), container: this.#containerOf(node), node }, command)
   }
 
   /** The engine of this cluster. Throws with the next command if none responds. */
@@ -171,16 +134,6 @@ export class KindCluster implements Cluster {
     const engine = await this.#engine
     if (!engine) throw new Error('No Docker or Podman engine responds: start one, or use CLUSTER=embedded.')
     return engine
-  }
-
-  /**
-   * Throws with the state of the node's container if it does not run: the command was interrupted and did not fail by itself.
-   */
-  async #requireRunning(engine: EngineName, node: string): Promise<void> {
-    const container = this.#containerOf(node)
-    const state = (await inspect(engine, STATE, [container])).get(container)
-    if (state !== undefined && state !== 'running')
-      throw new Error(`${node} is ${state}, so the command was interrupted; \`make up\` starts it again`)
   }
 
   #containerOf(node: string): string {
@@ -221,13 +174,13 @@ export class KindCluster implements Cluster {
     wasInterrupted: boolean,
     progress: Progress,
   ): Promise<boolean> {
+    const engine = await this.engine()
     const stopped = containers.filter((container) => !isRunning(container))
     if (stopped.length > 0) {
-      const engine = await this.engine()
       const names = stopped.map(({ name }) => name).join(', ')
       await withProgress(progress, `Starting ${names} again`, () => startContainers(engine, stopped))
     }
-    await this.#restoreAddresses(progress)
+    await restoreAddresses(engine, this.name, progress)
     const { trouble, incomplete } = await this.#inspectNodes(kind, containers.length, wasInterrupted, progress)
     if (trouble === undefined) return true
     const fate = `The kind cluster "${this.name}" can't be restarted: ${trouble}.`
@@ -237,28 +190,8 @@ export class KindCluster implements Cluster {
         `${fate} Nothing was removed: \`make up\` tries again, and \`YES=1 make up\` removes it with everything in it and creates a new one.`,
       )
     const removing = `Removing the ${incomplete ? 'incomplete ' : ''}kind cluster "${this.name}"`
-    await withProgress(progress, removing, () => this.#delete(kind))
+    await withProgress(progress, removing, () => deleteCluster(this, kind))
     return false
-  }
-
-  /**
-   * A restart of the engine starts the nodes in any order, so that each may get the address of another one; API server and
-   * etcd listen on the address in kubeadm's configuration. The nodes are restarted in the order of their recorded addresses.
-   */
-  async #restoreAddresses(progress: Progress): Promise<void> {
-    const recorded = recordedAddresses(kindFolder(this.name))
-    const engine = await this.engine()
-    const now = await inspect(engine, ADDRESS, [...recorded.keys()])
-    const moved = [...recorded].filter(([node, address]) => now.has(node) && now.get(node) !== address)
-    if (moved.length === 0) return
-    const which = moved.map(([node, address]) => `${node} ${now.get(node)} instead of ${address}`).join(', ')
-    progress.note(`The restart exchanged addresses of nodes: ${which}.`)
-    const numeric = new Intl.Collator('en', { numeric: true })
-    const inOrder = [...recorded].sort(([, a], [, b]) => numeric.compare(a, b)).map(([node]) => node)
-    await stopBalancer(engine, this.name)
-    await withProgress(progress, 'Restarting the nodes in the order of their addresses', () =>
-      restartInOrder(engine, inOrder),
-    )
   }
 
   /**
@@ -287,44 +220,6 @@ export class KindCluster implements Cluster {
       if (!(error instanceof DeadlineError)) throw error
       return { trouble: `its API server did not respond within ${seconds} s`, incomplete: wasInterrupted }
     }
-  }
-
-  async #create(kind: Kind, progress: Progress): Promise<void> {
-    const image = await nodeImage(await this.engine())
-    forgetComplete(kindFolder(this.name))
-    progress.start(`Creating the kind cluster "${this.name}" (about a minute)`)
-    const creation = kind([
-      ...['create', 'cluster', '--name', this.name, '--kubeconfig', this.kubeconfig],
-      ...['--config', join(projectRoot, 'kind.yaml')],
-      ...(image === pinnedImage() ? [] : ['--image', image]),
-    ])
-    let interrupted = false
-    const interrupt = () => {
-      interrupted = true
-      creation.kill('SIGKILL').catch(() => {})
-    }
-    process.once('SIGINT', interrupt)
-    await noteWhileCreating(kindFolder(this.name), creation)
-    const { exitCode, stderr } = await creation
-    process.off('SIGINT', interrupt)
-    progress.end(exitCode === 0 && !interrupted)
-    if (interrupted) {
-      const removing = `Interrupted: removing the incomplete cluster "${this.name}"`
-      await withProgress(progress, removing, () => this.#delete(kind)).catch(() =>
-        progress.note('`make down` removes the rest.'),
-      )
-      process.exit(130)
-    }
-    if (exitCode === 0) return
-    const reason = stderr.split('\n').find((line) => line.startsWith('ERROR')) ?? stderr.trim().split('\n').at(-1)
-    throw new Error(
-      `kind could not create the cluster (${reason}). \`make doctor\` can show the cause; CLUSTER=embedded needs no engine.`,
-    )
-  }
-
-  async #delete(kind: Kind): Promise<void> {
-    const { exitCode, stderr } = await kind(['delete', 'cluster', '--name', this.name, '--kubeconfig', this.kubeconfig])
-    if (exitCode !== 0) throw new Error(`kind could not delete "${this.name}": ${stderr.trim().split('\n').at(-1)}`)
   }
 
   async #awaitReady(progress: Progress): Promise<void> {

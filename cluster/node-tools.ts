@@ -1,13 +1,14 @@
 import { createHash } from 'node:crypto'
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { which } from 'zx/core'
+import { aptDownload } from '../host/apt-download.ts'
 import { ensureArtifact } from '../host/artifact.ts'
 import { $ } from '../host/command.ts'
 import { cacheFolder } from '../host/layout.ts'
-import { UserError } from '../host/main.ts'
-import { bytesBelow, runSupervised, stallSeconds } from '../host/supervised.ts'
-import { isFullDisk, noSpace, SystemTrouble } from '../host/system-trouble.ts'
+import { reasonOf, UserError } from '../host/main.ts'
+import { silent } from '../host/progress.ts'
+import { SystemTrouble } from '../host/system-trouble.ts'
 import { consent } from './consent.ts'
 import type { Cluster } from './driver.ts'
 import { PATH } from './node-report.ts'
@@ -157,8 +158,6 @@ export async function fetchForNode(
   const make = async (fresh: string) => {
     if (!(await which('apt-get', { nothrow: true }))) throw new HostPackagesError('this machine has no apt-get')
     await download(fresh, files, architecture, names)
-    // Only the archives are kept: lists and keys are read from the node each time.
-    for (const each of ['root', 'state']) rmSync(join(fresh, each), { recursive: true, force: true })
   }
   return archivesIn(await ensureArtifact({ path: folder, make }))
 }
@@ -170,39 +169,30 @@ async function readNodePackages(cluster: Pick<Cluster, 'exec'>, node: string): P
   return { architecture, release, files: Buffer.from(archive, 'base64') }
 }
 
+/** Downloads packages for a node into a folder, with apt's settings for the copied files of the node. */
 async function download(folder: string, files: Buffer, architecture: string, names: readonly string[]): Promise<void> {
   const root = join(folder, 'root')
-  for (const each of ['state/lists/partial', 'archives/partial', 'root'])
-    mkdirSync(join(folder, each), { recursive: true })
+  mkdirSync(root, { recursive: true })
   const unpacked = await $({ quiet: true, nothrow: true, input: files })`tar -xf - -C ${root}`
   if (unpacked.exitCode !== 0) throw new HostPackagesError("the node's package lists can't be unpacked")
   for (const file of sourceFiles(root)) writeFileSync(file, withOwnKeys(readFileSync(file, 'utf8'), root))
-  const options = [
-    ...['-q', '-o', `Dir::State=${join(folder, 'state')}`, '-o', `Dir::State::status=${root}/var/lib/dpkg/status`],
-    ...['-o', `Dir::Cache=${folder}`, '-o', `Dir::Cache::archives=${join(folder, 'archives')}`],
-    ...['-o', `Dir::Etc::sourcelist=${root}/etc/apt/sources.list`],
-    ...['-o', `Dir::Etc::sourceparts=${root}/etc/apt/sources.list.d`],
-    ...['-o', 'Dir::Etc::trusted=/dev/null', '-o', `Dir::Etc::trustedparts=${root}/etc/apt/trusted.gpg.d`],
-    ...['-o', `APT::Architecture=${architecture}`, '-o', `APT::Architectures=${architecture}`],
-    ...['-o', 'Debug::NoLocking=1', '-o', 'APT::Sandbox::User='],
-  ]
-  const reached = () => bytesBelow(folder)
-  const run = (...words: readonly string[]) =>
-    runSupervised(['apt-get', ...options, ...words], { cwd: folder, reached })
-  const updated = await run('update')
-  const fetched = updated.stalled
-    ? updated
-    : await run('--download-only', '--no-install-recommends', '--yes', 'install', ...names)
-  const { exitCode, stdout, stderr, stalled } = fetched
-  if (stalled)
-    throw new HostPackagesError(
-      `nothing was received for ${stallSeconds()} s: check the network and the proxy that apt on this machine uses`,
-    )
-  if (exitCode === 0 && archivesIn(folder).length > 0) return
-  if (isFullDisk(`${stdout}\n${stderr}`)) throw new SystemTrouble(noSpace(folder))
-  const lines = stderr.trim().split('\n')
-  const reason = lines.find((line) => line.startsWith('E: ')) ?? `exit code ${exitCode}`
-  throw new HostPackagesError(`apt on this machine can't fetch them either (${reason.replace(/^E: /, '')})`)
+  const settings = {
+    'Dir::State::status': `${root}/var/lib/dpkg/status`,
+    'Dir::Etc::sourcelist': `${root}/etc/apt/sources.list`,
+    'Dir::Etc::sourceparts': `${root}/etc/apt/sources.list.d`,
+    'Dir::Etc::trusted': '/dev/null',
+    'Dir::Etc::trustedparts': `${root}/etc/apt/trusted.gpg.d`,
+    'APT::Architecture': architecture,
+    'APT::Architectures': architecture,
+  }
+  const wanted = { cache: folder, name: 'archives', packages: names, closure: 'missing', settings } as const
+  const archives = await aptDownload(wanted, silent).catch((error: unknown) => {
+    if (error instanceof SystemTrouble) throw error
+    throw new HostPackagesError(`apt on this machine can't fetch them either (${reasonOf(error).replace(/\.$/, '')})`)
+  })
+  // Only the archives are kept: lists and keys are read from the node each time.
+  renameSync(archives, join(folder, 'archives'))
+  for (const each of ['root', 'apt']) rmSync(join(folder, each), { recursive: true })
 }
 
 function sourceFiles(root: string): string[] {

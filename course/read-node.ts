@@ -2,15 +2,16 @@ import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Cluster } from '../cluster/driver.ts'
 import { kubeClient } from '../cluster/kube-client.ts'
-import { chosenNode } from '../cluster/select.ts'
+import { chosenNode, selectCluster } from '../cluster/select.ts'
 import { readNode } from '../cluster/snapshot.ts'
 import { CAPTURE_FILES, readCapturedNode } from '../dataplane/capture.ts'
 import { type Family, familyOf } from '../dataplane/ip-address.ts'
 import type { NodeState } from '../dataplane/node-state.ts'
+import { parsePacket } from '../dataplane/trace.ts'
 import { UserError } from '../host/main.ts'
 import { isFolder, readPlainFile } from '../host/plain-file.ts'
 
-/** Origin, destination and node of a packet for scripts/trace.ts, with names resolved to addresses. */
+/** Origin, destination and node of a packet, with names resolved to addresses. */
 interface LiveRoute {
   from: string
   to: string
@@ -58,6 +59,21 @@ export async function resolveRoute(cluster: Cluster, from: string, to: string, w
 export async function readLiveNode(cluster: Cluster, node: string, destination: string) {
   const { files } = await readNode(cluster, node, 'thorough')
   return { files, state: readable(node, files, familyOf(destination)) }
+}
+
+/**
+ * A packet with the state of the node whose rules it meets: in a capture, or else in the running cluster.
+ * @throws UserError as resolveRoute, readLiveNode and recordedNode do
+ */
+export async function readPacket(from: string, to: string, node = '', capture?: string) {
+  if (capture) {
+    const packet = parsePacket(from, to)
+    return { packet, state: recordedNode(capture, node, familyOf(packet.destination)) }
+  }
+  const cluster = await selectCluster()
+  const route = await resolveRoute(cluster, from, to, node || undefined)
+  const packet = parsePacket(route.from, route.to)
+  return { packet, state: (await readLiveNode(cluster, route.node, packet.destination)).state }
 }
 
 function readable(name: string, files: ReadonlyMap<string, string>, family: Family | undefined): NodeState {

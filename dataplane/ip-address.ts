@@ -4,9 +4,6 @@ import { BoundedCache } from './bounded-cache.ts'
 /** An IP family: of an address, and of the rules, sets and virtual servers of one proxier. */
 export type Family = 'ipv4' | 'ipv6'
 
-/** Names of protocol numbers. Source: IANA. */
-export const PROTOCOL_NUMBERS: Readonly<Record<string, string>> = { '6': 'tcp', '17': 'udp', '132': 'sctp' }
-
 /** The number of bits of an address of the family. */
 export const addressBits = (family: Family): 32 | 128 => (family === 'ipv4' ? 32 : 128)
 
@@ -86,10 +83,7 @@ export function commonBits(one: string, other: string): number {
 /** The family of an address or prefix; undefined for other text. */
 export const familyOf = (text: string): Family | undefined => parsePrefix(text)?.family
 
-/**
- * kube-proxy reads numbers with leading zeros as decimal (Go's net.ParseIP before 1.17, kept as ParseIPSloppy
- * in k8s.io/utils/net).
- */
+/** kube-proxy reads numbers with leading zeros as decimal (Go's net.ParseIP before 1.17, kept as ParseIPSloppy in k8s.io/utils/net). */
 const OCTET = '0{0,8}(?:25[0-5]|2[0-4]\\d|1\\d\\d|\\d?\\d)'
 const SLOPPY_IPV4 = new RegExp(`^(?:${OCTET}\\.){3}${OCTET}$`)
 

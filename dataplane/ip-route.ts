@@ -3,9 +3,7 @@
 import { familyOf, parsePrefix } from './ip-address.ts'
 import { eachLine, ParseError } from './program-output.ts'
 
-/**
- * One route. `destination` is a prefix (`default` is read as 0.0.0.0/0 or ::/0); of several next hops the first is kept.
- */
+/** One route. `destination` is a prefix (`default` is read as 0.0.0.0/0 or ::/0); of several next hops the first is kept. */
 export interface Route {
   /** `unicast`, or the type at the start of the line: `local`, `broadcast`, `blackhole`, `unreachable`, `prohibit`, `throw`. */
   type: string

@@ -1,11 +1,8 @@
 // Output of `ipset save`:  create KUBE-CLUSTER-IP hash:ip,port family inet … / add KUBE-CLUSTER-IP 10.96.0.1,tcp:443
 
-import { canonicalAddress, PROTOCOL_NUMBERS } from './ip-address.ts'
 import { eachLine, ParseError, quoteWord, splitWords } from './program-output.ts'
 
-/**
- * One set. `members` contains the text after `add NAME ` in canonical form, `options` the options of the create line.
- */
+/** One set. `members` contains the text after `add NAME ` (see readElement), `options` the options of the create line. */
 export interface IpSet {
   name: string
   type: string
@@ -22,11 +19,7 @@ const FLAGS = new Set(['counters', 'comment', 'skbinfo', 'forceadd', 'wildcard']
 /** Extensions of a member line with one value each, which do not affect which packets match. */
 const EXTENSIONS = new Set('timeout packets bytes comment skbmark skbprio skbqueue before after'.split(' '))
 
-/**
- * Reads the output of `ipset save`. Members are canonical (see canonicalMember), so that different spellings result in
- * equal members. Throws ParseError for any other line, for a member of a set not created above it and for a set created
- * twice.
- */
+/** Reads the output of `ipset save`. Throws ParseError for any other line, a member of a set not created above it, and a set created twice. */
 export function parseIpsetSave(text: string): IpSets {
   const sets: IpSets = new Map()
   eachLine(text, (line, number) => {
@@ -59,49 +52,22 @@ function readMember(line: string, number: number, sets: IpSets): void {
   const nameEnd = line.indexOf(' ', 4)
   const set = sets.get(line.slice(4, nameEnd === -1 ? line.length : nameEnd))
   if (!set) throw new ParseError(SOURCE, number, line, 'a member of a set that is not created above')
-  const member = nameEnd === -1 ? '' : canonicalMember(line.slice(nameEnd + 1))
-  if (member === undefined || member === '') {
-    throw new ParseError(SOURCE, number, line, 'not of the form "add NAME MEMBER"')
-  }
+  const member = nameEnd === -1 ? undefined : readElement(line.slice(nameEnd + 1))
+  if (!member) throw new ParseError(SOURCE, number, line, 'not of the form "add NAME MEMBER"')
   set.members.add(member)
 }
 
-/**
- * The canonical spelling of a member: protocol in lower case, addresses as the kernel prints them, without a
- * full-length prefix (/32, /128), which ipset itself omits, and without counters, timeouts and comments; `nomatch` is
- * kept. Undefined if the text is not a member.
- */
-export function canonicalMember(text: string): string | undefined {
-  if (PLAIN_MEMBER.test(text)) return text
-  const words = splitWords(text)
-  const element = words?.[0]
-  if (words === undefined || element === undefined) return undefined
-  let nomatch = false
-  for (let at = 1; at < words.length; at++) {
+/** A member without counters, timeouts and comments; `nomatch` is kept. Undefined if the text is not a member. */
+function readElement(text: string): string | undefined {
+  if (!text.includes(' ')) return text
+  const [element, ...words] = splitWords(text) ?? []
+  let nomatch = ''
+  for (let at = 0; at < words.length; at++) {
     const word = words[at] ?? ''
-    if (word === 'nomatch') nomatch = true
+    if (word === 'nomatch') nomatch = ' nomatch'
     else if (!EXTENSIONS.has(word) || ++at >= words.length) return undefined
   }
-  const canonical = element.split(',').map(canonicalPart).join(',')
-  return nomatch ? `${canonical} nomatch` : canonical
-}
-
-/** The usual form of the members of kube-proxy's sets, which is already canonical. */
-const PLAIN_MEMBER = /^[\d.]+(,(tcp|udp|sctp):\d+)?(,[\d.]+)?$/
-const PROTOCOL_PORT = /^([a-z0-9-]+):(.+)$/i
-
-function canonicalPart(part: string): string {
-  const [address = '', length, ...more] = part.split('/')
-  const canonical = canonicalAddress(address)
-  if (canonical.includes('::') || canonical.split(':').length > 2) {
-    const lower = canonical.toLowerCase()
-    return length === undefined || length === '128' ? lower : [lower, length, ...more].join('/')
-  }
-  if (length === '32' && more.length === 0) return address
-  const protocol = PROTOCOL_PORT.exec(part)
-  if (!protocol) return part
-  const name = (protocol[1] ?? '').toLowerCase()
-  return `${PROTOCOL_NUMBERS[name] ?? name}:${protocol[2]}`
+  return element && `${element}${nomatch}`
 }
 
 /** Prints sets as `ipset save` does; `ipset restore` reads it. Lists of sets follow the sets that they may contain. */

@@ -28,21 +28,17 @@ export interface VirtualServer {
 const SOURCE = 'ipvsadm -Sn'
 const SERVICE_OPTION: Record<IpvsProtocol, string> = { TCP: '-t', UDP: '-u', SCTP: '--sctp-service', FWM: '-f' }
 const FORWARD_OPTION: Record<RealServer['forward'], string> = { masq: '-m', route: '-g', tunnel: '-i' }
-/** Other spellings of options. */
-const ALIASES = new Map(
-  (
-    '--add-service -A, --add-server -a, --tcp-service -t, --udp-service -u, --fwmark-service -f, --scheduler -s, ' +
-    '--persistent -p, --netmask -M, --sched-flags -b, --ops -o, ops -o, pe --pe, --real-server -r, --weight -w, ' +
-    '--masquerading -m, --gatewaying -g, --ipip -i, --u-threshold -x, --l-threshold -y'
-  )
-    .split(', ')
-    .map((pair) => pair.split(' ') as [string, string]),
-)
-/** Options of a real server with a value that the model ignores (thresholds, tunnel encapsulation). */
-const UNKEPT = new Set(['-x', '-y', '--tun-type', '--tun-port'])
-const UNKEPT_FLAGS = new Set(['-6', '--tun-nocsum', '--tun-csum', '--tun-remcsum'])
-/** The kernel's default when -p has no value (IPVS_SVC_PERSISTENT_TIMEOUT of ipvsadm). */
-const DEFAULT_PERSISTENCE = 300
+/** As ipvsadm -S prints options that it reads in another spelling. */
+const ALIASES = new Map([
+  ['ops', '-o'],
+  ['pe', '--pe'],
+])
+/** Options with a value; thresholds and the encapsulation of tunnels are not kept. */
+const VALUED = new Set([
+  ...Object.values(SERVICE_OPTION),
+  ...'-s -p -M -b --pe -r -w -x -y --tun-type --tun-port'.split(' '),
+])
+const UNVALUED = new Set([...Object.values(FORWARD_OPTION), '-o', '-6', '--tun-nocsum', '--tun-csum', '--tun-remcsum'])
 
 /** The key of a virtual server: `TCP 10.96.0.1:443`, `FWM 5`. */
 export function virtualServerKey(server: Pick<VirtualServer, 'protocol' | 'address' | 'port'>): string {
@@ -80,105 +76,88 @@ export function parseIpvsadmSave(text: string): VirtualServer[] {
   const servers = new Map<string, VirtualServer>()
   eachLine(text, (line, number) => {
     if (line.trim() === '' || line.startsWith('#')) return
-    new LineReader(line, (fault) => new ParseError(SOURCE, number, line, fault)).readInto(servers)
+    const [command, ...words] = line.split(' ').filter((word) => word !== '')
+    const fail = (fault: string) => new ParseError(SOURCE, number, line, fault)
+    if (command !== '-A' && command !== '-a') throw fail('not a line of ipvsadm -Sn')
+    const options = new LineOptions(words, fail)
+    const key = virtualServerKey(options.service())
+    const listed = servers.get(key)
+    if (command === '-a' && !listed) throw fail('a real server of a virtual server that is not listed before it')
+    if (command === '-A' && listed) throw fail('this virtual server is listed twice')
+    if (listed) listed.realServers.push(options.realServer())
+    else servers.set(key, options.virtualServer())
   })
   return [...servers.values()]
 }
 
-class LineReader {
-  readonly #words: string[]
+/** The options of a line, with '' for one that has no value. */
+class LineOptions {
+  readonly #values = new Map<string, string>()
   readonly #fail: (fault: string) => ParseError
-  #at = 0
 
-  constructor(line: string, fail: (fault: string) => ParseError) {
-    this.#words = line.split(' ').filter((word) => word !== '')
+  constructor(words: readonly string[], fail: (fault: string) => ParseError) {
     this.#fail = fail
+    for (let at = 0; at < words.length; at++) {
+      const option = ALIASES.get(words[at] ?? '') ?? words[at] ?? ''
+      if (!VALUED.has(option) && !UNVALUED.has(option)) throw fail(`unknown option ${option}`)
+      const value = VALUED.has(option) ? words[++at] : ''
+      if (value === undefined) throw fail(`the option ${option} has no value`)
+      this.#values.set(option, value)
+    }
   }
 
-  /** Adds the line's virtual server, or its real server to the virtual server that is listed above. */
-  readInto(servers: Map<string, VirtualServer>): void {
-    const command = this.#option()
-    if (command === '-A') {
-      const server = this.#virtualServer()
-      const key = virtualServerKey(server)
-      if (servers.has(key)) throw this.#fail('this virtual server is listed twice')
-      servers.set(key, server)
-    } else if (command === '-a') {
-      const server = servers.get(virtualServerKey(this.#service()))
-      if (!server) throw this.#fail('a real server of a virtual server that is not listed before it')
-      server.realServers.push(this.#realServer())
-    } else throw this.#fail('not a line of ipvsadm -Sn')
-  }
-
-  #service(): Pick<VirtualServer, 'protocol' | 'address' | 'port'> {
-    const option = this.#option() ?? ''
-    const protocol = keyOf(SERVICE_OPTION, option)
+  service(): Pick<VirtualServer, 'protocol' | 'address' | 'port'> {
+    const protocol = this.#keyOf(SERVICE_OPTION)
     if (!protocol) throw this.#fail('the line names no service (-t, -u, --sctp-service or -f)')
-    if (protocol === 'FWM') return { protocol, address: String(this.#number(option)), port: 0 }
-    return { protocol, ...this.#endpoint(option, 'service') }
+    if (protocol === 'FWM') return { protocol, address: `${this.#number('-f')}`, port: 0 }
+    return { protocol, ...this.#endpoint(SERVICE_OPTION[protocol], 'service') }
   }
 
-  #virtualServer(): VirtualServer {
-    const server: VirtualServer = { ...this.#service(), scheduler: '', flags: [], realServers: [] }
-    for (let option = this.#option(); option !== undefined; option = this.#option()) {
-      if (option === '-s') server.scheduler = this.#value(option)
-      else if (option === '-p') {
-        const hasValue = /^\d+$/.test(this.#words[this.#at] ?? '')
-        server.persistent = hasValue ? this.#number(option) : DEFAULT_PERSISTENCE
-      } else if (option === '-M') server.netmask = this.#value(option)
-      else if (option === '-b') server.flags.push(...this.#value(option).split(','))
-      else if (option === '-o') server.flags.push('ops')
-      else if (option === '--pe') server.flags.push(`pe=${this.#value(option)}`)
-      else if (option === '-6') server.flags.push('inet6')
-      else throw this.#fail(`unknown option ${option}`)
+  virtualServer(): VirtualServer {
+    const values = this.#values
+    const scheduler = values.get('-s')
+    if (scheduler === undefined) throw this.#fail('the virtual server has no scheduler (-s)')
+    const netmask = values.get('-M')
+    const flags = [
+      values.has('-6') ? 'inet6' : [],
+      values.get('-b')?.split(',') ?? [],
+      values.has('--pe') ? `pe=${values.get('--pe')}` : [],
+      values.has('-o') ? 'ops' : [],
+    ].flat()
+    const persistent = values.has('-p') && { persistent: this.#number('-p') }
+    return {
+      ...this.service(),
+      scheduler,
+      flags,
+      realServers: [],
+      ...persistent,
+      ...(netmask !== undefined && { netmask }),
     }
-    if (server.scheduler === '') throw this.#fail('the virtual server has no scheduler (-s)')
-    return server
   }
 
-  #realServer(): RealServer {
-    let endpoint: { address: string; port: number } | undefined
-    let forward: RealServer['forward'] = 'route'
-    let weight = 1
-    for (let option = this.#option(); option !== undefined; option = this.#option()) {
-      const method = keyOf(FORWARD_OPTION, option)
-      if (option === '-r') endpoint = this.#endpoint(option, 'real server')
-      else if (option === '-w') weight = this.#number(option)
-      else if (method) forward = method
-      else if (UNKEPT.has(option)) this.#value(option)
-      else if (!UNKEPT_FLAGS.has(option)) throw this.#fail(`unknown option ${option}`)
-    }
-    if (!endpoint) throw this.#fail('the line names no real server (-r)')
-    return { ...endpoint, forward, weight }
+  realServer(): RealServer {
+    if (!this.#values.has('-r')) throw this.#fail('the line names no real server (-r)')
+    const weight = this.#values.has('-w') ? this.#number('-w') : 1
+    return { ...this.#endpoint('-r', 'real server'), forward: this.#keyOf(FORWARD_OPTION) ?? 'route', weight }
   }
 
-  #option(): string | undefined {
-    const word = this.#words[this.#at++]
-    return ALIASES.get(word ?? '') ?? word
-  }
-
-  #value(option: string): string {
-    const word = this.#words[this.#at++]
-    if (word === undefined) throw this.#fail(`the option ${option} has no value`)
-    return word
+  #keyOf<Key extends string>(options: Record<Key, string>): Key | undefined {
+    return (Object.keys(options) as Key[]).find((key) => this.#values.has(options[key]))
   }
 
   #number(option: string): number {
-    const word = this.#value(option)
+    const word = this.#values.get(option) ?? ''
     const value = /^\d{1,10}$/.test(word) ? Number(word) : Number.NaN
     if (!(value <= 0xffffffff)) throw this.#fail(`the value of ${option} is not a number`)
     return value
   }
 
   #endpoint(option: string, what: string): { address: string; port: number } {
-    const endpoint = parseEndpoint(this.#value(option))
+    const endpoint = parseEndpoint(this.#values.get(option) ?? '')
     if (!endpoint) throw this.#fail(`the ${what} is not a numeric ADDRESS:PORT (take the output with ipvsadm -Sn)`)
     return endpoint
   }
 }
-
-const keyOf = <Key extends string>(options: Record<Key, string>, option: string): Key | undefined =>
-  (Object.keys(options) as Key[]).find((key) => options[key] === option)
 
 /** `-t 10.96.0.1:443`, `-f 5`: a virtual server in a command. */
 export const serviceOption = ({ protocol, address, port }: VirtualServer): string =>

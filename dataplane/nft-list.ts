@@ -140,7 +140,7 @@ const KINDS: Record<string, (value: never, radix: Radix) => string> = {
   payload: ({ protocol, field, base, offset, len }: Json) =>
     protocol === undefined ? `@${base},${offset},${len}` : `${protocol} ${field}`,
   meta: ({ key }: Json) => (quotedKeys.has(String(key)) ? String(key) : `meta ${key}`),
-  ct: ({ key }: Json) => `ct ${key}`,
+  ct: ({ key, dir }: Json) => `ct ${dir === undefined ? '' : `${dir} `}${key}`,
   fib: ({ result, flags }: Json) => `fib ${Array.isArray(flags) ? flags.join(' . ') : flags} ${result}`,
   numgen: ({ mode, mod, offset }: Json) => `numgen ${mode} mod ${mod}${offset ? ` offset ${offset}` : ''}`,
   prefix: ({ addr, len }: Json) => `${addr}/${len}`,
@@ -171,21 +171,21 @@ function match({ op, left, right }: Json): string {
   const radix = isMark(left) ? 'mark' : 'decimal'
   const key = isObject(left) && isObject(left.meta) ? String(left.meta.key) : ''
   const text = expression(right, radix)
-  const value = quotedKeys.has(key) ? `"${text}"` : text
+  const value = quotedKeys.has(key) && typeof right === 'string' ? `"${text}"` : text
   const binary = isObject(left) && Object.keys(left).some((operator) => operator === '&')
   const sign = op === 'in' || (op === '==' && !binary) ? '' : `${op} `
   return `${expression(left, radix)} ${sign}${value}`
 }
 
-function dnat({ family, addr, port }: Json): string {
+function nat(kind: string, { family, addr, port }: Json): string {
   const address = expression(addr)
-  if (port === undefined) return `dnat ${family === undefined ? '' : `${family} `}to ${address}`
-  return `dnat to ${address.includes(':') ? `[${address}]` : address}:${expression(port)}`
+  if (port === undefined) return `${kind} ${family === undefined ? '' : `${family} `}to ${address}`
+  return `${kind} to ${address.includes(':') ? `[${address}]` : address}:${expression(port)}`
 }
 
 function statement(value: unknown): string {
   const [kind, inner] = (isObject(value) && only(value)) || []
-  if (kind === 'reject') return 'reject'
+  if (kind === 'reject' || kind === 'log') return kind
   if (kind === 'accept' || kind === 'drop' || kind === 'return' || kind === 'continue') return kind
   if ((kind === 'masquerade' || kind === 'notrack' || kind === 'redirect') && !isObject(inner)) return kind
   if (kind === undefined || !isObject(inner)) return JSON.stringify(value)
@@ -198,7 +198,8 @@ function statement(value: unknown): string {
     case 'masquerade':
       return `masquerade ${word(inner.flags)}`
     case 'dnat':
-      return dnat(inner)
+    case 'snat':
+      return nat(kind, inner)
     case 'redirect':
       return `redirect to :${expression(inner.port)}`
     case 'limit':

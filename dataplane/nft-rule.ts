@@ -15,6 +15,7 @@ export type NftExpression =
   | { kind: 'map'; key: NftExpression; data: NftElements }
 
 type BinaryOperator = '&' | '|' | '^'
+type NatType = 'dnat' | 'snat' | 'redirect' | 'masquerade'
 
 /** A named set or map (`@name`), or an anonymous one; elements without a value have an empty verdict. */
 export type NftElements = { name: string } | { elements: [key: string, value: string][] }
@@ -30,35 +31,51 @@ export type NftStatement =
   | { kind: 'match'; left: NftExpression; operator: string; right: NftExpression | NftElements }
   | NftVerdict
   | { kind: 'vmap'; key: NftExpression; data: NftElements }
-  | { kind: 'nat'; type: 'dnat' | 'snat' | 'redirect' | 'masquerade'; to?: NftExpression }
+  | { kind: 'nat'; type: NatType; to?: NftExpression }
   | { kind: 'mark'; of: 'meta' | 'ct'; value: NftExpression }
   | { kind: 'update'; set: string; key: NftExpression }
   | { kind: 'notrack' }
   /** A counter or log statement, which has no effect on packets. */
   | { kind: 'note' }
 
-const OPERATORS = new Set(['==', '!=', '<', '>', '<=', '>='])
-const INTERFACES = new Set(['iif', 'oif', 'iifname', 'oifname', 'mark'])
-const SELECTORS: Record<string, RegExp> = {
-  ip: /^(saddr|daddr|protocol|version)$/,
-  ip6: /^(saddr|daddr|nexthdr)$/,
-  th: /^[sd]port$/,
-  tcp: /^[sd]port$/,
-  udp: /^[sd]port$/,
-  sctp: /^[sd]port$/,
-  meta: /^(l4proto|mark|nfproto|protocol|iif|oif|iifname|oifname|pkttype)$/,
-  ct: /^(state|status|mark|direction)$/,
-}
-const NAT_FLAGS = new Set(['random', 'fully-random', 'persistent', ','])
+/** Where a word ends. */
+const END = '(?![^\\s{},])'
+const VERDICT = new RegExp(
+  // After `with`, the reply to the sender: `icmp type port-unreachable`, `tcp reset`.
+  `^(?:(accept|drop|return|continue)|(jump|goto) ([^\\s{},]+)|(reject)(?: with \\S+(?: type)? \\S+)?)${END}`,
+)
+/** Of a limit, the first packets match; from which one on it is different depends on those before. */
+const NOTE = new RegExp(
+  `^(?:${[
+    'counter(?: packets \\d+ bytes \\d+)?',
+    'log(?: (?:prefix|level|group|flags) (?:"[^"]*"|\\S+))*',
+    'limit rate (?:over )?\\S+(?: burst \\S+ \\S+)?',
+    'comment (?:"[^"]*"|\\S+)',
+  ].join('|')})${END}`,
+)
+const NAT = new RegExp(`^(dnat|snat|redirect|masquerade)(?: (?:ip6?|addr|\\.|port))*( to)?${END}`)
+const NAT_FLAGS = /^(?:[, ]*(?:random|fully-random|persistent))+/
+const SELECTOR = new RegExp(
+  `^(?:${[
+    'ip (?:[sd]addr|protocol|version)',
+    'ip6 (?:[sd]addr|nexthdr)',
+    '(?:th|tcp|udp|sctp) [sd]port',
+    'meta (?:l4proto|nfproto|protocol|pkttype)',
+    '(?:meta )?(?:mark|[io]if(?:name)?)',
+    'ct (?:state|status|mark|direction)',
+    'ct (?:original|reply) (?:ip6? )?[^\\s{},]+',
+    'fib [^{},]+? type',
+  ].join('|')})${END}`,
+)
+const NUMBER = /^(?:numgen|jhash|symhash) (?:[^{}]*? )?mod ([1-9]\d*)(?!\S)((?: (?:seed|offset) \S+)*)/
+const VALUE = '(?:"[^"]*"|[^\\s{},]+)(?: \\. [^\\s{},]+)*'
+const VALUES = new RegExp(`^${VALUE}(?:, ?${VALUE})*`)
 
 class UnknownStatement extends Error {}
 
 const known = new BoundedCache<readonly NftStatement[] | undefined>(5000)
 
-/**
- * The statements of a rule; undefined if one of them is unknown. The result is shared for equal texts and must not be
- * changed.
- */
+/** The statements of a rule; undefined if one of them is unknown. The result is shared for equal texts and must not be changed. */
 export const parseNftRule = (text: string): readonly NftStatement[] | undefined =>
   known.getOrCreate(text, () => {
     try {
@@ -76,210 +93,91 @@ export function parseVerdict(text: string): NftVerdict | undefined {
 }
 
 class RuleReader {
-  readonly #words: string[]
-  #at = 0
+  #rest: string
 
   constructor(text: string) {
-    this.#words = text.match(/"[^"]*"|[{},]|[^\s{},]+/g) ?? []
+    this.#rest = text.trim()
   }
 
   read(): NftStatement[] {
     const statements: NftStatement[] = []
-    while (this.#at < this.#words.length) statements.push(this.#statement())
+    while (this.#rest !== '') statements.push(this.#statement())
     return statements
   }
 
-  #peek(ahead = 0): string {
-    return this.#words[this.#at + ahead] ?? ''
-  }
-
-  #next(): string {
-    const word = this.#words[this.#at++]
-    if (word === undefined) throw new UnknownStatement()
-    return word
-  }
-
-  #expect(word: string): void {
-    if (this.#next() !== word) throw new UnknownStatement()
-  }
-
-  #skip(words: { has(word: string): boolean }): void {
-    while (words.has(this.#peek())) this.#at++
+  /** Reads what the pattern matches at the beginning of the rest; undefined if it does not. */
+  #next(pattern: RegExp): readonly string[] | undefined {
+    const found = pattern.exec(this.#rest) ?? undefined
+    if (found) this.#rest = this.#rest.slice(found[0].length).trimStart()
+    return found
   }
 
   #statement(): NftStatement {
-    const word = this.#peek()
-    switch (word) {
-      case 'accept':
-      case 'drop':
-      case 'return':
-      case 'continue':
-        this.#at++
-        return { kind: 'verdict', verdict: word }
-      case 'jump':
-      case 'goto':
-        this.#at++
-        return { kind: 'verdict', verdict: word, chain: this.#next() }
-      case 'reject':
-        // `with icmp port-unreachable`, `with tcp reset`: the reply to the sender.
-        this.#at += this.#peek(1) === 'with' ? (this.#peek(3) === 'type' ? 5 : 4) : 1
-        return { kind: 'verdict', verdict: 'reject' }
-      case 'counter':
-        this.#at += this.#peek(1) === 'packets' ? 5 : 1
-        return { kind: 'note' }
-      case 'log':
-        this.#at++
-        while (['prefix', 'level', 'group', 'flags'].includes(this.#peek())) this.#at += 2
-        return { kind: 'note' }
-      case 'limit':
-        // The first packets match; from which one on it is different depends on those before.
-        this.#at += this.#peek(2) === 'over' ? 4 : 3
-        if (this.#peek() === 'burst') this.#at += 3
-        return { kind: 'note' }
-      case 'comment':
-        this.#at += 2
-        return { kind: 'note' }
-      case 'notrack':
-        this.#at++
-        return { kind: 'notrack' }
-      case 'update':
-      case 'add':
-        return this.#update()
-      case 'dnat':
-      case 'snat':
-      case 'redirect':
-      case 'masquerade':
-        this.#at++
-        return this.#nat(word)
-      default:
-        return this.#match()
+    const verdict = this.#next(VERDICT)
+    if (verdict) {
+      const [, plain, jump, chain, reject] = verdict
+      const word = (plain ?? jump ?? reject) as NftVerdict['verdict']
+      return { kind: 'verdict', verdict: word, ...(chain !== undefined && { chain }) }
     }
-  }
-
-  #update(): NftStatement {
-    this.#at++
-    const set = this.#next().replace(/^@/, '')
-    this.#expect('{')
-    const key = this.#expression()
-    while (this.#peek() !== '}') this.#next()
-    this.#expect('}')
-    return { kind: 'update', set, key }
-  }
-
-  #nat(type: 'dnat' | 'snat' | 'redirect' | 'masquerade'): NftStatement {
-    this.#skip(new Set(['ip', 'ip6', 'addr', '.', 'port']))
-    if (this.#peek() !== 'to') {
-      this.#skip(NAT_FLAGS)
-      return { kind: 'nat', type }
-    }
-    this.#at++
-    const to = this.#expression()
-    this.#skip(NAT_FLAGS)
-    return { kind: 'nat', type, to }
+    if (this.#next(NOTE)) return { kind: 'note' }
+    if (this.#next(/^notrack\b/)) return { kind: 'notrack' }
+    const [, set, key = ''] = this.#next(/^(?:update|add) @?(\S+) \{([^{}]*)\}/) ?? []
+    if (set !== undefined) return { kind: 'update', set, key: new RuleReader(key).#expression() }
+    const [, type, to] = this.#next(NAT) ?? []
+    if (type === undefined) return this.#match()
+    const nat = { kind: 'nat', type: type as NatType, ...(to !== undefined && { to: this.#expression() }) } as const
+    this.#next(NAT_FLAGS)
+    return nat
   }
 
   /** `[meta|ct] mark set …`, `key vmap …`, or a comparison. */
   #match(): NftStatement {
     const left = this.#expression()
-    const word = this.#peek()
-    if (word === 'set' && left.kind === 'selector' && /^(meta|ct) mark$/.test(left.text)) {
-      this.#at++
+    if (left.kind === 'selector' && /^(meta|ct) mark$/.test(left.text) && this.#next(/^set /))
       return { kind: 'mark', of: left.text === 'ct mark' ? 'ct' : 'meta', value: this.#expression() }
-    }
-    if (word === 'vmap') {
-      this.#at++
-      return { kind: 'vmap', key: left, data: this.#elements() }
-    }
+    if (this.#next(/^vmap\b/)) return { kind: 'vmap', key: left, data: this.#elements() }
     if (left.kind === 'literal') throw new UnknownStatement()
-    const operator = OPERATORS.has(word) ? this.#next() : '=='
-    const right = this.#peek() === '{' || this.#peek().startsWith('@') ? this.#elements() : this.#values()
-    return { kind: 'match', left, operator, right }
+    const [, operator = '=='] = this.#next(/^([=!<>]=|[<>]) /) ?? []
+    return { kind: 'match', left, operator, right: /^[{@]/.test(this.#rest) ? this.#elements() : this.#values() }
   }
 
   /** One value, or alternatives: `new,established`. */
   #values(): NftExpression | NftElements {
-    const values = [this.#value()]
-    while (this.#peek() === ',') {
-      this.#at++
-      values.push(this.#value())
-    }
-    const [text = ''] = values
-    return values.length === 1 ? { kind: 'literal', text } : { elements: values.map((value) => [value, '']) }
-  }
-
-  #value(): string {
-    const words = [unquoted(this.#next())]
-    while (this.#peek() === '.') words.push(this.#next(), this.#next())
-    return words.join(' ')
+    const [text] = this.#next(VALUES) ?? []
+    if (text === undefined) throw new UnknownStatement()
+    const values = [...text.matchAll(new RegExp(VALUE, 'g'))].map(([value]) => unquoted(value))
+    return values.length === 1
+      ? { kind: 'literal', text: values[0] ?? '' }
+      : { elements: values.map((one) => [one, '']) }
   }
 
   #elements(): NftElements {
-    const word = this.#next()
-    if (word.startsWith('@')) return { name: word.slice(1) }
-    if (word !== '{') throw new UnknownStatement()
-    const elements: [string, string][] = []
-    for (let next = word; next !== '}'; next = this.#next()) {
-      const [key = '', value = ''] = this.#until(',', '}').split(' : ')
-      elements.push([key, value])
-    }
-    return { elements }
-  }
-
-  #until(...ends: string[]): string {
-    const words: string[] = []
-    while (!ends.includes(this.#peek())) words.push(this.#next())
-    return words.join(' ')
+    const [, name, list] = this.#next(/^(?:@([^\s{},]+)|\{([^{}]*)\})/) ?? []
+    if (name !== undefined) return { name }
+    if (list === undefined) throw new UnknownStatement()
+    const pairs = list.split(',').map((pair) => pair.trim().split(' : '))
+    return { elements: pairs.map(([key = '', value = '']) => [key, value]) }
   }
 
   #expression(): NftExpression {
-    let left = this.#primary()
-    const parts = [left]
-    while (this.#peek() === '.') {
-      this.#at++
-      parts.push(this.#primary())
-    }
-    if (parts.length > 1) left = { kind: 'concat', parts }
-    while (/^[&|^]$/.test(this.#peek())) {
-      const operator = this.#next() as BinaryOperator
-      left = { kind: 'binary', operator, left, right: this.#primary() }
-    }
-    if (this.#peek() !== 'map') return left
-    this.#at++
-    return { kind: 'map', key: left, data: this.#elements() }
+    const parts = [this.#primary()]
+    while (this.#next(/^\. /)) parts.push(this.#primary())
+    let left: NftExpression = parts.length > 1 ? { kind: 'concat', parts } : (parts[0] as NftExpression)
+    for (let sign = this.#next(/^[&|^] /); sign; sign = this.#next(/^[&|^] /))
+      left = { kind: 'binary', operator: sign[0]?.trim() as BinaryOperator, left, right: this.#primary() }
+    return this.#next(/^map /) ? { kind: 'map', key: left, data: this.#elements() } : left
   }
 
   #primary(): NftExpression {
-    const word = this.#next()
-    if (word === '{' || word === '}' || word === ',') throw new UnknownStatement()
-    if (word === 'numgen' || word === 'jhash' || word === 'symhash') return this.#number()
-    if (word === 'fib') {
-      const flags = [word]
-      while (this.#peek() !== 'type') flags.push(this.#next())
-      return { kind: 'selector', text: [...flags, this.#next()].join(' ') }
-    }
-    if (INTERFACES.has(word)) return { kind: 'selector', text: word === 'mark' ? 'meta mark' : word }
-    const following = this.#peek()
-    if (word === 'ct' && (following === 'original' || following === 'reply')) {
-      const words = [word, this.#next(), this.#next()]
-      if (words[2] === 'ip' || words[2] === 'ip6') words.push(this.#next())
-      return { kind: 'selector', text: words.join(' ') }
-    }
-    if (SELECTORS[word]?.test(following)) {
-      this.#at++
-      const text = `${word} ${following}`
-      return { kind: 'selector', text: /^meta [io]if(name)?$/.test(text) ? following : text }
-    }
-    return { kind: 'literal', text: unquoted(word) }
-  }
-
-  #number(): NftExpression {
-    while (this.#peek() !== 'mod') this.#next()
-    this.#at++
-    const modulus = Number(this.#next())
-    const options = new Map<string, number>()
-    while (this.#peek() === 'seed' || this.#peek() === 'offset') options.set(this.#next(), Number(this.#next()))
-    if (!Number.isInteger(modulus) || modulus < 1) throw new UnknownStatement()
-    return { kind: 'number', modulus, offset: options.get('offset') ?? 0 }
+    const [, modulus, options = ''] = this.#next(NUMBER) ?? []
+    if (modulus !== undefined)
+      return { kind: 'number', modulus: Number(modulus), offset: Number(/ offset (\d+)/.exec(options)?.[1] ?? 0) }
+    const [selector] = this.#next(SELECTOR) ?? []
+    if (selector !== undefined)
+      return { kind: 'selector', text: selector.replace(/^meta (?=[io]if)/, '').replace(/^mark$/, 'meta mark') }
+    const [literal] = this.#next(/^(?:"[^"]*"|[^\s{},]+)/) ?? []
+    if (literal === undefined) throw new UnknownStatement()
+    return { kind: 'literal', text: unquoted(literal) }
   }
 }
 

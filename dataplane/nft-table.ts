@@ -55,8 +55,6 @@ export const nftTitle = ({ family, name }: Pick<NftTable, 'family' | 'name'>): s
 /** The name of kube-proxy's own table, one in family ip and one in family ip6. */
 export const KUBE_PROXY_TABLE = 'kube-proxy'
 
-const elementsOf = (items: readonly string[]): string => `elements = { ${items.join(', ')} }; `
-
 const listed = ({ elements }: NftSet | NftMap): string[] =>
   elements instanceof Map ? [...elements].map(([key, value]) => `${key} : ${value}`) : [...elements]
 
@@ -79,67 +77,52 @@ const printRules = (table: string, chain: string, { rules }: NftChain): string[]
     ({ text, comment }) => `add rule ${table} ${chain} ${text}${comment === undefined ? '' : ` comment "${comment}"`}`,
   )
 
-/**
- * Prints a table as a script for `nft -f` that replaces a table of the same name: chains before the maps that refer to them, rules
- * last.
- */
-export function printNftTable({ family, name, chains, sets, maps }: NftTable): string {
-  const table = `${family} ${name}`
-  const lines = [`add table ${table}`, `delete table ${table}`, `table ${table} {`]
-  for (const [chain, definition] of chains) lines.push(`  chain ${chain} {${printBase(definition)} }`)
-  for (const [called, frame] of [...sets, ...maps]) {
-    const items = listed(frame)
-    lines.push(`  ${printFrame(called, frame)}${items.length > 0 ? elementsOf(items) : ''}}`)
-  }
-  lines.push('}', ...[...chains].flatMap(([chain, definition]) => printRules(table, chain, definition)))
-  return `${lines.join('\n')}\n`
-}
+const framesOf = ({ sets, maps }: Pick<NftTable, 'sets' | 'maps'>) =>
+  new Map<string, NftSet | NftMap>([...sets, ...maps])
 
 /**
- * Prints a script that changes the table `held` into `wanted` in one transaction. Only differences are changed, so that connections
- * continue and dynamic sets keep their elements. Empty if there is no difference.
+ * The lines of a script that changes the table `held` into `wanted`. Only differences are changed, so that connections continue and
+ * dynamic sets keep their elements. Empty if there is no difference.
  * @param rewrite rewrites every chain, even if it is unchanged
  */
-function printNftChanges(held: NftTable, wanted: NftTable, rewrite = false): string {
-  const table = `${wanted.family} ${wanted.name}`
+function changesOf(held: NftTable, wanted: NftTable, rewrite = false): string[] {
+  const table = nftTitle(wanted)
   const [make, empty, fill, drop]: [string[], string[], string[], string[]] = [[], [], [], []]
   for (const [name, chain] of wanted.chains) {
     const there = held.chains.get(name)
     if (there && !rewrite && there.rules === chain.rules) continue
-    const [before, rules] = [there, chain].map((one) => one && printRules(table, name, one).join('\n'))
-    if (there && !rewrite && before === rules) continue
+    const rules = printRules(table, name, chain)
+    if (there && !rewrite && printRules(table, name, there).join('\n') === rules.join('\n')) continue
     if (there) empty.push(`flush chain ${table} ${name}`)
     else make.push(`add chain ${table} ${name} {${printBase(chain)} }`)
-    fill.push(...printRules(table, name, chain))
+    fill.push(...rules)
   }
   for (const name of held.chains.keys())
     if (!wanted.chains.has(name)) {
       empty.push(`flush chain ${table} ${name}`)
       drop.push(`delete chain ${table} ${name}`)
     }
-  const framesOf = ({ sets, maps }: NftTable) => new Map<string, NftSet | NftMap>([...sets, ...maps])
-  const there = framesOf(held)
-  for (const [name, frame] of framesOf(wanted)) {
+  const [there, frames] = [framesOf(held), framesOf(wanted)]
+  for (const [name, frame] of frames) {
     const old = there.get(name)
     if (!old) make.push(`add ${printFrame(name, frame)}}`.replace(name, `${table} ${name}`))
     if ('flags' in frame && frame.flags.includes('dynamic')) continue
-    const [now, before] = [frame, old].map((one) => new Set(one ? listed(one) : []))
-    const gone = [...(before ?? [])].filter((item) => !now?.has(item)).map((item) => item.replace(/ : .*/s, ''))
-    const added = [...(now ?? [])].filter((item) => !before?.has(item))
-    for (const items of inGroups(gone)) empty.push(`delete element ${table} ${name} { ${items.join(', ')} }`)
-    for (const items of inGroups(added)) fill.push(`add element ${table} ${name} { ${items.join(', ')} }`)
+    const [now, before] = [new Set(listed(frame)), new Set(old && listed(old))]
+    const gone = [...before].filter((item) => !now.has(item)).map((item) => item.replace(/ : .*/s, ''))
+    const added = [...now].filter((item) => !before.has(item))
+    for (const items of inGroups(gone)) empty.push(`delete element ${table} ${name} { ${items} }`)
+    for (const items of inGroups(added)) fill.push(`add element ${table} ${name} { ${items} }`)
   }
-  const wantedFrames = framesOf(wanted)
   for (const [name, frame] of there)
-    if (!wantedFrames.has(name)) drop.push(`delete ${'flags' in frame ? 'set' : 'map'} ${table} ${name}`)
-  return [...make, ...empty, ...fill, ...drop].map((line) => `${line}\n`).join('')
+    if (!frames.has(name)) drop.push(`delete ${'flags' in frame ? 'set' : 'map'} ${table} ${name}`)
+  return [...make, ...empty, ...fill, ...drop]
 }
 
 const ELEMENTS_PER_LINE = 100
 
-const inGroups = (items: readonly string[]): string[][] =>
+const inGroups = (items: readonly string[]): string[] =>
   Array.from({ length: Math.ceil(items.length / ELEMENTS_PER_LINE) }, (_, index) =>
-    items.slice(index * ELEMENTS_PER_LINE, (index + 1) * ELEMENTS_PER_LINE),
+    items.slice(index * ELEMENTS_PER_LINE, (index + 1) * ELEMENTS_PER_LINE).join(', '),
   )
 
 /**
@@ -149,44 +132,40 @@ const inGroups = (items: readonly string[]): string[][] =>
 const TRANSACTION_LENGTH = 40_000
 
 /**
- * Prints the scripts that change `held` into `wanted`: one, unless its transaction would be too large for the kernel. Chains, sets
- * and maps come first, so that later scripts refer only to what exists.
- * @param held undefined if the table does not exist
+ * Prints the scripts for `nft -f` that change `held` into `wanted`: one, unless its transaction would be too large for the kernel.
+ * Chains, sets and maps come first, so that later scripts refer only to what exists.
+ * @param held undefined if the table does not exist, or is to be replaced
  */
 export function printNftTransactions(held: NftTable | undefined, wanted: NftTable, rewrite = false): string[] {
-  const table = `${wanted.family} ${wanted.name}`
-  const isReplaced = held === undefined || !isSameFrame(held, wanted)
-  const replace = `add table ${table}\ndelete table ${table}\nadd table ${table}\n`
+  const table = nftTitle(wanted)
   const nothing: NftTable = { ...wanted, chains: new Map(), sets: new Map(), maps: new Map() }
-  const script = isReplaced ? replace + printNftChanges(nothing, wanted) : printNftChanges(held, wanted, rewrite)
+  const replace = [`add table ${table}`, `delete table ${table}`, `add table ${table}`]
+  const lines =
+    held && isSameFrame(held, wanted) ? changesOf(held, wanted, rewrite) : [...replace, ...changesOf(nothing, wanted)]
   const scripts: string[] = []
   let next = ''
-  for (const line of script.split(/(?<=\n)/)) {
+  for (const line of lines) {
     if (next !== '' && next.length + line.length > TRANSACTION_LENGTH) {
       scripts.push(next)
       next = ''
     }
-    next += line
+    next += `${line}\n`
   }
   return next === '' ? scripts : [...scripts, next]
 }
 
+/** Prints a table as a script for `nft -f` that replaces a table of the same name. */
+export const printNftTable = (table: NftTable): string => printNftTransactions(undefined, table).join('')
+
 /** Whether the properties that a transaction can't change are equal: hooks of chains, types of sets and maps. */
 function isSameFrame(held: NftTable, wanted: NftTable): boolean {
-  const same = <T>(
-    one: ReadonlyMap<string, T>,
-    other: ReadonlyMap<string, T>,
-    print: (name: string, of: T) => string,
-  ) =>
-    [...one].every(([name, of]) => {
-      const there = other.get(name)
-      return there === undefined || print(name, there) === print(name, of)
-    })
-  return (
-    same(held.chains, wanted.chains, (_name, chain) => printBase(chain)) &&
-    same(held.sets, wanted.sets, printFrame) &&
-    same(held.maps, wanted.maps, printFrame)
-  )
+  const declarations = ({ chains, ...table }: NftTable) =>
+    new Map([
+      ...[...chains].map(([name, chain]) => [`chain ${name}`, printBase(chain)] as const),
+      ...[...framesOf(table)].map(([name, frame]) => [name, printFrame(name, frame)] as const),
+    ])
+  const now = declarations(wanted)
+  return [...declarations(held)].every(([name, declaration]) => (now.get(name) ?? declaration) === declaration)
 }
 
 function merge(ranges: readonly AddressRange[]): AddressRange[] {

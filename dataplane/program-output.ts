@@ -75,28 +75,15 @@ export function eachLine(text: string, visit: (line: string, number: number) => 
  */
 export function splitWords(line: string): string[] | undefined {
   if (!line.includes('"')) return line.split(/[ \t]+/).filter((word) => word !== '')
-  const words: string[] = []
-  let word: string | undefined
-  let quoted = false
-  for (let at = 0; at < line.length; at++) {
-    const character = line.charAt(at)
-    if (quoted && character === '\\' && at + 1 < line.length) {
-      at++
-      word = (word ?? '') + line.charAt(at)
-    } else if (character === '"') {
-      quoted = !quoted
-      word ??= ''
-    } else if (!quoted && (character === ' ' || character === '\t')) {
-      if (word !== undefined) words.push(word)
-      word = undefined
-    } else {
-      word = (word ?? '') + character
-    }
-  }
-  if (quoted) return undefined
-  if (word !== undefined) words.push(word)
-  return words
+  if (!CLOSED.test(line)) return undefined
+  return (line.match(WORD) ?? []).map((word) =>
+    word.replace(QUOTED, (quoted) => quoted.slice(1, -1).replace(/\\(.)/gs, '$1')),
+  )
 }
+
+const QUOTED = /"(?:[^"\\]|\\.)*"/gs
+const WORD = /(?:[^ \t"]|"(?:[^"\\]|\\.)*")+/gs
+const CLOSED = /^(?:[^"]|"(?:[^"\\]|\\.)*")*$/s
 
 /** A word in double quotes, with `"`, `\` and `'` escaped as iptables-save (xtables_save_string) escapes them. */
 export function quoteWord(word: string): string {

@@ -1,5 +1,4 @@
 import { BoundedCache } from './bounded-cache.ts'
-import { asHost, familyOf } from './ip-address.ts'
 import { quoteWord, splitWords } from './program-output.ts'
 
 /** A value that a rule requires, or with `!` excludes. */
@@ -42,16 +41,14 @@ const PROTOCOL_MATCHES = new Set(['tcp', 'udp', 'sctp', 'icmp'])
 const PROTOCOL_OPTION = /^--([sd]port|syn|tcp-flags|tcp-option|chunk-types|icmp-type)$/
 /** Options with any text as their one value, which iptables-save quotes unless it contains only letters, digits, `-` and `_`. */
 const TEXT_OPTIONS = new Set(['--comment', '--log-prefix', '--nflog-prefix', '--string', '--nfacct-name'])
-/** Other spellings that the command line accepts and iptables-save never prints. */
-const ALIASES = new Map(
-  (
-    '--source -s, --src -s, --destination -d, --dst -d, --in-interface -i, --out-interface -o, --protocol -p, ' +
-    '--proto -p, --fragment -f, --match -m, --jump -j, --goto -g, --source-port --sport, ' +
-    '--destination-port --dport, --source-ports --sports, --destination-ports --dports'
-  )
-    .split(', ')
-    .map((pair) => pair.split(' ') as [string, string]),
-)
+/** The options of a rule itself, in the order in which iptables-save prints them. */
+const FIELDS = new Map([
+  ['-s', 'source'],
+  ['-d', 'destination'],
+  ['-i', 'inInterface'],
+  ['-o', 'outInterface'],
+  ['-p', 'protocol'],
+] as const)
 
 /**
  * Reads the text after `-A CHAIN ` into typed fields, whatever the modules and targets are. Undefined if the text is not a rule: a
@@ -82,19 +79,15 @@ class RuleReader {
     while (this.#at < this.#words.length) {
       const negated = this.#words[this.#at] === '!'
       if (negated) this.#at++
-      const word = this.#next()
-      this.#option(ALIASES.get(word) ?? word, negated)
+      this.#option(this.#next(), negated)
     }
     return this.#rule
   }
 
   #option(option: string, negated: boolean): void {
     const rule = this.#rule
-    if (option === '-s') rule.source = { negated, value: asPrefix(this.#next()) }
-    else if (option === '-d') rule.destination = { negated, value: asPrefix(this.#next()) }
-    else if (option === '-i') rule.inInterface = { negated, value: this.#next() }
-    else if (option === '-o') rule.outInterface = { negated, value: this.#next() }
-    else if (option === '-p') rule.protocol = { negated, value: this.#next() }
+    const field = FIELDS.get(option as '-s')
+    if (field) rule[field] = { negated, value: this.#next() }
     else if (option === '-f') rule.fragment = { negated, value: true }
     else if (option === '-m') this.#match(this.#next())
     else if (option === '-j' || option === '-g')
@@ -130,21 +123,13 @@ class RuleReader {
   }
 }
 
-/** iptables-save prints a host with its full prefix. */
-const asPrefix = (address: string): string =>
-  address.includes('/') || familyOf(address) === undefined ? address : asHost(address)
-
 /** Prints a rule as iptables-save does: addresses, interfaces, protocol, matches in their order, target last. */
 export function printRule(rule: ParsedRule): string {
   const words: string[] = []
-  const field = (option: string, value: Negatable<string> | undefined) => {
+  for (const [option, field] of FIELDS) {
+    const value = rule[field]
     if (value) words.push(...(value.negated ? ['!'] : []), option, value.value)
   }
-  field('-s', rule.source)
-  field('-d', rule.destination)
-  field('-i', rule.inInterface)
-  field('-o', rule.outInterface)
-  field('-p', rule.protocol)
   if (rule.fragment) words.push(...(rule.fragment.negated ? ['!'] : []), '-f')
   for (const match of rule.matches) {
     words.push('-m', match.name)
@@ -175,7 +160,7 @@ function mustQuote(option: string, word: string): boolean {
 }
 
 const COMMENT = /--comment ("(?:[^"\\]|\\.)*"|\S+)/
-const TARGET = /(?:^| )(?:-j|-g|--jump|--goto) (\S+)/
+const TARGET = /(?:^| )(?:-j|-g) (\S+)/
 
 /** The comment of a rule, unquoted; undefined if there is none. Faster than parsing the rule. */
 export function commentOf(spec: string): string | undefined {

@@ -7,6 +7,7 @@ import type { LabNeeds } from '../cluster/doctor/facts.ts'
 import type { Cluster } from '../cluster/driver.ts'
 import { projectRoot } from '../host/layout.ts'
 import { UserError } from '../host/main.ts'
+import { shortened } from '../host/plain-text.ts'
 import { Trouble } from './failure.ts'
 
 const sentence = z.string().trim().min(10)
@@ -110,6 +111,25 @@ export function findStep(lab: LabDefinition, id: string): StepDefinition {
   const step = lab.steps.find((candidate) => candidate.id === id)
   if (step) return step
   throw new Error(`Lab ${lab.number} has no step "${id}": its steps are ${lab.steps.map((s) => s.id).join(', ')}.`)
+}
+
+/** The only step of that id with a question, in that lab or in all. Throws UserError with the existing questions. */
+export function findQuestion(id: string, number?: number): { lab: LabDefinition; step: StepDefinition } {
+  const labs = (number ? [number] : listLabs().map((lab) => lab.number)).map(readLab)
+  const steps = labs.flatMap((lab) => lab.steps.map((step) => ({ lab, step })))
+  const asking = steps.filter(({ step }) => step.question !== undefined)
+  const [found, another] = asking.filter(({ step }) => step.id === id)
+  if (found && another)
+    throw new UserError(`Labs ${found.lab.number} and ${another.lab.number} have a step "${id}": add LAB=…`)
+  if (found) return found
+  const named = steps.find(({ step }) => step.id === id)
+  const fault = named
+    ? `Step "${id}" of lab ${named.lab.number} has no question.`
+    : id === ''
+      ? 'Q= must name a question.'
+      : `${number ? `Lab ${number} has no` : 'No lab has the'} question "${shortened(id, 60)}".`
+  const questions = [...new Set(asking.map(({ step }) => `Q=${step.id}`))].join(', ')
+  throw new UserError(`${fault} ${questions === '' ? 'There is no question.' : `Questions: ${questions}.`}`)
 }
 
 /** Throws Trouble if the kernel of a running cluster lacks a feature that a lab needs, which is not the learner's fault. */

@@ -10,10 +10,11 @@ import type { Report, Source } from '../grading/report-schema.ts'
 import { ExitCode, UserError } from '../host/main.ts'
 import { requireWritable } from '../host/plain-file.ts'
 import { plainJson, plainText } from '../host/plain-text.ts'
-import { classResult } from './class/class-result.ts'
+import { classResult, classSummary, judgedLine } from './class/class-result.ts'
 import { printsOf } from './class/copies.ts'
-import { writerOf } from './class/formats/formats.ts'
+import { preparePlaces, writeResults, writerOf } from './class/formats/formats.ts'
 import { gradedReport, judgeSubmission } from './class/judge-file.ts'
+import { judgeAll, liveTasks } from './class/judge-pool.ts'
 import type { ClassResult } from './class/result.ts'
 import { readSubmission, type SignatureState } from './submission/read-submission.ts'
 import { quoted, Refusal } from './submission/untrusted-text.ts'
@@ -28,7 +29,19 @@ export const gradingOptions = {
   'report-only': { type: 'boolean' },
 } as const
 
+const text = { type: 'string' } as const
+/** Options of scripts/grade-class.ts: its usage explains them. */
+export const classOptions = {
+  ...{ csv: text, html: text, json: text, junit: text, tap: text, gradescope: text, check50: text, classroom50: text },
+  ...{ key: text, class: text, kubeconfigs: text, lab: text, limit: text, jobs: text, deadline: text },
+  variants: { type: 'boolean' },
+  'report-only': { type: 'boolean' },
+  quiet: { type: 'boolean' },
+} as const
+
 type GradingOptions = ReturnType<typeof parseArgs<{ options: typeof gradingOptions }>>['values']
+
+type ClassOptions = ReturnType<typeof parseArgs<{ options: typeof classOptions }>>['values']
 
 /** Grades, prints the report as text or JSON, and returns the exit code: 0 passed, 1 open, 2 could not be checked. */
 export async function gradeAndPrint({
@@ -80,6 +93,40 @@ export async function checkSubmission(
   const head = `${learner}, lab ${lab}, handed in ${submittedAt}, ${SIGNED[submission.signature]}\n`
   const looks = flags.map(({ text }) => `A reason to look: ${plainText(text)}\n`).join('')
   return publish(report, result, wish, `${head}${learnerReport(report)}${looks}`)
+}
+
+/**
+ * Grades the files of a class, or the running clusters of a folder of kubeconfigs; prints a line for each and the summary.
+ * Returns 0 if all were graded, else 2.
+ */
+export async function gradeClass(files: readonly string[], options: ClassOptions): Promise<number> {
+  const { kubeconfigs, key = process.env.CLASS_KEY_FILE, class: word = process.env.CLASS } = options
+  const isLive = kubeconfigs !== undefined
+  const tasks = isLive ? liveTasks(kubeconfigs, labNumber(options.lab)) : files.map((file) => ({ file }))
+  if (tasks.length === 0)
+    throw new UserError('There is nothing to grade: give files, as in `grade-class.ts submissions/*.labgrade`.')
+  preparePlaces(options)
+  const began = performance.now()
+  const judged = await judgeAll(tasks, {
+    key: key ? readClassKey(key) : undefined,
+    word: word ? classWord(word) : undefined,
+    jobs: atLeastOne(isLive ? (options.limit ?? '8') : (options.jobs ?? '2')),
+    deadlineMs: 1000 * atLeastOne(options.deadline ?? (isLive ? '120' : '20')),
+    onJudged: (one, done) => options.quiet || console.log(judgedLine(one, done, tasks.length)),
+  })
+  const result = classResult(judged, (performance.now() - began) / 1000, new Date(), options)
+  writeResults(options, result)
+  process.stdout.write(classSummary(result))
+  const { maxRSS, userCPUTime, systemCPUTime } = process.resourceUsage()
+  const busy = ((userCPUTime + systemCPUTime) / 1e6).toFixed(1)
+  console.log(`most memory: ${Math.round(maxRSS / 1024)} MB, processor: ${busy} s`)
+  return options['report-only'] ? ExitCode.passed : result.exitCode
+}
+
+function atLeastOne(value: string): number {
+  const number = Number(value)
+  if (Number.isInteger(number) && number >= 1) return number
+  throw new UserError(`"${value}" is not a number of jobs or seconds: use 1 or more.`)
 }
 
 /** Writes a report as requested and returns the exit code. */

@@ -11,7 +11,8 @@ import { handIn } from '../instructors/submission/hand-in.ts'
 await main(async () => {
   const { learner, name } = whoAndWhere()
   const cluster = await selectCluster(undefined, name)
-  const lab = readLab(chosenLab(new Moments(cluster.driver, cluster.name)))
+  const { LAB } = process.env
+  const lab = readLab(LAB ? labNumber(LAB) : onlyLab(new Moments(cluster.driver, cluster.name).labs()))
   const { file, sizeBytes, isSigned, report, notes } = await handIn(cluster, lab, learner)
   process.stdout.write(learnerReport(report))
   console.log(
@@ -36,9 +37,8 @@ function whoAndWhere(): { learner: string; name: string } {
   return { learner, name: clusterName(CLUSTER_NAME || 'k8s-guide') }
 }
 
-function chosenLab(moments: Moments): number {
-  if (process.env.LAB) return labNumber(process.env.LAB)
-  const labs = moments.labs()
+/** The lab that was worked on, if it is a single one. */
+function onlyLab(labs: readonly number[]): number {
   const [only] = labs
   if (only !== undefined && labs.length === 1) return only
   const known = labs.length > 0 ? `labs ${labs.join(', ')} were worked on` : 'none was worked on yet'

@@ -6,6 +6,7 @@ import { goodCaptures } from '../instructors/mutation/good-captures.ts'
 import {
   graderTestLines,
   graderTestSummary,
+  isOpen,
   seekFalseAlarms,
   tryMutations,
 } from '../instructors/mutation/grader-test.ts'
@@ -20,9 +21,8 @@ none complains.
 `
 
 await main(async () => {
-  const { values } = parseArgs({
-    options: { lab: { type: 'string' }, every: { type: 'string' }, json: { type: 'boolean' } },
-  })
+  const options = { lab: { type: 'string' }, every: { type: 'string' }, json: { type: 'boolean' } } as const
+  const { values } = parseArgs({ options })
   Error.stackTraceLimit = 0
   const lab = values.lab === undefined ? undefined : labNumber(values.lab)
   const all = await goodCaptures()
@@ -31,6 +31,5 @@ await main(async () => {
   const falseAlarms = await seekFalseAlarms(goods)
   if (values.json) console.log(JSON.stringify(graderTestSummary(trials, falseAlarms)))
   else for (const line of graderTestLines(trials, falseAlarms)) console.log(line)
-  const open = trials.filter(({ end }) => end === 'missed' || end === 'elsewhere')
-  return open.length + falseAlarms.alarms.length === 0 ? ExitCode.passed : ExitCode.notYet
+  return trials.some(isOpen) || falseAlarms.alarms.length > 0 ? ExitCode.notYet : ExitCode.passed
 }, USAGE)

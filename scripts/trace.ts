@@ -1,11 +1,9 @@
 // Traces a packet through the rules of a node. See `--help`.
 import { parseArgs } from 'node:util'
-import { selectCluster } from '../cluster/select.ts'
-import { readLiveNode, recordedNode, resolveRoute } from '../course/read-node.ts'
-import { familyOf } from '../dataplane/ip-address.ts'
+import { readPacket } from '../course/read-node.ts'
 import { drawTrace, explainTrace } from '../dataplane/trace/draw.ts'
 import { stoppingPlace } from '../dataplane/trace/stopping-place.ts'
-import { parsePacket, tracePacket, traceToJson } from '../dataplane/trace.ts'
+import { tracePacket, traceToJson } from '../dataplane/trace.ts'
 import { main, UserError } from '../host/main.ts'
 import { plainJson } from '../host/plain-text.ts'
 
@@ -37,12 +35,7 @@ await main(async () => {
     throw new UserError(
       `${[!from && 'FROM=', !to && 'TO='].filter(Boolean).join(' and ')} must be given: make trace FROM=pod/NAME TO=svc/NAME:80; FROM= may also be host, outside, or pod: or external: with an address.`,
     )
-  const cluster = capture ? undefined : await selectCluster()
-  const route = cluster ? await resolveRoute(cluster, from, to, node || undefined) : { from, to, node: node || '' }
-  const packet = parsePacket(route.from, route.to)
-  const state = cluster
-    ? (await readLiveNode(cluster, route.node, packet.destination)).state
-    : recordedNode(capture ?? '', route.node, familyOf(packet.destination))
+  const { packet, state } = await readPacket(from, to, node, capture)
   const trace = tracePacket(state, packet)
   const stop = trace.verdict === 'accept' ? stoppingPlace(trace, packet, state) : undefined
   const { isTTY, columns } = process.stdout

@@ -1,4 +1,4 @@
-import { ModeUnsupported, requireModules } from '../../cluster/kube-proxy/module-check.ts'
+import { modeLacks } from '../../cluster/kube-proxy/module-check.ts'
 import type { Where } from '../../dataplane/compare.ts'
 import type { FlushedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import { newestBefore } from '../../dataplane/kube-proxy/versions.ts'
@@ -38,16 +38,10 @@ async function probeKernel(
   nodes: readonly NodeView[],
   mode: FlushedMode,
 ): Promise<string | undefined> {
+  const names = nodes.map(({ name }) => name)
   try {
-    await requireModules(
-      live.cluster,
-      nodes.map(({ name }) => name),
-      mode,
-      'rr',
-    )
-    return undefined
+    return await modeLacks(live.cluster, names, mode, 'rr')
   } catch (error) {
-    if (error instanceof ModeUnsupported) return error.lacks
     throw new Trouble(
       `the nodes could not be probed for mode ${mode} (${error instanceof Error ? error.message : error})`,
     )

@@ -1,19 +1,68 @@
-import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ProcessPromise } from '../../host/command.ts'
+import { kindFolder, projectRoot } from '../../host/layout.ts'
 import { forgetProcess, notedProcess, noteProcess } from '../../host/live-process.ts'
+import { type Progress, withProgress } from '../../host/progress.ts'
 import { waitFor } from '../../host/wait.ts'
+import type { Cluster } from '../driver.ts'
+import { forgetComplete } from './complete-cluster.ts'
+import type { EngineName } from './engine.ts'
+import { nodeImage, pinnedImage } from './images.ts'
 
 const fileIn = (folder: string) => join(folder, 'creation.json')
 
-/** Records the process that creates a cluster in the cluster's folder while it runs. */
-export async function noteWhileCreating(folder: string, creation: ProcessPromise): Promise<void> {
-  if (creation.pid !== undefined) noteProcess(fileIn(folder), creation.pid)
-  try {
-    await creation
-  } finally {
-    forgetProcess(fileIn(folder))
+/** Runs kind with these words. */
+export type Kind = (words: readonly string[]) => ProcessPromise
+
+type NamedCluster = Pick<Cluster, 'name' | 'kubeconfig'>
+
+/**
+ * Creates a cluster. Ctrl-C removes what was created, and ends this process.
+ * @throws Error with kind's reason
+ */
+export async function createCluster(
+  { name, kubeconfig }: NamedCluster,
+  kind: Kind,
+  engine: EngineName,
+  progress: Progress,
+): Promise<void> {
+  const folder = kindFolder(name)
+  const image = await nodeImage(engine)
+  forgetComplete(folder)
+  progress.start(`Creating the kind cluster "${name}" (about a minute)`)
+  const creation = kind([
+    ...['create', 'cluster', '--name', name, '--kubeconfig', kubeconfig, '--config', join(projectRoot, 'kind.yaml')],
+    ...(image === pinnedImage() ? [] : ['--image', image]),
+  ])
+  let interrupted = false
+  const interrupt = () => {
+    interrupted = true
+    creation.kill('SIGKILL').catch(() => {})
   }
+  process.once('SIGINT', interrupt)
+  if (creation.pid !== undefined) noteProcess(fileIn(folder), creation.pid)
+  const { exitCode, stderr } = await creation.finally(() => forgetProcess(fileIn(folder)))
+  process.off('SIGINT', interrupt)
+  progress.end(exitCode === 0 && !interrupted)
+  if (interrupted) {
+    const removing = `Interrupted: removing the incomplete cluster "${name}"`
+    await withProgress(progress, removing, () => deleteCluster({ name, kubeconfig }, kind)).catch(() =>
+      progress.note('`make down` removes the rest.'),
+    )
+    process.exit(130)
+  }
+  if (exitCode === 0) return
+  const reason = stderr.split('\n').find((line) => line.startsWith('ERROR')) ?? stderr.trim().split('\n').at(-1)
+  throw new Error(
+    `kind could not create the cluster (${reason}). \`make doctor\` can show the cause; CLUSTER=embedded needs no engine.`,
+  )
+}
+
+/** Deletes a cluster. Throws Error with kind's reason. */
+export async function deleteCluster({ name, kubeconfig }: NamedCluster, kind: Kind): Promise<void> {
+  const { exitCode, stderr } = await kind(['delete', 'cluster', '--name', name, '--kubeconfig', kubeconfig])
+  if (exitCode !== 0) throw new Error(`kind could not delete "${name}": ${stderr.trim().split('\n').at(-1)}`)
 }
 
 /**
@@ -30,27 +79,4 @@ export async function endStrayCreation(folder: string): Promise<boolean> {
   }
   forgetProcess(fileIn(folder))
   return wasInterrupted
-}
-
-const completeFile = (folder: string) => join(folder, 'whole')
-
-/**
- * Records that every node of this cluster was Ready once, and the nodes' addresses: from now on the cluster is removed only
- * with consent.
- */
-export function recordComplete(folder: string, addresses: ReadonlyMap<string, string>): void {
-  mkdirSync(folder, { recursive: true, mode: 0o700 })
-  writeFileSync(completeFile(folder), [...addresses].map(([node, address]) => `${node} ${address}\n`).join(''))
-}
-
-/** The addresses of the nodes when the cluster was complete, by node; empty if none were recorded. */
-export function recordedAddresses(folder: string): Map<string, string> {
-  const lines = wasComplete(folder) ? readFileSync(completeFile(folder), 'utf8').match(/^\S+ \S+$/gm) : []
-  return new Map(lines?.map((line) => line.split(' ') as [string, string]))
-}
-
-export const wasComplete = (folder: string): boolean => existsSync(completeFile(folder))
-
-export function forgetComplete(folder: string): void {
-  rmSync(completeFile(folder), { force: true })
 }

@@ -43,6 +43,13 @@ export async function readConfigConf({ core }: KubeClient): Promise<{ text: stri
   return { text, resourceVersion: map.metadata?.resourceVersion ?? '' }
 }
 
+/** Sends the resourceVersion that was read, so that the API server rejects the patch if another process has changed the ConfigMap since. */
+export async function writeConfigConf(client: KubeClient, text: string, resourceVersion: string): Promise<void> {
+  const { namespace, name } = kubeProxy
+  const body = { metadata: { resourceVersion }, data: { 'config.conf': text } }
+  await client.core.patchNamespacedConfigMap({ namespace, name, body }, client.mergePatch)
+}
+
 /** The fields of an API object that identify a kube-proxy Pod in service. */
 interface PodFacts {
   kind?: string | undefined

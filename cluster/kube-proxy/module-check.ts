@@ -3,19 +3,6 @@ import type { Cluster } from '../driver.ts'
 import { runOnNode } from '../node-script.ts'
 
 /**
- * A node's kernel lacks a feature that a mode needs; nothing was changed. The message names the node and the missing part.
- */
-export class ModeUnsupported extends Error {
-  /** The missing features and their nodes, without a full stop. */
-  readonly lacks: string
-
-  constructor(mode: FlushedMode, lacks: string, advice = '') {
-    super(`Mode "${mode}" can't run here, and nothing was changed: ${lacks}.${advice && ` ${advice}`}`)
-    this.lacks = lacks
-  }
-}
-
-/**
  * Shell: tests whether a module is compiled in, loaded, or present by its symbols, because a kernel without module files may
  * also contain it.
  */
@@ -83,15 +70,20 @@ function listed(names: readonly string[]): string {
 }
 
 /**
- * Verifies that every node can run the mode, before anything is changed. If all nodes share a kernel, one is enough.
- * @throws ModeUnsupported with one clause for all nodes that lack the same part
+ * What the kernels of nodes lack for a mode, in one clause that names the nodes; undefined if every node can run it. If all
+ * nodes share a kernel, one is enough.
  */
-export async function requireModules(cluster: Cluster, nodes: readonly string[], mode: FlushedMode, scheduler: string) {
+export async function modeLacks(
+  cluster: Cluster,
+  nodes: readonly string[],
+  mode: FlushedMode,
+  scheduler: string,
+): Promise<string | undefined> {
   const script = { ipvs: ipvsProbe, iptables: iptablesProbe, nftables: nftProbe }[mode]
   const lacking = new Map<string, string[]>()
-  const [first] = nodes
+  const probed = cluster.sharedKernel ? nodes.slice(0, 1) : nodes
   await Promise.all(
-    (cluster.sharedKernel && first !== undefined ? [first] : nodes).map(async (node) => {
+    probed.map(async (node) => {
       const { exitCode, stdout, stderr } = await runOnNode(cluster, node, script, { args: [scheduler] })
       if (exitCode === 0) return
       const reason = stdout.trim()
@@ -101,7 +93,6 @@ export async function requireModules(cluster: Cluster, nodes: readonly string[],
       lacking.set(reason, [...those].sort())
     }),
   )
-  if (lacking.size === 0) return
   const faults = [...lacking].map(([reason, names]) => `the kernel of ${listed(names)} ${reason}`)
-  throw new ModeUnsupported(mode, faults.join('; '))
+  return faults.length === 0 ? undefined : faults.join('; ')
 }

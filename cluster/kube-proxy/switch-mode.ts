@@ -1,4 +1,5 @@
 import { readMode, writeMode } from '../../dataplane/kube-proxy/config-conf.ts'
+import type { FlushedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import { featuresOf, newestBefore } from '../../dataplane/kube-proxy/versions.ts'
 import { type Progress, withProgress } from '../../host/progress.ts'
 import { DeadlineError, waitFor } from '../../host/wait.ts'
@@ -6,8 +7,8 @@ import { changeCluster } from '../cluster-lock.ts'
 import { consent } from '../consent.ts'
 import type { Cluster } from '../driver.ts'
 import { type KubeClient, kubeClient } from '../kube-client.ts'
-import { KubeProxyError, kubeProxy, listKubeProxyPods, readConfigConf, readDaemonSet } from './kube-proxy-pods.ts'
-import { ModeUnsupported, requireModules } from './module-check.ts'
+import { KubeProxyError, listKubeProxyPods, readConfigConf, readDaemonSet, writeConfigConf } from './kube-proxy-pods.ts'
+import { modeLacks } from './module-check.ts'
 import { describeProof, type ModeProof, proveNode, proves, type RunnableMode } from './proof.ts'
 import { awaitRollout, chooseImage, explainCrash, restartKubeProxyPods } from './rollout.ts'
 
@@ -27,6 +28,13 @@ export interface SwitchResult {
   /** The previous mode in the ConfigMap; empty if kube-proxy chose it. */
   before: string
   proofs: ModeProof[]
+}
+
+/** A mode can't run on a node's kernel or in this version of kube-proxy; nothing was changed. */
+export class ModeUnsupported extends Error {
+  constructor(mode: FlushedMode, lacks: string, advice = '') {
+    super(`Mode "${mode}" can't run here, and nothing was changed: ${lacks}.${advice && ` ${advice}`}`)
+  }
 }
 
 const proofDeadlineMs = 90_000
@@ -59,15 +67,14 @@ async function switchAlone(cluster: Cluster, mode: RunnableMode, options: Switch
   )
   // Userspace mode needs nat, as iptables mode does.
   const needs = mode === 'userspace' ? 'iptables' : mode
-  try {
-    await withProgress(progress, `Checking the kernel modules for mode "${mode}" on ${nodes.length} nodes`, () =>
-      requireModules(cluster, nodes, needs, scheduler ?? (current.scheduler || 'rr')),
-    )
-  } catch (error) {
-    if (!(error instanceof ModeUnsupported)) throw error
-    if (mode !== 'ipvs' || !options.force)
-      throw new ModeUnsupported(needs, error.lacks, advice(cluster, mode, error.lacks))
-    progress.note(`Mode "${mode}" can't run here: ${error.lacks}. Continuing, because FORCE=1 is set.`)
+  const lacks = await withProgress(
+    progress,
+    `Checking the kernel modules for mode "${mode}" on ${nodes.length} nodes`,
+    () => modeLacks(cluster, nodes, needs, scheduler ?? (current.scheduler || 'rr')),
+  )
+  if (lacks !== undefined) {
+    if (mode !== 'ipvs' || !options.force) throw new ModeUnsupported(needs, lacks, advice(cluster, mode, lacks))
+    progress.note(`Mode "${mode}" can't run here: ${lacks}. Continuing, because FORCE=1 is set.`)
   }
   if (mode === 'nftables')
     requireNftablesVersion(image?.image ?? daemonSet.spec?.template.spec?.containers[0]?.image ?? '')
@@ -78,7 +85,7 @@ async function switchAlone(cluster: Cluster, mode: RunnableMode, options: Switch
   }
   if (!isConfigured)
     await withProgress(progress, `Setting mode "${mode}" in kube-proxy's ConfigMap`, () =>
-      patchConfigConf(client, writeMode(config.text, { mode, scheduler }), config.resourceVersion),
+      writeConfigConf(client, writeMode(config.text, { mode, scheduler }), config.resourceVersion),
     )
   const restarting = image ? `Restarting every kube-proxy as ${image.image}` : 'Restarting every kube-proxy'
   const stamp = await withProgress(progress, restarting, async () => {
@@ -110,13 +117,6 @@ function advice({ driver }: Cluster, mode: RunnableMode, lacks: string): string 
   const remedies = ['`make doctor` shows how to fix it.']
   if (driver !== 'embedded' && lacks.includes('(module ip_vs)')) remedies.push('CLUSTER=embedded has a kernel with it.')
   return [...remedies, 'FORCE=1 tries it anyway, to show how kube-proxy behaves then.'].join(' ')
-}
-
-/** Sends the resourceVersion that was read, so that the API server rejects the patch if another process has changed the ConfigMap since. */
-async function patchConfigConf(client: KubeClient, text: string, resourceVersion: string): Promise<void> {
-  const { namespace, name } = kubeProxy
-  const body = { metadata: { resourceVersion }, data: { 'config.conf': text } }
-  await client.core.patchNamespacedConfigMap({ namespace, name, body }, client.mergePatch)
 }
 
 /** kube-proxy up to 1.25 falls back to iptables mode, with a line in its log, if IPVS is not available. */

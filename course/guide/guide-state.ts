@@ -1,9 +1,7 @@
 // The state machine of the terminal guide: maps a state and an event to the next state and effects. Pure functions.
 
 import type { StepOutcome } from '../../grading/failure.ts'
-import { findingParts, measuredLines } from '../../grading/learner-report.ts'
-import { findingOf } from '../../grading/report.ts'
-import { shortened } from '../../host/plain-text.ts'
+import { measuredLines } from '../../grading/learner-report.ts'
 import {
   applyCheck,
   applyObservation,
@@ -11,10 +9,10 @@ import {
   isDone,
   type LabProgress,
   outcomeOf,
-  pointsOf,
   showStep,
   stepOf,
 } from '../lab-progress.ts'
+import { failureParts, type GuideStatus, listParts, numberOf, solutionParts } from './guide-panels.ts'
 import type { Part } from './terminal-text.ts'
 
 /** Content that is shown instead of the text until Enter: a hint, a finding, a trace. */
@@ -24,18 +22,14 @@ export interface Panel {
   parts: Part[]
 }
 
-export interface GuideState extends LabProgress {
+export interface GuideState extends GuideStatus {
   /** The explanation of the step is shown in the place of its task. */
   isExplained: boolean
   panel?: Panel | undefined
   /** The input so far: an answer, or the number of a step. */
   typed?: string | undefined
-  /** The operation in progress. */
-  busy?: string | undefined
   /** One line about the latest event. */
   note?: string | undefined
-  /** Why the nodes could not be read. */
-  trouble?: string | undefined
   /** The number of rows of text above the first visible one. */
   scroll: number
 }
@@ -109,8 +103,6 @@ function onObservation(state: GuideState, outcomes: readonly StepOutcome[]): Nex
   return [isNews ? { ...progress, note: `Also passed: step ${others.join(', ')}.` } : progress, effects]
 }
 
-const numberOf = ({ lab }: GuideState, id: string) => lab.steps.findIndex(({ definition }) => definition.id === id) + 1
-
 function onCheck(state: GuideState, outcome: StepOutcome): Next {
   const after = applyCheck(state, outcome)
   const title = `Step ${numberOf(state, outcome.id)}: ${outcome.verdict}`
@@ -119,12 +111,6 @@ function onCheck(state: GuideState, outcome: StepOutcome): Next {
   const next: GuideState = { ...after, panel: undefined, scroll: 0 }
   const ready = outcome.id === idOf(state) && state.place === 'step' && !state.isExplained ? explain(next) : next
   return [measured.length > 0 ? open(ready, 'other', title, measured) : ready, [{ do: 'save' }]]
-}
-
-function failureParts({ lab: { definition } }: GuideState, { id, verdict, reason, failure }: StepOutcome): Part[] {
-  const step = definition.steps.find((one) => one.id === id)
-  if (!step || !failure) return [{ text: reason ?? verdict }]
-  return findingParts(definition.number, step.id, findingOf(step, failure))
 }
 
 const explain = (state: GuideState): GuideState =>
@@ -141,7 +127,7 @@ function onKey(state: GuideState, key: string): Next {
   if (key === 'quit' || (key === 'q' && !isLetter)) return [state, [{ do: 'save' }, { do: 'quit' }]]
   if (state.busy !== undefined) return [state, []]
   if (state.typed !== undefined) return onTyping(state, state.typed, key)
-  if (key === 'l') return [{ ...open(state, 'list', 'Steps', listOf(state)), typed: '' }, []]
+  if (key === 'l') return [{ ...open(state, 'list', 'Steps', listParts(state)), typed: '' }, []]
   if (state.place === 'intro')
     return key === 'enter' ? (state.panel ? [close(state), []] : goToStep(state, 0)) : [state, []]
   if (state.place === 'end') return onKeyAtEnd(state, key)
@@ -164,7 +150,9 @@ function onKey(state: GuideState, key: string): Next {
     case 'd':
       return begin(state, 'Comparing the nodes', { do: 'diff' })
     case 's':
-      return state.panel?.kind === 'solution' ? [close(state), [{ do: 'play', step: id }]] : [showSolution(state), []]
+      return state.panel?.kind === 'solution'
+        ? [close(state), [{ do: 'play', step: id }]]
+        : [open(state, 'solution', 'Reference solution', solutionParts(state)), []]
     case 'a':
       if (stepOf(state).definition.question === undefined) return [{ ...state, note: 'This step has no question.' }, []]
       return [{ ...close(state), typed: '' }, []]
@@ -225,75 +213,4 @@ function takeHint(state: GuideState): Next {
   const last = known + 1 === hints.length
   const price = `Hint ${known + 1} of ${hints.length}${last ? ' contains the command' : ''}. It costs no points, and the summary at the end lists it. Press h again to show it, Enter to return.`
   return [open(state, 'price', 'Cost of a hint', [...shown.slice(0, known), { text: price }]), []]
-}
-
-function showSolution(state: GuideState): GuideState {
-  const { definition, solution } = stepOf(state)
-  const commands = solution.map((text): Part => ({ label: '', text, whole: true }))
-  const none: Part = { text: 'This step changes nothing: run the commands of its text.' }
-  const typed = `make solve-${state.lab.definition.number} STEP=${definition.id}`
-  const next: Part = { text: `Press s again to run it, like \`${typed}\`, or Enter to return.` }
-  return open(state, 'solution', 'Reference solution', [
-    ...(solution.length > 0 ? commands : [none]),
-    { text: '' },
-    next,
-  ])
-}
-
-const MARKS: Record<StepOutcome['verdict'], string> = {
-  passed: '✓',
-  failed: '✗',
-  'not yet': '–',
-  'not applicable': '·',
-  'could not check': '!',
-}
-
-const markOf = (outcome: StepOutcome | undefined): string => (outcome ? MARKS[outcome.verdict] : ' ')
-
-function listOf(state: GuideState): Part[] {
-  const { points, of, steps } = pointsOf(state)
-  const lines = state.lab.definition.steps.map(({ id, title, points: worth }, index): Part => {
-    const mark = state.passed.has(id) ? '✓' : markOf(outcomeOf(state, id)).replace(/[✗–]/, ' ')
-    const here = index === state.at ? '>' : ' '
-    return { label: `${here}${mark} ${String(index + 1).padStart(2)}`, text: `${title} (${worth})` }
-  })
-  const sum = `${steps} of ${lines.length} steps have passed, ${points}/${of} points.`
-  return [...lines, { text: '' }, { text: `${sum} Type a number and Enter to go to a step.` }]
-}
-
-/** The first step in the chain of dependencies that has not passed. */
-function firstOpen(state: GuideState, { waitsFor: [next] = [] }: StepOutcome): StepOutcome | undefined {
-  const outcome = next === undefined ? undefined : outcomeOf(state, next)
-  return outcome && (firstOpen(state, outcome) ?? outcome)
-}
-
-/** The status line of the current step. */
-export function statusOf(state: GuideState): { mark: string; text: string } {
-  const { definition } = stepOf(state)
-  const outcome = outcomeOf(state, definition.id)
-  if (state.busy !== undefined) return { mark: '…', text: `${state.busy} …` }
-  if (state.trouble !== undefined) return { mark: '!', text: `could not read the nodes: ${state.trouble}` }
-  if (!outcome) return { mark: '…', text: 'Reading the nodes …' }
-  const mark = markOf(outcome)
-  if (outcome.verdict === 'passed') {
-    const already = state.held.has(definition.id) ? 'already passed' : `passed, ${definition.points} points`
-    return { mark, text: `${already}: ${definition.title}. Press Enter to continue.` }
-  }
-  if (outcome.verdict === 'not applicable')
-    return { mark, text: `not applicable: ${outcome.reason}. Press Enter to continue.` }
-  if (outcome.verdict === 'could not check') return { mark, text: `could not check: ${outcome.reason}` }
-  if (outcome.unsent)
-    return {
-      mark,
-      text: 'Correct so far. After the commands of the text, press Enter to send the requests that complete the check.',
-    }
-  const blocking = firstOpen(state, outcome)
-  if (blocking) {
-    const found = blocking.failure ? `: found ${shortened(blocking.failure.actual)}` : ''
-    return { mark, text: `waits for step ${numberOf(state, blocking.id)}, ${blocking.id}${found}` }
-  }
-  const { failure, reason } = outcome
-  if (!failure) return { mark, text: reason ?? outcome.verdict }
-  const where = failure.node === undefined ? '' : `${failure.node}: `
-  return { mark, text: `${where}found ${shortened(failure.actual)}; expected ${shortened(failure.expected)}` }
 }

@@ -3,7 +3,8 @@
 import stringWidth from 'string-width'
 import wrapAnsi from 'wrap-ansi'
 import { pointsOf, stepOf } from '../lab-progress.ts'
-import { type GuideState, statusOf } from './guide-state.ts'
+import { statusOf } from './guide-panels.ts'
+import type { GuideState } from './guide-state.ts'
 import { layoutMarkdown, layoutParts, padTo, type Row, type Style, wrapText } from './terminal-text.ts'
 
 /** The minimum text width; narrower screens truncate lines. */

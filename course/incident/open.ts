@@ -2,7 +2,7 @@ import * as z from 'zod'
 import { changeCluster } from '../../cluster/cluster-lock.ts'
 import { EmbeddedCluster } from '../../cluster/embedded.ts'
 import { listKubeProxyPods } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
-import { ModeUnsupported, requireModules } from '../../cluster/kube-proxy/module-check.ts'
+import { modeLacks } from '../../cluster/kube-proxy/module-check.ts'
 import { takeCapture, takeObjects } from '../../cluster/snapshot.ts'
 import { writeNotes } from '../../grading/lab-notes.ts'
 import { LiveCluster } from '../../grading/live-cluster.ts'
@@ -147,12 +147,7 @@ async function featuresOf({ cluster, client }: LabBench): Promise<Set<Need>> {
   if (hasOutside(cluster)) has.add('outside')
   if (cluster instanceof EmbeddedCluster && cluster.kernel() === 'uml') has.add('embedded')
   const nodes = (await listKubeProxyPods(client)).map(({ node }) => node)
-  try {
-    await requireModules(cluster, nodes, 'ipvs', 'rr')
-    has.add('ipvs')
-  } catch (error) {
-    if (!(error instanceof ModeUnsupported)) throw error
-  }
+  if ((await modeLacks(cluster, nodes, 'ipvs', 'rr')) === undefined) has.add('ipvs')
   return has
 }
 

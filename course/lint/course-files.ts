@@ -1,7 +1,6 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { register } from 'tsx/esm/api'
-import type { LabSpec } from '../../grading/check-context.ts'
 import { projectRoot } from '../../host/layout.ts'
 import type { LabSolution } from '../lab-solution.ts'
 
@@ -13,29 +12,31 @@ export interface Complaint {
   text: string
 }
 
-export const errorOf = (thrown: unknown): Error => (thrown instanceof Error ? thrown : new Error(String(thrown)))
-
 /** The message of a thrown value on one line. */
 export const oneLine = (error: unknown) =>
-  errorOf(error)
-    .message.replace(/\s*\n\s*/g, ' ')
-    .slice(0, 400)
+  (error instanceof Error ? error.message : String(error)).replace(/\s*\n\s*/g, ' ').slice(0, 400)
 
 /** The mark of a scaffold for text that an author must write. */
 export const UNWRITTEN = '✎'
 
-/** The files of one lab; a missing file is undefined. */
+/** The paths of the files that a lab consists of. */
+export const filesOfLab = (folder: string) => ({
+  definition: `labs/${folder}/lab.yaml`,
+  text: `labs/${folder}/README.md`,
+  solution: `labs/${folder}/solution.ts`,
+  spec: `checks/${folder}.check.ts`,
+})
+
+/** One lab as it is written. */
 export interface LabFiles {
   /** `02-ipvs`, from the folder or from the spec. */
   folder: string
-  definition?: string | undefined
-  text?: string | undefined
-  /** The export of solution.ts, or why it can't be loaded. */
-  solution?: LabSolution | Error | undefined
-  /** The export of the spec in checks/, or why it can't be loaded. */
-  spec?: LabSpec | Error | undefined
-  /** The text of every file in the lab's folder and its spec, by path: to find marks of a scaffold. */
-  sources: Record<string, string>
+  /** The text of each of its files that exists, by path. */
+  sources: Readonly<Record<string, string>>
+  /** The export of solution.ts; undefined if it can't be loaded. */
+  solution?: LabSolution | undefined
+  /** Why the solution or the spec can't be loaded. */
+  unloadable: readonly Complaint[]
 }
 
 /** The input of the linter. */
@@ -58,28 +59,17 @@ export async function readCourse(root = projectRoot): Promise<CourseFiles> {
   const folders = readdirSync(join(root, 'labs')).filter((name) => LAB.test(name))
   const stems = readdirSync(join(root, 'checks')).flatMap((name) => /^(\d\d-.*)\.check\.ts$/.exec(name)?.[1] ?? [])
   const labs = [...new Set([...folders, ...stems])].sort().map(async (folder): Promise<LabFiles> => {
-    const paths = {
-      definition: `labs/${folder}/lab.yaml`,
-      text: `labs/${folder}/README.md`,
-      solution: `labs/${folder}/solution.ts`,
-      spec: `checks/${folder}.check.ts`,
-    }
-    const load = async <Value>(path: string, name: string): Promise<Value | Error | undefined> => {
-      if (!existsSync(join(root, path))) return undefined
-      return import(join(root, path)).then((module) => module[name]).catch((error) => errorOf(error))
-    }
-    const sources = Object.values(paths).flatMap((path) => {
-      const text = read(path)
-      return text === undefined ? [] : [[path, text]]
-    })
-    return {
-      folder,
-      definition: read(paths.definition),
-      text: read(paths.text),
-      solution: await load<LabSolution>(paths.solution, 'solution'),
-      spec: await load<LabSpec>(paths.spec, 'default'),
-      sources: Object.fromEntries(sources),
-    }
+    const paths = filesOfLab(folder)
+    const unloadable: Complaint[] = []
+    const load = async (file: string) =>
+      existsSync(join(root, file)) &&
+      import(join(root, file)).catch((error) => {
+        unloadable.push({ file, text: `can't be loaded: ${oneLine(error)}` })
+      })
+    const [module] = await Promise.all([load(paths.solution), load(paths.spec)])
+    const texts = Object.values(paths).map((path) => [path, read(path)])
+    const sources = Object.fromEntries(texts.filter(([, text]) => text !== undefined))
+    return { folder, sources, solution: module?.solution, unloadable }
   })
   return {
     labs: await Promise.all(labs),

@@ -1,6 +1,7 @@
 import { parseClaims, parseLab, type WrittenLab } from '../../grading/lab-definition.ts'
+import type { LabSolution } from '../lab-solution.ts'
 import { type Fence, type LabText, parseLabText, SEEN } from '../lab-text.ts'
-import { type Complaint, type CourseFiles, errorOf, type LabFiles, oneLine, UNWRITTEN } from './course-files.ts'
+import { type Complaint, type CourseFiles, filesOfLab, type LabFiles, oneLine, UNWRITTEN } from './course-files.ts'
 
 type Complaints = Generator<Complaint>
 
@@ -23,55 +24,52 @@ export const lintCourse = (course: CourseFiles): Complaint[] => [...complaintsAb
 function* complaintsAbout(course: CourseFiles): Complaints {
   const written = new Map<string, WrittenLab>()
   for (const lab of course.labs) {
-    yield* lintPairing(lab)
-    const definition = yield* lintDefinition(lab)
-    yield* lintSpec(lab)
+    const { folder, sources, solution } = lab
+    const files = filesOfLab(folder)
+    yield* lintFiles(lab)
+    const definition = yield* parsed(parseLab, files.definition, sources)
+    const text = yield* parsed(parseLabText, files.text, sources)
     if (definition) {
-      written.set(lab.folder, definition)
-      yield* lintSteps(lab, definition)
-      yield* lintText(lab, definition, course)
-      yield* lintSolution(lab, definition)
+      written.set(folder, definition)
+      yield* lintDefinition(files.definition, folder, definition)
+      if (text) yield* lintText(files.text, text, definition, course)
+      if (solution) yield* lintSolution(files.solution, solution, definition, text)
     }
     yield* lintOverview(lab, definition, course)
-    yield* lintMarks(lab)
   }
   yield* lintNumbers(course)
   yield* lintClaims(course, written)
 }
 
-function* lintPairing({ folder, definition, text, solution, spec }: LabFiles): Complaints {
-  const parts = {
-    [`labs/${folder}/lab.yaml`]: definition,
-    [`labs/${folder}/README.md`]: text,
-    [`labs/${folder}/solution.ts`]: solution,
-    [`checks/${folder}.check.ts`]: spec,
-  }
+/** A lab has all of its files, they can be loaded, and no part of a scaffold is left. */
+function* lintFiles({ folder, sources, unloadable }: LabFiles): Complaints {
   const sentence = 'is missing: a lab consists of lab.yaml, README.md, solution.ts and a spec of the same name.'
-  for (const [file, part] of Object.entries(parts)) if (part === undefined) yield { file, text: sentence }
+  for (const file of Object.values(filesOfLab(folder))) if (!(file in sources)) yield { file, text: sentence }
+  yield* unloadable
+  for (const [path, text] of Object.entries(sources)) {
+    const line = text.split('\n').findIndex((candidate) => candidate.includes(UNWRITTEN))
+    if (line !== -1) yield { file: `${path}:${line + 1}`, text: `text is still to be written (${UNWRITTEN}).` }
+  }
 }
 
-function* lintDefinition({ folder, definition }: LabFiles): Generator<Complaint, WrittenLab | undefined> {
-  const file = `labs/${folder}/lab.yaml`
-  if (definition === undefined) return undefined
+/** A file as its parser reads it; undefined if it is missing or invalid. */
+function* parsed<Part>(
+  parse: (text: string, file: string) => Part,
+  file: string,
+  sources: LabFiles['sources'],
+): Generator<Complaint, Part | undefined> {
+  const text = sources[file]
   try {
-    const read = parseLab(definition, file)
-    if (read.id !== Number(folder.slice(0, 2)))
-      yield { file, text: `id is ${read.id}, but the folder has another number.` }
-    return read
+    return text === undefined ? undefined : parse(text, file)
   } catch (error) {
     yield { file, text: oneLine(error) }
     return undefined
   }
 }
 
-function* lintSpec({ folder, definition, spec }: LabFiles): Complaints {
-  if (spec instanceof Error && definition !== undefined)
-    yield { file: `checks/${folder}.check.ts`, text: `can't be loaded: ${oneLine(spec)}` }
-}
-
-/** Points add up to 100, hints go from general to the command, titles are different sentences. */
-function* lintSteps({ folder }: LabFiles, { steps }: WrittenLab): Complaints {
-  const file = `labs/${folder}/lab.yaml`
+/** The number is that of the folder, points add up to 100, hints go from general to the command, titles are different sentences. */
+function* lintDefinition(file: string, folder: string, { id, steps }: WrittenLab): Complaints {
+  if (id !== Number(folder.slice(0, 2))) yield { file, text: `id is ${id}, but the folder has another number.` }
   const points = steps.reduce((sum, step) => sum + step.points, 0)
   const titles = steps.map(({ title }) => title)
   if (points !== POINTS) yield { file, text: `the points of its steps add up to ${points}, not ${POINTS}.` }
@@ -84,11 +82,7 @@ function* lintSteps({ folder }: LabFiles, { steps }: WrittenLab): Complaints {
 }
 
 /** The text has a section for each step, in order, with the observed output; its commands and files exist. */
-function* lintText(lab: LabFiles, { steps }: WrittenLab, course: CourseFiles): Complaints {
-  const file = `labs/${lab.folder}/README.md`
-  const text = textOf(lab, file)
-  if (text === undefined) return
-  if (text instanceof Error) return yield { file, text: oneLine(text) }
+function* lintText(file: string, text: LabText, { steps }: WrittenLab, course: CourseFiles): Complaints {
   const ids = steps.map(({ id }) => id)
   const own = [...text.sections.keys()]
   const missing = ids.filter((id) => !own.includes(id))
@@ -100,15 +94,6 @@ function* lintText(lab: LabFiles, { steps }: WrittenLab, course: CourseFiles): C
   for (const [id, { seen }] of text.sections)
     if (seen === '') yield { file, text: `the section of step "${id}" must contain ${SEEN}` }
   for (const fence of text.fences) yield* lintFence(file, fence, course)
-}
-
-function textOf({ text }: LabFiles, file: string): LabText | Error | undefined {
-  if (text === undefined) return undefined
-  try {
-    return parseLabText(text, file)
-  } catch (error) {
-    return errorOf(error)
-  }
 }
 
 function* lintFence(path: string, { commands, line }: Fence, { makefile, exists }: CourseFiles): Complaints {
@@ -126,16 +111,11 @@ function* lintFence(path: string, { commands, line }: Fence, { makefile, exists 
 const withoutAnswer = (command: string) => command.replace(/^(make answer .*?\bA=).*$/, "$1'…'")
 
 /** The reference solution has an entry for each step, in order, and its commands are in the text of that step. */
-function* lintSolution(lab: LabFiles, { steps }: WrittenLab): Complaints {
-  const file = `labs/${lab.folder}/solution.ts`
-  const { solution } = lab
-  if (solution === undefined) return
-  if (solution instanceof Error) return yield { file, text: `can't be loaded: ${oneLine(solution)}` }
+function* lintSolution(file: string, solution: LabSolution, { steps }: WrittenLab, text?: LabText): Complaints {
   const ids = steps.map(({ id }) => id).join(', ')
   const own = Object.keys(solution.steps).join(', ')
   if (own !== ids) yield { file, text: `must have the steps ${ids} in this order; it has ${own || 'none'}.` }
-  const text = textOf(lab, `labs/${lab.folder}/README.md`)
-  if (text === undefined || text instanceof Error) return
+  if (!text) return
   for (const [id, { commands, cleanup }] of Object.entries(solution.steps)) {
     const typed = text.fences.filter(({ step }) => step === id).flatMap((fence) => fence.commands.split('\n'))
     for (const command of [...commands, ...(cleanup?.commands ?? [])])
@@ -149,13 +129,6 @@ function* lintOverview({ folder }: LabFiles, definition: WrittenLab | undefined,
   if (row === undefined) yield { file: 'README.md', text: `its table of labs has no row for labs/${folder}.` }
   else if (definition && !row.trimEnd().endsWith(`| ${definition.minutes} |`))
     yield { file: 'README.md', text: `the row of labs/${folder} must end with its ${definition.minutes} minutes.` }
-}
-
-function* lintMarks({ sources }: LabFiles): Complaints {
-  for (const [path, text] of Object.entries(sources)) {
-    const line = text.split('\n').findIndex((candidate) => candidate.includes(UNWRITTEN))
-    if (line !== -1) yield { file: `${path}:${line + 1}`, text: `text is still to be written (${UNWRITTEN}).` }
-  }
 }
 
 function* lintNumbers({ labs }: CourseFiles): Complaints {

@@ -67,10 +67,7 @@ function compareOwnChain(
   return onlyOnOneSide(where, title, { wanted, found }, showChain, `: mode ${mode} does not use it`)
 }
 
-/**
- * Compares the jumps from a built-in or foreign chain to kube-proxy's chains, and their order if only kube-proxy determines
- * it.
- */
+/** Compares the jumps from a built-in or foreign chain to kube-proxy's chains, and their order if only kube-proxy determines it. */
 function compareJumps(
   where: ChainPlace,
   wanted: Chain | undefined,
@@ -114,10 +111,7 @@ function outOfOrder(where: ChainPlace, expected: string[], actual: string[], wha
   return { kind: 'order', where, expected: quoteLines(chain, expected), actual: quoteLines(chain, actual), text }
 }
 
-/**
- * The last rules of nat KUBE-SERVICES jump to KUBE-NODEPORTS, one per address of nodePortAddresses, in the order of a Go
- * map.
- */
+/** The last rules of nat KUBE-SERVICES jump to KUBE-NODEPORTS, one per address of nodePortAddresses, in the order of a Go map. */
 function sortNodePortsTail(rules: string[]): string[] {
   let start = rules.length
   while (start > 0 && targetOf(rules[start - 1] ?? '') === 'KUBE-NODEPORTS') start--

@@ -1,9 +1,6 @@
 import type { KubeProxyMode } from '../kube-proxy/config.ts'
 
-/**
- * The place of a finding in a node's state; `nft` is one of kube-proxy's own tables, and `part` for example `map
- * service-ips`.
- */
+/** The place of a finding in a node's state; `nft` is one of kube-proxy's own tables, and `part` for example `map service-ips`. */
 export type Where =
   | { table: string; chain: string }
   | { set: string }

@@ -130,9 +130,7 @@ export function parseKubeProxyConfiguration(yamlText: string): KubeProxyConfig {
   return config
 }
 
-/**
- * The usual prefix length of a cluster's Pod range with a /24 (or /64) per node, as in the examples of kubeadm and kind.
- */
+/** The usual prefix length of a cluster's Pod range with a /24 (or /64) per node, as in the examples of kubeadm and kind. */
 const USUAL_LENGTH: Record<Family, number> = { ipv4: 16, ipv6: 56 }
 
 function covering(ranges: readonly string[], family: Family): string | undefined {
@@ -146,10 +144,7 @@ function covering(ranges: readonly string[], family: Family): string | undefined
   return canonicalCidr(`${networkOf(first)}/${Math.min(USUAL_LENGTH[family], ...shared)}`)
 }
 
-/**
- * The Pod range of the cluster, inferred from the nodes' ranges, as kubeadm would write it; empty if the nodes have
- * none.
- */
+/** The Pod range of the cluster, inferred from the nodes' ranges, as kubeadm would write it; empty if the nodes have none. */
 export function likelyClusterCIDR(objects: ClusterObjects): string {
   const ranges = objects.nodes.flatMap((node) => node.podCIDRs)
   const found = (['ipv4', 'ipv6'] as const).map((family) => covering(ranges, family))

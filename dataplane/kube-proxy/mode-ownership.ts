@@ -14,10 +14,7 @@ const EVERY_TABLE_CANARY = 'KUBE-PROXY-CANARY'
 /** The dummy interface of IPVS mode that makes every Service address local to the node. */
 export const DUMMY_LINK = 'kube-ipvs0'
 
-/**
- * Chains with kube-proxy's prefix that only the kubelet writes, in every table. Source: kubelet since 1.17 (canary) and
- * 1.23 (hint).
- */
+/** Chains with kube-proxy's prefix that only the kubelet writes, in every table. Source: kubelet since 1.17 (canary) and 1.23 (hint). */
 const KUBELET_CHAINS = new Set(['KUBE-KUBELET-CANARY', 'KUBE-IPTABLES-HINT'])
 
 /**

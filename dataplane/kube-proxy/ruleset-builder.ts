@@ -48,10 +48,7 @@ export class TableBuilder {
   }
 }
 
-/**
- * The same rules with the chains in the order in which the kernel lists them: built-in chains first, the
- * others by name.
- */
+/** The same rules with the chains in the order in which the kernel lists them: built-in chains first, the others by name. */
 export function inKernelOrder(rules: Ruleset): Ruleset {
   const sorted: Ruleset = new Map()
   for (const [name, table] of rules) {

@@ -15,9 +15,7 @@ const V1_20 = {
   internalTrafficPolicy: 'ignored' as 'ignored' | 'filters' | 'categorises',
   /** If there is no ready endpoint, terminating endpoints that still serve are used. */
   terminatingEndpoints: false,
-  /**
-   * Zone hints are used if the annotation is Auto (1.24), if it has any value except Disabled (1.27), or always (1.31).
-   */
+  /** Zone hints are used if the annotation is Auto (1.24), if it has any value except Disabled (1.27), or always (1.31). */
   zoneHints: 'none' as 'none' | 'auto' | 'annotation' | 'always',
   /** Hints for nodes have precedence over hints for zones (trafficDistribution PreferSameNode). */
   nodeHints: false,
@@ -95,10 +93,7 @@ const V1_20 = {
 /** The behaviour of one version of kube-proxy, with its number: `1.30`. */
 export type Features = typeof V1_20 & { version: string }
 
-/**
- * The changes from the previous entry, by the version that introduced them. A minor version without an entry is not
- * modelled.
- */
+/** The changes from the previous entry, by the version that introduced them. A minor version without an entry is not modelled. */
 const CHANGES: Readonly<Record<string, Partial<typeof V1_20>>> = {
   '1.20': {},
   '1.23': {

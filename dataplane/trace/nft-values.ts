@@ -60,9 +60,7 @@ const both = (
     return { value: left === undefined || right === undefined ? undefined : join(left, right), flow }
   })
 
-/**
- * The first packet's value of `ip saddr`, `meta mark`, …; undefined if it has none, or if the selector is not modelled.
- */
+/** The first packet's value of `ip saddr`, `meta mark`, …; undefined if it has none, or if the selector is not modelled. */
 function selected({ network }: NftPlace, selector: string, flow: Flow): string | undefined {
   const [first = '', ...rest] = selector.split(' ')
   const key = rest.join(' ')
@@ -120,10 +118,7 @@ export function lookUp(table: NftTable, data: NftElements, key: string): string 
   return set && [...set].some((element) => covers(element, key)) ? '' : undefined
 }
 
-/**
- * Whether a set element contains a value: each part is equal, in a prefix or range, one of the flags, or
- * matches `veth*`.
- */
+/** Whether a set element contains a value: each part is equal, in a prefix or range, one of the flags, or matches `veth*`. */
 export function covers(element: string, value: string): boolean {
   if (element === value || element === '*') return true
   const parts = element.split(' . ')

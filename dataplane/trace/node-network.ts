@@ -15,10 +15,7 @@ export class NodeNetwork {
   /** Many rules check the same address. */
   readonly #local = new Map<string, boolean>()
 
-  /**
-   * If there are no routes, they are derived from the links: each prefix is behind its link, all other addresses behind
-   * the uplink.
-   */
+  /** If there are no routes, they are derived from the links: each prefix is behind its link, all other addresses behind the uplink. */
   constructor(links: readonly Link[], routes: readonly Route[] | undefined) {
     this.#links = links
     this.#routes = routes && routes.length > 0 ? routes : derivedRoutes(links)
@@ -88,10 +85,7 @@ export class NodeNetwork {
     return own.find((address) => !contains('fe80::/10', address)) ?? own[0]
   }
 
-  /**
-   * The interface of a Pod's packets: the one of its route, else the link whose address has the longest common prefix
-   * with the Pod's.
-   */
+  /** The interface of a Pod's packets: the one of its route, else the link whose address has the longest common prefix with the Pod's. */
   podInterface(source: string): string | undefined {
     const route = this.routeTo(source)
     if (route && lengthOf(route) > 0) return route.device
@@ -155,9 +149,7 @@ function derivedRoutes(links: readonly Link[]): Route[] {
   return routes
 }
 
-/**
- * Whether the link has an address in a network with other hosts: point-to-point links of Pods have only host prefixes.
- */
+/** Whether the link has an address in a network with other hosts: point-to-point links of Pods have only host prefixes. */
 function hasNetwork(link: Link, family: 'inet' | 'inet6'): boolean {
   return link.addresses.some((own) => {
     return (

@@ -2,9 +2,7 @@ import { canonicalAddress, contains, parsePrefix } from '../ip-address.ts'
 import type { IpSet, IpSets } from '../ipset-save.ts'
 import type { Flow } from './flow.ts'
 
-/**
- * The key that the kernel looks up in a set for this packet, one text per dimension; undefined if the packet has none.
- */
+/** The key that the kernel looks up in a set for this packet, one text per dimension; undefined if the packet has none. */
 export function setKey(set: IpSet, directions: readonly string[], flow: Flow): (string | undefined)[] {
   const dimensions = (set.type.split(':')[1] ?? '').split(',')
   return dimensions.map((dimension, index) => {

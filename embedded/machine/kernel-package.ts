@@ -1,11 +1,11 @@
 import { copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { arch } from 'node:os'
 import { basename, join } from 'node:path'
+import { aptDownload } from '../../host/apt-download.ts'
 import { $ } from '../../host/command.ts'
 import type { Progress } from '../../host/progress.ts'
 import { SystemTrouble } from '../../host/system-trouble.ts'
-import type { Addition } from './package-tree.ts'
-import { aptDownload, unpackArchives } from './package-tree.ts'
+import { type Addition, unpackArchives } from './package-tree.ts'
 
 /**
  * The release whose kernel is used on every Debian: 6.12 maps the pages around a fault at once (um_tlb_sync), which makes a lab 25%
@@ -87,9 +87,14 @@ async function addKernel(tree: string, cache: string, own: string, progress: Pro
   })`apt-get indextargets --format ${format} ${'Created-By: Packages'}`
   const byName = sourcesOfRelease(stdout, [own], RELEASE)
   writeFileSync(join(sources, 'kernel.list'), byName || sourcesOfRelease(stdout, ALIASES, RELEASE))
+  const settings = {
+    'Dir::State::status': '/dev/null',
+    'Dir::Etc::sourcelist': '/dev/null',
+    'Dir::Etc::sourceparts': sources,
+  }
   let archives: string
   try {
-    archives = await aptDownload({ cache, name, packages: [KERNEL, 'libc6'], sources }, progress)
+    archives = await aptDownload({ cache, name, packages: [KERNEL, 'libc6'], settings }, progress)
   } catch (error) {
     if (error instanceof SystemTrouble) throw error
     const reason = error instanceof Error ? error.message : String(error)

@@ -1,3 +1,4 @@
+import { groupBy } from '../../dataplane/compare/finding.ts'
 import { plainText, shortened } from '../../host/plain-text.ts'
 import { type CopyOptions, copyFlags } from './copies.ts'
 import type { Judged } from './judge-file.ts'
@@ -34,7 +35,7 @@ export function classResult(
     seconds: Number(seconds.toFixed(2)),
     graded,
     refused,
-    labs: labSummaries(graded),
+    labs: [...groupBy(graded, ({ lab, counts }) => (counts ? `${lab}` : undefined)).values()].map(labSummary),
     cannotKnow: [...CANNOT_KNOW],
     // 0: all were graded, with any result; 2: a file was refused or nothing was graded.
     exitCode: refused.length > 0 || graded.length === 0 ? 2 : 0,
@@ -43,12 +44,10 @@ export function classResult(
 
 /** If a learner has several submissions for one lab, the latest counts; of equal ones the second gets a flag. */
 function markAttempts(graded: readonly Graded[]): Graded[] {
-  const latest = new Map<string, Graded>()
   const key = ({ learner, lab }: Graded) => `${lab} ${learner.toLowerCase()}`
-  for (const entry of graded) {
-    const other = latest.get(key(entry))
-    if (!other || Date.parse(entry.submittedAt) > Date.parse(other.submittedAt)) latest.set(key(entry), entry)
-  }
+  const later = (a: Graded, b: Graded) => (Date.parse(b.submittedAt) > Date.parse(a.submittedAt) ? b : a)
+  const attempts = groupBy(graded, key)
+  const latest = new Map([...attempts].map(([key, entries]) => [key, entries.reduce(later)]))
   return graded.map((entry) => {
     const counted = latest.get(key(entry)) ?? entry
     if (counted === entry) return entry
@@ -66,27 +65,16 @@ function byLabAndLearner(a: Graded, b: Graded): number {
 
 const compare = (a: string, b: string) => (a < b ? -1 : a > b ? 1 : 0)
 
-function labSummaries(graded: readonly Graded[]): LabSummary[] {
-  const counted = graded.filter(({ counts }) => counts)
-  const numbers = [...new Set(counted.map(({ lab }) => lab))]
-  return numbers.map((number) =>
-    labSummary(
-      number,
-      counted.filter(({ lab }) => lab === number),
-    ),
-  )
-}
-
-function labSummary(lab: number, entries: readonly Graded[]): LabSummary {
-  const [first] = entries
+function labSummary(entries: readonly Graded[]): LabSummary {
+  const [{ lab, title, steps }] = entries as [Graded]
   const percents = entries.map(({ score, maxScore }) => (maxScore === 0 ? 0 : (100 * score) / maxScore))
   return {
     lab,
-    title: first?.title ?? '',
+    title,
     learners: entries.length,
     finished: entries.filter((entry) => openSteps(entry).length === 0 && entry.score > 0).length,
     meanPercent: Number((percents.reduce((sum, percent) => sum + percent, 0) / entries.length).toFixed(1)),
-    steps: (first?.steps ?? []).map(({ id, title }, index) => ({
+    steps: steps.map(({ id, title }, index) => ({
       number: index + 1,
       id,
       title,

@@ -191,7 +191,8 @@ function sameValues({ values }: Shared): string {
   return `${counts.join(', ')} are the same.`
 }
 
-function listed(names: readonly string[]): string {
-  const shown = names.slice(0, NAMES_SHOWN).join(', ')
-  return names.length > NAMES_SHOWN ? `${shown} and ${names.length - NAMES_SHOWN} more` : shown
+/** The first names, and how many more there are. */
+export function listed(names: readonly string[], most = NAMES_SHOWN): string {
+  const shown = names.slice(0, most).join(', ')
+  return names.length > most ? `${shown} and ${names.length - most} more` : shown
 }

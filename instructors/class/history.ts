@@ -2,6 +2,7 @@
 
 import type { NodeFiles } from '../../cluster/capture-folder.ts'
 import { type NodeBoot, parseNodeBoot } from '../../dataplane/capture.ts'
+import { groupBy } from '../../dataplane/compare/finding.ts'
 import { interfaceName } from '../../embedded/index.ts'
 import { type BirthMark, birthMarks, clusterIdentity, textAt, valueAt } from '../../grading/api-object.ts'
 import type { Submission, SubmittedCapture } from '../submission/read-submission.ts'
@@ -37,12 +38,7 @@ interface CaptureView {
 export function historyFlags({ manifest, captures }: Submission, now: number): Flag[] {
   const views = [...captures].map(viewOf).sort((a, b) => a.takenAt - b.takenAt)
   const submittedAt = Date.parse(manifest.submittedAt)
-  const clusters = new Map<string, CaptureView[]>()
-  for (const view of views) {
-    const identity = clusterIdentity(view.marks)
-    clusters.set(identity, [...(clusters.get(identity) ?? []), view])
-  }
-  const found = [...clusters].flatMap(([identity, own]) => [
+  const found = [...groupBy(views, ({ marks }) => clusterIdentity(marks))].flatMap(([identity, own]) => [
     ...(identity ? [objectsGrow(own), bootsAgree(own), linksStay(own)] : []),
     ...[datesOfNodes(own), startOfCluster(own), namesOfLinks(own), countersMakeSense(own)],
   ])

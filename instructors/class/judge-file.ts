@@ -8,11 +8,11 @@ import type { Manifest } from '../submission/manifest.ts'
 import { type ReadOptions, readSubmission, type Submission } from '../submission/read-submission.ts'
 import { reportSubmission } from '../submission/rejudge.ts'
 import { Refusal } from '../submission/untrusted-text.ts'
-import { type Compared, printsOf } from './copies.ts'
+import { type Compared, listed, printsOf } from './copies.ts'
 import { historyFlags } from './history.ts'
 import { type Flag, type Graded, gradedSchema } from './result.ts'
 
-const NAMES_SHOWN = 4
+const CAPTURES_SHOWN = 4
 
 export interface JudgeOptions extends ReadOptions {
   /** The word of the class; with the class's key, each learner's own word is also valid. */
@@ -33,9 +33,8 @@ export function wordFlags(
   const flag = (wanted: 'missing' | 'other', what: string): Flag[] => {
     const ids = states.filter(({ state }) => state === wanted).map(({ id }) => id)
     if (ids.length === 0) return []
-    const more = ids.length > NAMES_SHOWN ? ` and ${ids.length - NAMES_SHOWN} more` : ''
-    const some = `Its captures ${ids.slice(0, NAMES_SHOWN).join(', ')}${more}`
-    return [{ kind: 'class', text: `${ids.length === states.length ? 'All its captures' : some} ${what}.` }]
+    const which = ids.length === states.length ? 'All its captures' : `Its captures ${listed(ids, CAPTURES_SHOWN)}`
+    return [{ kind: 'class', text: `${which} ${what}.` }]
   }
   return [
     ...flag('missing', 'lack the word of this class'),

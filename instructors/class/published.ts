@@ -1,6 +1,7 @@
-import { type Dirent, readdirSync, readFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { basename, join, relative } from 'node:path'
-import { type Capture, readCaptureFolder } from '../../cluster/capture-folder.ts'
+import { readCaptureFolder, readNodeFolder } from '../../cluster/capture-folder.ts'
+import { groupBy } from '../../dataplane/compare/finding.ts'
 import { projectRoot } from '../../host/layout.ts'
 import { readSubmission } from '../submission/read-submission.ts'
 import { type DrawnKind, type DrawnValues, drawnValues } from './drawn-values.ts'
@@ -34,27 +35,16 @@ export async function gatherPublished(folder = join(projectRoot, 'data')): Promi
     note(path, drawnValues([readCaptureFolder(folder)]))
     return found
   }
-  if (OF_A_NODE.some(has)) note(path, drawnValues([nodeAlone(folder, entries)]))
+  if (OF_A_NODE.some(has)) {
+    const node = { name: basename(folder), files: readNodeFolder(folder) }
+    note(path, drawnValues([{ objects: { apiVersion: 'v1', kind: 'List', items: [] }, nodes: [node] }]))
+  }
   for (const entry of entries)
     if (entry.isDirectory()) Object.assign(found, await gatherPublished(join(folder, entry.name)))
   return found
 }
 
-function nodeAlone(folder: string, entries: readonly Dirent[]): Capture {
-  const files = entries
-    .filter((entry) => entry.isFile())
-    .map(({ name }) => [name, readFileSync(join(folder, name), 'utf8')] as const)
-  return {
-    objects: { apiVersion: 'v1', kind: 'List', items: [] },
-    nodes: [{ name: basename(folder), files: new Map(files) }],
-  }
-}
-
 function byKind(values: DrawnValues): PublishedValues[string] {
-  const kinds: PublishedValues[string] = {}
-  for (const value of [...values].sort()) {
-    const [kind, digest] = value.split(' ') as [DrawnKind, string]
-    kinds[kind] = kinds[kind] ? `${kinds[kind]} ${digest}` : digest
-  }
-  return kinds
+  const kinds = groupBy([...values].sort(), (value) => value.split(' ')[0])
+  return Object.fromEntries([...kinds].map(([kind, own]) => [kind, own.map((value) => value.split(' ')[1]).join(' ')]))
 }

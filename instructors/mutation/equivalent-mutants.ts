@@ -2,6 +2,7 @@ import { loadBalancerService, nodePortService } from '../../checks/03-from-outsi
 import { EXAMPLE_CLIENT } from '../../checks/03-from-outside/outside-requests.ts'
 import { VIPS } from '../../checks/04-lvs/lvs-nodes.ts'
 import { AGENT_PORT, clusterIPs } from '../../checks/05-exposure/node-agent.ts'
+import { BoundedCache } from '../../dataplane/bounded-cache.ts'
 import { targetOf } from '../../dataplane/rule.ts'
 import { CircleError, PacketError, tracePacket } from '../../dataplane/trace.ts'
 import { evaluate } from '../../grading/evaluate.ts'
@@ -108,11 +109,13 @@ const BESIDE_KUBE_PROXY = new Set([4])
 
 const UNCHANGED = 'Every packet that the lab follows at this moment ends at the same place.'
 const TABLES = new Set(['nat', 'filter', 'mangle'])
-const LEFT_BEHIND =
-  'In IPVS mode no rule uses the leftovers of iptables mode, and every packet that the lab follows ends at the same place. Their removal is claimed by lab 2, step flush, and at the end of lab 5.'
-
-const LEFT_BEHIND_IN_USERSPACE =
-  'In userspace mode no rule uses the leftovers of iptables mode, and every packet that the lab follows ends at the same place. The rules of iptables mode are claimed at the end of lab 7, step back.'
+const UNUSED =
+  'no rule uses the leftovers of iptables mode, and every packet that the lab follows ends at the same place.'
+/** By mode: why leftovers of iptables mode may change. */
+const LEFT_BEHIND: Readonly<Record<string, string>> = {
+  ipvs: `In IPVS mode ${UNUSED} Their removal is claimed by lab 2, step flush, and at the end of lab 5.`,
+  userspace: `In userspace mode ${UNUSED} The rules of iptables mode are claimed at the end of lab 7, step back.`,
+}
 
 const reasonFor = (lab: number) =>
   `${UNCHANGED} That nothing of kube-proxy’s is missing, altered or stale is claimed at the end of lab ${lab}, where the same change is caught.`
@@ -124,9 +127,9 @@ const reasonFor = (lab: number) =>
  */
 export class EquivalentMutants {
   readonly #ends: readonly GoodCapture[]
-  readonly #caught = new Map<string, Promise<boolean>>()
-  readonly #packetEnds = new Map<string, string>()
-  readonly #mutations = new Map<GoodCapture, Mutation[]>()
+  readonly #caught = new BoundedCache<Promise<boolean>>(Number.POSITIVE_INFINITY)
+  readonly #packetEnds = new BoundedCache<string>(Number.POSITIVE_INFINITY)
+  readonly #mutations = new BoundedCache<Mutation[]>(Number.POSITIVE_INFINITY)
 
   constructor(goods: readonly GoodCapture[]) {
     this.#ends = goods.filter(({ isEnd }) => isEnd)
@@ -139,35 +142,24 @@ export class EquivalentMutants {
     if (isByHand(mutation)) return undefined
     const node = mutation.node ?? busiestNode(good)
     const mutated = new Snapshot(mutation.apply(good.capture), good.snapshot)
-    if (this.#endsOn(node, good) !== packetEnds(mutated, node, spec.lab.number)) return undefined
-    if (isLeftBehind(good, node, mutation))
-      return modeRecorded(good) === 'ipvs' ? LEFT_BEHIND : LEFT_BEHIND_IN_USERSPACE
-    const others = this.#ends.filter(
-      (other) => other !== good && other !== end && modeRecorded(other) === modeRecorded(good),
+    const before = this.#packetEnds.getOrCreate(`${node} of ${good.name}`, () =>
+      packetEnds(good.snapshot, node, spec.lab.number),
     )
-    const candidates = end && modeRecorded(end) === modeRecorded(good) ? [end, ...others] : others
-    for (const other of candidates) if (await this.#isCaughtAt(other, mutation)) return reasonFor(other.spec.lab.number)
+    if (before !== packetEnds(mutated, node, spec.lab.number)) return undefined
+    const mode = modeRecorded(good)
+    if (isLeftBehind(good, node, mutation)) return LEFT_BEHIND[mode]
+    const kind = kindOf(mutation)
+    const others = this.#ends.filter((other) => other !== good && other !== end)
+    for (const other of [...(end ? [end] : []), ...others]) {
+      if (modeRecorded(other) !== mode) continue
+      if (await this.#caught.getOrCreate(`${other.name}: ${kind}`, () => this.#isCaught(other, kind)))
+        return reasonFor(other.spec.lab.number)
+    }
     return undefined
   }
 
-  #endsOn(node: string, good: GoodCapture): string {
-    const key = `${node} of ${good.name}`
-    const known = this.#packetEnds.get(key) ?? packetEnds(good.snapshot, node, good.spec.lab.number)
-    this.#packetEnds.set(key, known)
-    return known
-  }
-
-  #isCaughtAt(end: GoodCapture, mutation: Mutation): Promise<boolean> {
-    const kind = kindOf(mutation)
-    const key = `${end.name}: ${kind}`
-    const known = this.#caught.get(key) ?? this.#tryKind(end, kind)
-    this.#caught.set(key, known)
-    return known
-  }
-
-  async #tryKind(end: GoodCapture, kind: string): Promise<boolean> {
-    const all = this.#mutations.get(end) ?? [...mutationsOf(end.capture, nodesToBreak(end))]
-    this.#mutations.set(end, all)
+  async #isCaught(end: GoodCapture, kind: string): Promise<boolean> {
+    const all = this.#mutations.getOrCreate(end.name, () => [...mutationsOf(end.capture, nodesToBreak(end))])
     for (const mutation of all) if (kindOf(mutation) === kind && (await noticed(end, mutation)).about) return true
     return false
   }
@@ -177,10 +169,7 @@ export class EquivalentMutants {
 const isByHand = ({ place, detail }: Mutation) =>
   isLearnersRule(detail) || /^virtual server (?:\d+$|192\.0\.2\.)|^address /.test(place)
 
-/**
- * Whether the change concerns a leftover of iptables mode: a chain that the running mode does not use, or a jump that it does
- * not create.
- */
+/** Whether the change concerns a chain that the running mode does not use, or a jump that it does not create. */
 function isLeftBehind(good: GoodCapture, node: string, { place, detail }: Mutation): boolean {
   const [tableName = '', chain = ''] = place.split(' ')
   const mode = modeRecorded(good)
@@ -195,7 +184,7 @@ function isLeftBehind(good: GoodCapture, node: string, { place, detail }: Mutati
   return isJump && !own.some((rule) => rule.spec === spec)
 }
 
-const modeRecorded = ({ snapshot }: GoodCapture) => snapshot.nodes.map(modeOf).at(-1)
+const modeRecorded = ({ snapshot }: GoodCapture) => snapshot.nodes.map(modeOf).at(-1) ?? ''
 
 /**
  * The kind of a mutation: operator and place, without names that differ between clusters. KUBE-XLB- is called KUBE-EXT- since

@@ -98,10 +98,13 @@ export async function tryMutations(
   return trials
 }
 
+/** Of the random numbers for meaningless changes. */
+const SEED = 1
+
 /** Judges good captures after meaningless changes, and under every version of kube-proxy. */
 export async function seekFalseAlarms(
   goods: readonly GoodCapture[],
-  { seed = 1, every = 1, first = 0 }: { seed?: number; every?: number; first?: number } = {},
+  { every = 1, first = 0 }: Choice = {},
 ): Promise<AlarmTest> {
   const alarms: FalseAlarm[] = []
   let tried = 0
@@ -111,7 +114,7 @@ export async function seekFalseAlarms(
     const ofThatTime = new Set(all.filter(({ moment, question }) => moment || question).map(({ id }) => id))
     const lasting = good.passing.filter((id) => !ofThatTime.has(id))
     const variants = [
-      ...noise(seed).map(({ what, apply }) => ({ what, made: () => apply(good.capture), steps: good.passing })),
+      ...noise(SEED).map(({ what, apply }) => ({ what, made: () => apply(good.capture), steps: good.passing })),
       // The notes of a moment and the answers to questions belong to the recorded version.
       ...OTHER_VERSIONS.map((version) => ({
         what: `kube-proxy ${version}`,
@@ -136,39 +139,30 @@ const SINCE: Record<string, number> = { '5/access-filter': 26, '5/whole': 26 }
 const isFor = (version: string, lab: number, step: string) =>
   Number(version.split('.')[1]) >= (SINCE[`${lab}/${step}`] ?? 0)
 
+/** Whether a change was not caught by a step about its place, and no reason is known. */
+export const isOpen = ({ end }: Trial): boolean => end === 'missed' || end === 'elsewhere'
+
 /** Figures of a list of trials. `score` is the share of mutations that some claim depends on and a step about it caught. */
 export function figuresOf(trials: readonly Trial[]) {
-  const count = (end: Trial['end']) => trials.filter((trial) => trial.end === end).length
-  const ends = {
-    caught: count('caught'),
-    elsewhere: count('elsewhere'),
-    missed: count('missed'),
-    harmless: count('harmless'),
-  }
+  const ends = { caught: 0, elsewhere: 0, missed: 0, harmless: 0 }
+  for (const { end } of trials) ends[end]++
   const asked = trials.length - ends.harmless
   return { tried: trials.length, ...ends, score: asked === 0 ? 1 : ends.caught / asked }
 }
 
-/** The trials by lab and kind of cluster. */
-const byPlace = (trials: readonly Trial[]): [place: string, trials: Trial[]][] =>
-  [...groupBy(trials, ({ good: { spec, driver } }) => `lab ${spec.lab.number}, ${driver}`)].sort(([a], [b]) =>
-    a < b ? -1 : 1,
-  )
+/** The trials by lab and kind of cluster, in the order of their names. */
+const byPlace = (trials: readonly Trial[]): Map<string, Trial[]> =>
+  new Map([...groupBy(trials, ({ good: { spec, driver } }) => `lab ${spec.lab.number}, ${driver}`)].sort())
 
 /** The figures of a whole run, for --json. */
 export function graderTestSummary(trials: readonly Trial[], { tried, alarms }: AlarmTest): object {
-  const places = byPlace(trials).map(([place, own]) => [place, figuresOf(own)])
-  return {
-    ...figuresOf(trials),
-    places: Object.fromEntries(places),
-    variants: tried,
-    falseAlarms: alarms.length,
-  }
+  const places = [...byPlace(trials)].map(([place, own]) => [place, figuresOf(own)])
+  return { ...figuresOf(trials), places: Object.fromEntries(places), variants: tried, falseAlarms: alarms.length }
 }
 
 /** A whole run for people: every undetected change, the figures, the reasons of harmless changes, and every false alarm. */
 export function graderTestLines(trials: readonly Trial[], { tried, alarms }: AlarmTest): string[] {
-  const open = trials.filter(({ end }) => end === 'missed' || end === 'elsewhere')
+  const open = trials.filter(isOpen)
   const harmless = trials.filter(({ end }) => end === 'harmless')
   const row = (name: string, cells: readonly (string | number)[]) =>
     name.padEnd(20) + cells.map((cell) => String(cell).padStart(10)).join('')
@@ -180,7 +174,7 @@ export function graderTestLines(trials: readonly Trial[], { tried, alarms }: Ala
       return `✗ ${end}: ${good.name}: ${operator}, ${place} (${shortened(detail, 90)})${failing}`
     }),
     row('', ['captures', 'tried', 'caught', 'reasoned', 'missed', 'score']),
-    ...byPlace(trials).map(([place, own]) => {
+    ...[...byPlace(trials)].map(([place, own]) => {
       const { tried, caught, harmless, missed, elsewhere, score } = figuresOf(own)
       const captures = new Set(own.map(({ good }) => good.name)).size
       return row(place, [captures, tried, caught, harmless, missed + elsewhere, percent(score)])

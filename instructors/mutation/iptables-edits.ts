@@ -1,11 +1,13 @@
-import { type EditPlace, type FileEdit, isLearnersRule, lineEdits } from './mutation.ts'
+import { type FileEdit, isLearnersRule, lineEdits } from './mutation.ts'
 
-/** A rule in the text of iptables-save. */
-interface RuleLine {
+/** The declaration of a chain, or a rule, in iptables-save text. */
+interface Entry {
   at: number
   table: string
   chain: string
   text: string
+  isRule: boolean
+  /** Of a rule. */
   target: string
 }
 
@@ -44,26 +46,30 @@ const ALTERATIONS: Readonly<Record<string, (rule: string) => string>> = {
 /** Yields every single change of a rule, chain or policy of kube-proxy or the learner, in an iptables-save text. */
 export function* iptablesEdits(text: string): Generator<FileEdit> {
   const lines = text.split('\n')
-  const rules = readRules(lines)
-  const own = rules.filter(
-    ({ chain, target, text }) => isOwn(chain) || (FOREIGN.test(chain) && (isOwn(target) || isLearnersRule(text))),
-  )
-  for (const rule of own) yield* ruleEdits(lines, rules, rule)
-  yield* chainEdits(lines, rules)
-  yield* builtInEdits(lines, rules)
+  const entries = readEntries(lines)
+  const rules = entries.filter(({ isRule }) => isRule)
+  for (const rule of rules) {
+    const { chain, target, text } = rule
+    if (isOwn(chain) || (FOREIGN.test(chain) && (isOwn(target) || isLearnersRule(text))))
+      yield* ruleEdits(lines, rules, rule)
+  }
+  for (const entry of entries) if (!entry.isRule) yield* chainEdits(lines, rules, entry)
+  yield* additions(lines, rules)
 }
 
 const isOwn = (chain: string) => chain.startsWith('KUBE-') && !KUBELET.test(chain)
 
-function readRules(lines: readonly string[]): RuleLine[] {
-  return linesOfTables(lines).flatMap(({ at, table, line }) => {
-    const chain = /^(?:\[\d+:\d+\] )?-A (\S+)/.exec(line)?.[1]
+function readEntries(lines: readonly string[]): Entry[] {
+  let table = ''
+  return lines.flatMap((text, at) => {
+    if (text.startsWith('*')) table = text.slice(1).trim()
+    const [, colon, chain] = /^(?:(:)|(?:\[\d+:\d+\] )?-A )(\S+)/.exec(text) ?? []
     if (chain === undefined) return []
-    return [{ at, table, chain, text: line, target: /-[jg] (\S+)/.exec(line)?.[1] ?? '' }]
+    return [{ at, table, chain, text, isRule: colon === undefined, target: /-[jg] (\S+)/.exec(text)?.[1] ?? '' }]
   })
 }
 
-function* ruleEdits(lines: readonly string[], rules: readonly RuleLine[], rule: RuleLine): Generator<FileEdit> {
+function* ruleEdits(lines: readonly string[], rules: readonly Entry[], rule: Entry): Generator<FileEdit> {
   const { at, table, chain, text, target } = rule
   const words = FOREIGN.test(chain) && isOwn(target) ? [target] : []
   const place = { place: `${table} ${chain}`, words, detail: specOf(text) }
@@ -80,43 +86,33 @@ function* ruleEdits(lines: readonly string[], rules: readonly RuleLine[], rule: 
 
 const specOf = (text: string) => text.replace(/^\[\d+:\d+\] /, '')
 
-function* chainEdits(lines: readonly string[], rules: readonly RuleLine[]): Generator<FileEdit> {
-  const without = (gone: ReadonlySet<number>) => () => lines.filter((_, at) => !gone.has(at)).join('\n')
-  for (const { at, table, line } of linesOfTables(lines)) {
-    const chain = /^:(KUBE-\S+) /.exec(line)?.[1]
-    if (chain === undefined || !isOwn(chain)) continue
-    const place = { place: `${table} ${chain}`, detail: `:${chain}` }
-    const here = rules.filter((rule) => rule.table === table)
-    const body = here.filter((rule) => rule.chain === chain).map((rule) => rule.at)
-    const jumps = here.filter(({ target }) => target === chain).map((rule) => rule.at)
-    yield { ...place, operator: 'drop chain', edit: without(new Set([at, ...body, ...jumps])) }
-    const [first] = body
-    if (first === undefined) continue
-    yield { ...place, operator: 'empty chain', edit: without(new Set(body)) }
-    yield insertion('insert rule', place, lines, first, `-A ${chain} -j RETURN`)
-  }
-  const stale = 'nat KUBE-SVC-AAAAAAAAAAAAAAAA'
-  const line = ':KUBE-SVC-AAAAAAAAAAAAAAAA - [0:0]'
-  if (lines.includes('*nat'))
-    yield insertion('add stale chain', { place: stale, detail: line }, lines, lines.indexOf('*nat') + 1, line)
+/** Edits of a whole chain, or of a policy. */
+function* chainEdits(lines: readonly string[], rules: readonly Entry[], entry: Entry): Generator<FileEdit> {
+  const { at, table, chain, text } = entry
+  if (table === 'filter' && /^:(?:INPUT|FORWARD|OUTPUT) ACCEPT/.test(text))
+    yield {
+      place: `filter ${chain}`,
+      detail: `${chain} DROP`,
+      operator: 'alter policy',
+      edit: () => lines.with(at, text.replace('ACCEPT', 'DROP')).join('\n'),
+    }
+  if (!isOwn(chain)) return
+  const place = { place: `${table} ${chain}`, detail: `:${chain}` }
+  const here = rules.filter((rule) => rule.table === table)
+  const body = here.filter((rule) => rule.chain === chain)
+  const jumps = here.filter(({ target }) => target === chain)
+  const without = (gone: readonly Entry[]) => () =>
+    lines.filter((_, at) => !gone.some((one) => one.at === at)).join('\n')
+  yield { ...place, operator: 'drop chain', edit: without([entry, ...body, ...jumps]) }
+  const [first] = body
+  if (!first) return
+  yield { ...place, operator: 'empty chain', edit: without(body) }
+  yield { ...place, operator: 'insert rule', edit: inserted(lines, first.at, `-A ${chain} -j RETURN`) }
 }
 
-/** The lines of an iptables-save text, each with its table. */
-function linesOfTables(lines: readonly string[]): { at: number; table: string; line: string }[] {
-  let table = ''
-  return lines.map((line, at) => {
-    if (line.startsWith('*')) table = line.slice(1).trim()
-    return { at, table, line }
-  })
-}
+const inserted = (lines: readonly string[], at: number, line: string) => () => lines.toSpliced(at, 0, line).join('\n')
 
-const insertion = (
-  operator: string,
-  place: EditPlace,
-  lines: readonly string[],
-  at: number,
-  line: string,
-): FileEdit => ({ ...place, operator, edit: () => lines.toSpliced(at, 0, line).join('\n') })
+const STALE = 'KUBE-SVC-AAAAAAAAAAAAAAAA'
 
 /** Rules outside kube-proxy's tables that drop some or all Service packets. */
 const DROPPING_RULES = [
@@ -124,21 +120,17 @@ const DROPPING_RULES = [
   '-A PREROUTING -d 10.96.0.0/16 -j DROP',
 ]
 
-/** Policies of the built-in chains, and foreign rules in front of kube-proxy's. */
-function* builtInEdits(lines: readonly string[], rules: readonly RuleLine[]): Generator<FileEdit> {
-  for (const { at, table, line } of linesOfTables(lines)) {
-    const chain = /^:(INPUT|FORWARD|OUTPUT) ACCEPT/.exec(line)?.[1]
-    if (chain === undefined || table !== 'filter') continue
-    const place = { place: `filter ${chain}`, detail: `${chain} DROP` }
-    yield* lineEdits(lines, at, place, { 'alter policy': [line.replace('ACCEPT', 'DROP')] })
-  }
+/** A chain of a Service that does not exist, and foreign rules in front of kube-proxy's. */
+function* additions(lines: readonly string[], rules: readonly Entry[]): Generator<FileEdit> {
+  const stale = { place: `nat ${STALE}`, detail: `:${STALE} - [0:0]` }
+  const nat = lines.indexOf('*nat')
+  if (nat !== -1) yield { ...stale, operator: 'add stale chain', edit: inserted(lines, nat + 1, stale.detail) }
   const commit = lines.indexOf('COMMIT', lines.indexOf('*mangle'))
-  for (const rule of lines.includes('*mangle') ? DROPPING_RULES : [])
-    yield insertion('take packets', { place: 'mangle PREROUTING', detail: rule }, lines, commit, rule)
+  for (const detail of lines.includes('*mangle') ? DROPPING_RULES : [])
+    yield { place: 'mangle PREROUTING', detail, operator: 'take packets', edit: inserted(lines, commit, detail) }
   for (const chain of ['PREROUTING', 'OUTPUT', 'POSTROUTING']) {
     const jump = rules.find((rule) => rule.table === 'nat' && rule.chain === chain && isOwn(rule.target))
-    const rule = `-A ${chain} -p tcp -j ACCEPT`
-    const place = { place: `nat ${chain}`, detail: rule }
-    if (jump) yield insertion('insert rule', place, lines, jump.at, rule)
+    const detail = `-A ${chain} -p tcp -j ACCEPT`
+    if (jump) yield { place: `nat ${chain}`, detail, operator: 'insert rule', edit: inserted(lines, jump.at, detail) }
   }
 }

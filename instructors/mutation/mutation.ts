@@ -25,7 +25,7 @@ export interface FileEdit extends Omit<Mutation, 'apply' | 'node' | 'words'> {
 }
 
 /** What an edit is about; several edits of one place share it. */
-export type EditPlace = Omit<FileEdit, 'operator' | 'edit'>
+type EditPlace = Omit<FileEdit, 'operator' | 'edit'>
 
 /** The edits of one line: each alteration with the lines that replace it. One that changes nothing is left out. */
 export function* lineEdits(
@@ -37,20 +37,4 @@ export function* lineEdits(
   for (const [operator, instead] of Object.entries(alterations))
     if (instead.length !== 1 || instead[0] !== lines[at])
       yield { ...place, operator, edit: () => lines.toSpliced(at, 1, ...instead).join('\n') }
-}
-
-/** The edit of a file of one node. */
-export function onNode(node: string, file: string, { edit, words = [], ...about }: FileEdit): Mutation {
-  return {
-    ...about,
-    words: [about.place.split(' ').at(-1) ?? '', ...words],
-    node,
-    apply(capture) {
-      const nodes = capture.nodes.map((entry) => {
-        if (entry.name !== node) return entry
-        return { ...entry, files: new Map(entry.files).set(file, edit(entry.files.get(file) ?? '')) }
-      })
-      return { ...capture, nodes }
-    },
-  }
 }

@@ -3,7 +3,7 @@ import { MEASUREMENT, type Measurement, measurement } from '../../course/scale/m
 import { notesName } from '../../grading/lab-notes.ts'
 import { iptablesEdits } from './iptables-edits.ts'
 import { ipsetEdits, ipvsEdits, linkEdits } from './ipvs-edits.ts'
-import { type FileEdit, type Mutation, onNode } from './mutation.ts'
+import type { FileEdit, Mutation } from './mutation.ts'
 
 const EDITS: readonly [file: string, edits: (text: string) => Iterable<FileEdit>][] = [
   ['iptables-save', iptablesEdits],
@@ -15,14 +15,19 @@ const EDITS: readonly [file: string, edits: (text: string) => Iterable<FileEdit>
 
 /** Every single mutation of these nodes, and of every API object that determines kube-proxy's rules or is judged. */
 export function* mutationsOf(capture: Capture, nodes: readonly string[]): Generator<Mutation> {
-  for (const node of nodes) {
-    const files = capture.nodes.find(({ name }) => name === node)?.files
-    for (const [file, edits] of EDITS) {
-      const text = files?.get(file)
-      if (text === undefined || text === '') continue
-      for (const edit of edits(text)) if (edit.edit(text) !== text) yield onNode(node, file, edit)
+  for (const [at, node] of capture.nodes.entries())
+    for (const [file, edits] of nodes.includes(node.name) ? EDITS : []) {
+      const text = node.files.get(file)
+      if (!text) continue
+      for (const { edit, words = [], ...about } of edits(text)) {
+        if (edit(text) === text) continue
+        const apply = (original: Capture) => {
+          const edited = { ...node, files: new Map(node.files).set(file, edit(text)) }
+          return { ...original, nodes: original.nodes.with(at, edited) }
+        }
+        yield { ...about, words: [about.place.split(' ').at(-1) ?? '', ...words], node: node.name, apply }
+      }
     }
-  }
   // Recordings of our own, so their objects have these fields.
   for (const [at, item] of (capture.objects.items as Item[]).entries()) {
     const { name, namespace = '' } = item.metadata

@@ -22,9 +22,7 @@ function requireHarmlessType(type: string, path: string): void {
 const PART = /^(?:\.|submission\.json|signature|captures(?:\/[A-Za-z0-9][\w.-]*)*)$/
 
 // The 512-byte headers of POSIX.1-1988 "ustar" archives. The extended headers of POSIX.1-2001 (pax) are skipped: contents are
-// found by their digests, and no size in a submission is too large for the field in the ustar header.
-//
-// The library tar-stream 3.2 is not strict enough: it accepts an archive without its end, entries after the end, and a size
+// found by their digests, and no size in a submission is too large for the field in the ustar header. The library tar-stream 3.2 is not strict enough: it accepts an archive without its end, entries after the end, and a size
 // such as "1z", which parseInt reads as 1. A truncated or altered submission must be refused.
 
 export const BLOCK = 512
@@ -63,48 +61,31 @@ export function tarHeader(path: string, size: number, modified: Date): Buffer {
   if (name.length > 100 || prefix.length > 155)
     throw new Error(`The path ${quoted(path)} is too long for a tar archive.`)
   const block = Buffer.alloc(BLOCK)
-  block.write(name, 0, 'utf8')
-  block.write('0000644\0', 100)
-  block.write('0000000\0', 108)
-  block.write('0000000\0', 116)
-  block.write(`${size.toString(8).padStart(11, '0')}\0`, 124)
-  block.write(
-    `${Math.floor(modified.getTime() / 1000)
-      .toString(8)
-      .padStart(11, '0')}\0`,
-    136,
-  )
+  const octal = (value: number, digits: number) => `${value.toString(8).padStart(digits, '0')}\0`
+  const ids = [octal(0o644, 7), octal(0, 7), octal(0, 7)]
+  block.write(name)
+  block.write(`${ids.join('')}${octal(size, 11)}${octal(Math.floor(modified.getTime() / 1000), 11)}`, 100)
   block.write('0', 156)
   block.write('ustar\x0000', 257)
-  block.write(prefix, 345, 'utf8')
-  block.write(`${checksumOf(block).toString(8).padStart(6, '0')}\0 `, CHECKSUM_AT)
+  block.write(prefix, 345)
+  block.write(`${octal(checksumOf(block), 6)} `, CHECKSUM_AT)
   return block
 }
 
 function readText(block: Buffer, at: number, length: number): string {
-  const field = block.subarray(at, at + length)
-  const end = field.indexOf(0)
-  return field.toString('utf8', 0, end === -1 ? length : end)
+  return block.toString('utf8', at, at + length).split('\0', 1)[0] ?? ''
 }
 
 /** GNU tar's binary numbers (first bit set) are for sizes beyond the limits of a submission. */
 function readOctal(block: Buffer, at: number, length: number): number {
-  const text = block
-    .toString('latin1', at, at + length)
-    .replace(/[\0 ]+$/, '')
-    .trimStart()
-  if (!/^[0-7]*$/.test(text)) refuse("It is damaged: a number in a header of its tar archive can't be read.")
-  return text === '' ? 0 : Number.parseInt(text, 8)
+  const [, digits] = /^\s*([0-7]*)[\0 ]*$/.exec(block.toString('latin1', at, at + length)) ?? []
+  if (digits === undefined) refuse("It is damaged: a number in a header of its tar archive can't be read.")
+  return digits === '' ? 0 : Number.parseInt(digits, 8)
 }
 
-function checksumOf(block: Buffer): number {
-  let sum = 0
-  for (let index = 0; index < BLOCK; index++) {
-    const inChecksum = index >= CHECKSUM_AT && index < CHECKSUM_AT + CHECKSUM_LENGTH
-    sum += inChecksum ? 0x20 : (block[index] ?? 0)
-  }
-  return sum
-}
+/** The sum of the bytes; those of the checksum itself count as blanks. */
+const checksumOf = (block: Buffer): number =>
+  block.reduce((sum, byte, at) => sum + (at >= CHECKSUM_AT && at < CHECKSUM_AT + CHECKSUM_LENGTH ? 0x20 : byte), 0)
 
 export interface TarEntry {
   path: string
@@ -124,13 +105,9 @@ export function* readTar(archive: Buffer, limits: ArchiveLimits): Generator<TarE
     return archive.subarray(at - count, at)
   }
   for (let entries = 1; ; entries++) {
-    const block = take(BLOCK)
-    const header = block && readTarHeader(block)
-    if (!header) {
-      // Two blocks of zeros end an archive; without them it is truncated.
-      if (!block) refuse('It is truncated: its tar archive has no end.')
-      return
-    }
+    // Blocks of zeros end an archive; without them it is truncated.
+    const header = readTarHeader(take(BLOCK) ?? refuse('It is truncated: its tar archive has no end.'))
+    if (!header) return
     if (entries > limits.entries) refuse(`It contains more than ${limits.entries} entries.`)
     const { size, type } = header
     requireHarmlessType(type, header.path)

@@ -1,8 +1,9 @@
 // The reference solution of lab 7, played by `make solve-7` and, without a terminal, by `make lab-7`.
 
 import { readDaemonSet } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
-import { ModeUnsupported } from '../../cluster/kube-proxy/module-check.ts'
-import { isReady, type LabBench } from '../../course/lab-bench.ts'
+import { ModeUnsupported } from '../../cluster/kube-proxy/switch-mode.ts'
+import type { LabBench } from '../../course/lab-bench.ts'
+import { isReady } from '../../course/lab-objects.ts'
 import type { LabSolution } from '../../course/lab-solution.ts'
 import {
   answers,

@@ -1,6 +1,6 @@
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
-import { CAPTURE_FILES, readCapturedNode } from '../../dataplane/capture.ts'
+import { recordedNode } from '../../course/read-node.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
 import { type ClusterObjects, readObjects, type Service } from '../../dataplane/objects.ts'
 import { projectRoot } from '../../host/layout.ts'
@@ -19,14 +19,7 @@ const NODE = 'k8s-guide-worker'
 export function readRecording(name: string, node: string = NODE): Recording {
   const folder = join(RECORDINGS, name)
   if (name.includes('..') || !existsSync(folder)) throw new Error(`there is no recording "${name}" in data/recordings`)
-  const whole = existsSync(join(folder, 'nodes'))
-  const nodeFolder = whole ? join(folder, 'nodes', node) : folder
-  if (!existsSync(nodeFolder)) throw new Error(`the recording "${name}" has no node "${node}"`)
-  const present = CAPTURE_FILES.filter((file) => readdirSync(nodeFolder).includes(file))
-  const { state, faults } = readCapturedNode(
-    new Map(present.map((file) => [file, readFileSync(join(nodeFolder, file), 'utf8')])),
-  )
-  if (faults[0]) throw new Error(`the recording "${name}" cannot be read: ${faults[0].message}`)
+  const state = recordedNode(folder, node, undefined)
   const own = join(folder, 'objects.json')
   const objects = existsSync(own) ? own : join(RECORDINGS, 'objects', `${basename(name)}.json`)
   return { node, state, objects: readObjects(JSON.parse(readFileSync(objects, 'utf8'))).objects }
@@ -34,12 +27,10 @@ export function readRecording(name: string, node: string = NODE): Recording {
 
 /** The Service `namespace/name` of a recording. Throws Error with the existing ones. */
 export function serviceOf(recording: Recording, name: string): Service {
-  const services = recording.objects.services
-  const found = services.find((service) => `${service.namespace}/${service.name}` === name)
+  const services = new Map(recording.objects.services.map((one) => [`${one.namespace}/${one.name}`, one]))
+  const found = services.get(name)
   if (found) return found
-  throw new Error(
-    `there is no Service "${name}" in the recording, only ${services.map((service) => `${service.namespace}/${service.name}`).join(', ')}`,
-  )
+  throw new Error(`there is no Service "${name}" in the recording, only ${[...services.keys()].join(', ')}`)
 }
 
 /** One entry of flows.json: where real connections ended with a genuine kube-proxy. */

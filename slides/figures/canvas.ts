@@ -102,10 +102,17 @@ export class Canvas {
   /** An arrow through points, its head at the last one. */
   arrow(points: readonly Point[], tone: Tone = 'plain'): void {
     for (const [x, y] of points) this.#reach({ x, y, width: 0, height: 0 })
-    const path = shortened(points)
-      .map(([x, y], index) => `${index === 0 ? 'M' : 'L'}${round(x)} ${round(y)}`)
-      .join(' ')
-    this.#parts.push(`<path class="arrow ${tone}" d="${path}"/>`, head(points, tone))
+    const [before = [0, 0], [x, y] = before] = points.slice(-2)
+    const angle = Math.atan2(y - before[1], x - before[0])
+    // The line ends inside the head, so that the tip stays sharp.
+    const cut = Math.min(10, Math.hypot(x - before[0], y - before[1]) / 2)
+    const line = [...points.slice(0, -1), [x - cut * Math.cos(angle), y - cut * Math.sin(angle)] as const]
+    const path = line.map(([x, y], index) => `${index === 0 ? 'M' : 'L'}${round(x)} ${round(y)}`).join(' ')
+    const turn = `translate(${round(x)} ${round(y)}) rotate(${round((angle * 180) / Math.PI)})`
+    this.#parts.push(
+      `<path class="arrow ${tone}" d="${path}"/>`,
+      `<path class="head ${tone}" d="M0 0L-13 -7L-13 7Z" transform="${turn}"/>`,
+    )
   }
 
   /** An arrow from one box to another, across the wider of the gaps between them; bent where they are not in line. */
@@ -151,35 +158,11 @@ function arrowAcross(from: Box, to: Box): Point[] {
   const [start, end] = to.x > from.x ? [from.x + from.width, to.x] : [from.x, to.x + to.width]
   const [source, target] = [from.y + from.height / 2, to.y + to.height / 2]
   const middle = (start + end) / 2
-  const bends: Point[] =
-    source === target
-      ? []
-      : [
-          [middle, source],
-          [middle, target],
-        ]
-  return [[start, source], ...bends, [end, target]]
+  const bends = [source, target].map((height): Point => [middle, height])
+  return [[start, source], ...(source === target ? [] : bends), [end, target]]
 }
 
-/** Ends the line inside the arrow head, so that the tip stays sharp. */
-function shortened(points: readonly Point[]): Point[] {
-  const [x, y] = points.at(-1) ?? [0, 0]
-  const [fromX, fromY] = points.at(-2) ?? [x, y]
-  const length = Math.hypot(x - fromX, y - fromY) || 1
-  const part = Math.min(10, length / 2) / length
-  return [...points.slice(0, -1), [x - (x - fromX) * part, y - (y - fromY) * part]]
-}
-
-function head(points: readonly Point[], tone: Tone): string {
-  const [x, y] = points.at(-1) ?? [0, 0]
-  const [fromX, fromY] = points.at(-2) ?? [x, y]
-  const turn = (Math.atan2(y - fromY, x - fromX) * 180) / Math.PI
-  return `<path class="head ${tone}" d="M0 0L-13 -7L-13 7Z" transform="translate(${round(x)} ${round(y)}) rotate(${round(turn)})"/>`
-}
-
-function round(value: number): number {
-  return Math.round(value * 10) / 10
-}
+const round = (value: number): number => Math.round(value * 10) / 10
 
 /** The typeface of a text: proportional, bold, or monospaced. */
 export type Face = 'sans' | 'bold' | 'mono'

@@ -18,7 +18,12 @@ export interface HookFigure {
 export interface HookRow {
   title: string
   tone: Tone
-  lines: readonly { text: string; tone?: Tone }[]
+  lines: readonly Line[]
+}
+
+export interface Line {
+  text: string
+  tone?: Tone
 }
 
 /** The kernel's three paths (net/netfilter hooks, in the order in which ip_rcv, ip_forward and ip_output call them). */

@@ -1,6 +1,8 @@
+import { groupBy } from '../../dataplane/compare/finding.ts'
 import type { PacketPath, PathAction, PathEnd } from '../../dataplane/view/packet-path.ts'
-import type { Drawing, Tone } from './canvas.ts'
-import { type HookFigure, type HookRow, hooksFigure } from './hooks.ts'
+import { shortened } from '../../host/plain-text.ts'
+import type { Drawing } from './canvas.ts'
+import { type HookFigure, type HookRow, hooksFigure, type Line } from './hooks.ts'
 
 /** Rows that the parts of the connections, or the ends, get at most. */
 const ROWS = 4
@@ -43,14 +45,9 @@ const NOTHING = 'no rule has an effect'
 const isBad = ({ text, disagrees }: PathAction) => disagrees || /^(REJECT|DROP)/.test(text)
 
 /** The actions that the same chains lead to. */
-function joined(actions: readonly PathAction[]): PathAction[][] {
-  const groups = new Map<string, PathAction[]>()
-  for (const action of actions) {
-    const key = `${placeOf(action)} ${action.text.split(' ')[0]}`
-    groups.set(key, [...(groups.get(key) ?? []), action])
-  }
-  return [...groups.values()]
-}
+const joined = (actions: readonly PathAction[]): PathAction[][] => [
+  ...groupBy(actions, (action) => `${placeOf(action)} ${action.text.split(' ')[0]}`).values(),
+]
 
 /** `nat: KUBE-SERVICES → KUBE-SVC-LOLE…`; the chain of the hook itself is left out where others follow. */
 function placeOf({ table, chains }: PathAction): string {
@@ -62,7 +59,7 @@ function placeOf({ table, chains }: PathAction): string {
  * A line for the actions of each place: `nat: KUBE-SERVICES → KUBE-SVC-LOLE…: DNAT to 10.244.1.6:80 or 10.244.2.4:80`; the chains
  * that it has in common with the line before are left out.
  */
-function briefLines(actions: readonly PathAction[]): HookRow['lines'][number][] {
+function briefLines(actions: readonly PathAction[]): Line[] {
   let before: PathAction | undefined
   return joined(actions).map((group) => {
     const [first] = group as [PathAction]
@@ -77,39 +74,35 @@ function briefLines(actions: readonly PathAction[]): HookRow['lines'][number][] 
   })
 }
 
-function actionLines(actions: readonly PathAction[]): { text: string; tone?: Tone }[] {
-  return joined(actions).flatMap((group) => {
-    const [first] = group as [PathAction]
-    const shown = group.length > ROWS ? group.slice(0, ROWS - 1) : group
-    const lines = shown.map((action) => {
-      const { text, probability, counted } = action
-      const share = probability < 0.999_999 ? `, ${percent(probability)}` : ''
-      const short = text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text
-      const count = counted === undefined ? '' : `, ${counted} counted${action.disagrees ? ': not as predicted' : ''}`
-      return {
-        text: `${isBad(action) ? '✗ ' : ''}${short}${share}${count}`,
-        ...(isBad(action) && { tone: 'bad' as const }),
-      }
-    })
-    const more = group.length > shown.length ? [{ text: `… and ${group.length - shown.length} more` }] : []
-    return [{ text: placeOf(first), tone: 'path' as const }, ...lines, ...more]
-  })
-}
+const actionLines = (actions: readonly PathAction[]): Line[] =>
+  joined(actions).flatMap((group) => [
+    { text: placeOf(group[0] as PathAction), tone: 'path' },
+    ...limited(group, (action) => {
+      const text = `${shortened(action.text, LONGEST)}${shareOf(action)}${countOf(action)}`
+      const remark = action.counted !== undefined && action.disagrees ? ': not as predicted' : ''
+      return isBad(action) ? { text: `✗ ${text}${remark}`, tone: 'bad' } : { text }
+    }),
+  ])
 
 function endRow(ends: readonly PathEnd[]): HookRow {
-  const shown = ends.length > ROWS ? ends.slice(0, ROWS - 1) : ends
-  const lines = shown.map(({ to, verdict, probability, masquerade, by, counted }): { text: string; tone?: Tone } => {
-    const share = probability < 0.999_999 ? `, ${percent(probability)}` : ''
-    const count = counted === undefined ? '' : `, ${counted} counted`
-    if (to === undefined) return { text: `✗ ${verdict} by ${by}${share}${count}`, tone: 'bad' }
-    return { text: `→ ${to}${share}, source ${masquerade ? 'masqueraded' : 'kept'}${count}` }
+  const lines = limited(ends, (end) => {
+    const { to, verdict, masquerade, by } = end
+    if (to === undefined) return { text: `✗ ${verdict} by ${by}${shareOf(end)}${countOf(end)}`, tone: 'bad' }
+    return { text: `→ ${to}${shareOf(end)}, source ${masquerade ? 'masqueraded' : 'kept'}${countOf(end)}` }
   })
-  if (ends.length > shown.length) lines.push({ text: `… and ${ends.length - shown.length} more` })
   const isStopped = ends.every(({ to }) => to === undefined)
   return { title: isStopped ? '✗ stopped' : 'end', tone: isStopped ? 'bad' : 'good', lines }
 }
 
-const percent = (probability: number): string => `${Number((probability * 100).toFixed(1))} %`
+/** The first lines, and how many are left out. */
+function limited<Item>(items: readonly Item[], print: (item: Item) => Line): Line[] {
+  if (items.length <= ROWS) return items.map(print)
+  return [...items.slice(0, ROWS - 1).map(print), { text: `… and ${items.length - ROWS + 1} more` }]
+}
+
+const shareOf = ({ probability }: PathEnd | PathAction): string =>
+  probability < 0.999_999 ? `, ${Number((probability * 100).toFixed(1))} %` : ''
+const countOf = ({ counted }: PathEnd | PathAction): string => (counted === undefined ? '' : `, ${counted} counted`)
 
 /** The first four characters of the hash are enough to distinguish chains in a drawing. */
 export const shortName = (chain: string): string =>

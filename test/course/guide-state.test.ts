@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest'
+import { statusOf } from '../../course/guide/guide-panels.ts'
 import {
   advance,
   type GuideEffect,
   type GuideEvent,
   type GuideState,
   startGuide,
-  statusOf,
 } from '../../course/guide/guide-state.ts'
 import { type GuideLab, type GuideNote, pointsOf, startProgress } from '../../course/lab-progress.ts'
 import type { StepOutcome } from '../../grading/failure.ts'

@@ -1,12 +1,10 @@
 import { expect, test } from 'vitest'
 import { type CourseFiles, readCourse } from '../../course/lint/course-files.ts'
 import { lintCourse } from '../../course/lint/lint-course.ts'
-import { goodCourse, goodLab, solution } from './made-course.ts'
+import { good, goodCourse, madeLab, solution } from './made-course.ts'
 
 const said = (course: CourseFiles) => lintCourse(course).map(({ file, text }) => `${file}: ${text}`)
-const good = goodLab()
-const definition = good.definition ?? ''
-const text = good.text ?? ''
+const { definition, text } = good
 
 test('the course of this checkout has nothing to complain of', async () => {
   expect(said(await readCourse())).toEqual([])
@@ -22,10 +20,18 @@ test('what comes by a pipe is no file', () => {
 test.each<[string, CourseFiles, RegExp]>([
   ['no definition', goodCourse({ definition: undefined }, { claims: 'A1: [1/x]' }), /lab\.yaml: is missing/],
   ['no text', goodCourse({ text: undefined }), /README\.md: is missing/],
-  ['no solution', goodCourse({ solution: undefined }), /solution\.ts: is missing/],
+  ['no solution', goodCourse({ source: undefined, solution: undefined }), /solution\.ts: is missing/],
   ['no spec', goodCourse({ spec: undefined }), /checks\/07-made\.check\.ts: is missing/],
-  ['a spec that does not load', goodCourse({ spec: new Error('no check for "two"') }), /no check for "two"/],
-  ['a solution that does not load', goodCourse({ solution: new Error('no such file') }), /no such file/],
+  [
+    'a spec that does not load',
+    goodCourse({ unloadable: [{ file: 'checks/07-made.check.ts', text: 'no check for "two"' }] }),
+    /no check for "two"/,
+  ],
+  [
+    'a solution that does not load',
+    goodCourse({ solution: undefined, unloadable: [{ file: 'solution.ts', text: 'no such file' }] }),
+    /no such file/,
+  ],
   ['an invalid definition', goodCourse({ definition: 'id: 7\ntitle: Half a lab' }), /is not a lab/],
   ['invalid YAML', goodCourse({ definition: 'id: [' }), /lab\.yaml: /],
   ['another number', goodCourse({ definition: definition.replace('id: 7', 'id: 8') }), /id is 8/],
@@ -116,12 +122,12 @@ test.each<[string, CourseFiles, RegExp]>([
   ],
   [
     'a mark of the scaffold',
-    goodCourse({ sources: { 'labs/07-made/solution.ts': 'a\nb // ✎ write' } }),
+    goodCourse({ source: 'a\nb // ✎ write' }),
     /labs\/07-made\/solution\.ts:2: text is still to be written/,
   ],
   [
     'two labs of one number',
-    { ...goodCourse(), labs: [good, { ...good, folder: '07-twin' }] },
+    { ...goodCourse(), labs: [madeLab(), madeLab({ folder: '07-twin' })] },
     /labs\/07-twin: has the number of labs\/07-made/,
   ],
 ])('says so of %s', (_what, course, complaint) => {
@@ -130,7 +136,7 @@ test.each<[string, CourseFiles, RegExp]>([
 })
 
 test('a complaint is one line, and names a file', () => {
-  for (const { file, text } of lintCourse(goodCourse({ definition: 'id: 7', spec: new Error('a\n  b\nc') }))) {
+  for (const { file, text } of lintCourse(goodCourse({ definition: 'id: 7' }))) {
     expect(file).toMatch(/^(labs|checks|README)/)
     expect(text).not.toContain('\n')
   }

@@ -1,6 +1,5 @@
 import type { LabSolution } from '../../course/lab-solution.ts'
-import type { CourseFiles, LabFiles } from '../../course/lint/course-files.ts'
-import type { LabSpec } from '../../grading/check-context.ts'
+import { type CourseFiles, filesOfLab, type LabFiles } from '../../course/lint/course-files.ts'
 
 const step = (id: string, extra = '') => `  - id: ${id}
     title: The step ${id} has been done
@@ -24,22 +23,38 @@ kubectl apply -f labs/07-made/manifests/${id}.yaml
 const ids = ['one', 'two', 'three', 'four', 'five']
 const nothing = async () => undefined
 
-export const goodLab = (): LabFiles => ({
-  folder: '07-made',
+/** The texts of a lab without faults. */
+export const good = {
   definition: `id: 7\ntitle: A lab that was made up\nminutes: 30\nsteps:\n${ids.map((id) => step(id)).join('')}`,
   text: `# Lab 7\n\n${ids.map((id, index) => section(id, index + 1)).join('\n')}`,
-  solution: solution({}),
-  spec: {} as LabSpec,
-  sources: { 'labs/07-made/README.md': 'written' },
-})
+}
+
+interface MadeLab extends Partial<Pick<LabFiles, 'folder' | 'solution' | 'unloadable'>> {
+  definition?: string | undefined
+  text?: string | undefined
+  source?: string | undefined
+  spec?: string | undefined
+}
+
+export function madeLab(lab: MadeLab = {}): LabFiles {
+  const made = { folder: '07-made', ...good, source: 'written', spec: 'written', unloadable: [], ...lab }
+  const paths = filesOfLab(made.folder)
+  const texts = [
+    [paths.definition, made.definition],
+    [paths.text, made.text],
+    [paths.solution, made.source],
+    [paths.spec, made.spec],
+  ].filter(([, text]) => text !== undefined)
+  return { solution: solution({}), ...made, sources: Object.fromEntries(texts) }
+}
 
 export function solution(steps: LabSolution['steps']): LabSolution {
   const all: LabSolution['steps'] = Object.fromEntries(ids.map((id) => [id, { commands: ['make web'] }]))
   return { steps: { ...all, ...steps }, reset: nothing }
 }
 
-export const goodCourse = (lab: Partial<LabFiles> = {}, course: Partial<CourseFiles> = {}): CourseFiles => ({
-  labs: [{ ...goodLab(), ...lab }],
+export const goodCourse = (lab: MadeLab = {}, course: Partial<CourseFiles> = {}): CourseFiles => ({
+  labs: [madeLab(lab)],
   claims: `A1: [${ids.map((id) => `7/${id}`).join(', ')}]`,
   makefile: 'web: $(NODE_MODULES) ## Deploy\ncheck-%: FORCE\nanswer:\n',
   readme: '| [7 · made](labs/07-made/README.md) | nothing | 30 |',

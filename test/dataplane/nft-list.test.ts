@@ -39,6 +39,16 @@ describe('nft -j list', () => {
     [[{ reject: { type: 'icmp', expr: 'port-unreachable' } }], 'reject'],
     [[{ dnat: { addr: 'fd00::1', port: 80 } }], 'dnat to [fd00::1]:80'],
     [[{ masquerade: null }], 'masquerade'],
+    [[{ log: { prefix: 'seen' } }, { drop: null }], 'log drop'],
+    [[{ snat: { addr: '192.0.2.1' } }], 'snat to 192.0.2.1'],
+    [
+      [{ match: { op: '==', left: { ct: { key: 'ip daddr', dir: 'original' } }, right: '10.96.0.7' } }, { drop: null }],
+      'ct original ip daddr 10.96.0.7 drop',
+    ],
+    [
+      [{ match: { op: '==', left: { meta: { key: 'iifname' } }, right: { set: ['eth0', 'cni0'] } } }],
+      'iifname { cni0, eth0 }',
+    ],
     [[{ match: { op: '!=', left: { meta: { key: 'iifname' } }, right: 'cni0' } }], 'iifname != "cni0"'],
     [[{ match: { op: '==', left: { ct: { key: 'state' } }, right: ['new', 'related'] } }], 'ct state new,related'],
     [

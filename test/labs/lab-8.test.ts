@@ -11,7 +11,7 @@ import { INCIDENT_LAB } from '../../course/incident/shop.ts'
 import { resetLab } from '../../course/lab-solution.ts'
 import { judge, judgeRound } from '../../grading/judge.ts'
 import { readLab } from '../../grading/lab-definition.ts'
-import { waitFor } from '../../host/wait.ts'
+import { timeoutScale, waitFor } from '../../host/wait.ts'
 import { incidents } from '../../labs/08-incidents/incidents/all.ts'
 import { wrongFixes } from './lab-8-wrong-fixes.ts'
 import { LabTest } from './own-cluster.ts'
@@ -140,6 +140,21 @@ test('a later sync follows the first one of a kube-proxy that has just started',
     await laterSync(own.bench)
     expect((await runOnNode(own.cluster, node, 'iptables -t nat -S POSTROUTING')).stdout).toBe(before)
   }
+})
+
+test("a learner's own rule that stops the kubelets' probes is named within seconds, with the command that deletes it", async () => {
+  await resetLab(lab, own.bench)
+  const [, node = ''] = await own.cluster.nodes()
+  const rule = 'OUTPUT -p tcp -m tcp --dport 80 -j REJECT --reject-with icmp-port-unreachable'
+  const undo = `iptables -t filter -D ${rule}`
+  await runOnNode(own.cluster, node, `iptables -A ${rule}`)
+  const began = Date.now()
+  const message = await openNext(own.bench, { seed: 'test' }).catch(String)
+  expect(message).toContain(`on ${node}, a rule of filter OUTPUT rejects the kubelet's probe of `)
+  expect(message).toContain(`: -A ${rule}. Delete the rule: make exec NODE=${node} CMD='${undo}'`)
+  expect(Date.now() - began).toBeLessThan(30_000 * timeoutScale())
+  await runOnNode(own.cluster, node, undo)
+  await openNext(own.bench, { seed: 'test' })
 })
 
 const reverting = [['the beginning of another lab', 1] as const, ['reset', INCIDENT_LAB] as const]

@@ -2,6 +2,7 @@ import { spawnSync } from 'node:child_process'
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
+import { spawn } from '@lydell/node-pty'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { projectRoot } from '../../host/layout.ts'
 
@@ -109,5 +110,29 @@ describe('values typed after make are text', () => {
     expect(words(['hint'], { LAB: '2', TIER: '1' })).toEqual(['scripts/hint.ts', '2', '--tier=1'])
     expect(words(['trace', 'FROM=pod/a b', 'TO=-x'])).toEqual(['scripts/trace.ts', '--from=pod/a b', '--to=-x'])
     expect(words(['lint-labs', 'BOOT=1'])).toEqual(['scripts/lint-labs.ts', '--run'])
+  })
+})
+
+describe('the list of targets', () => {
+  /** What `make help` prints on a terminal of this width. The shell waits, because output is lost when the last process ends. */
+  const onTerminal = (cols: number) =>
+    new Promise<string[]>((resolve) => {
+      const terminal = spawn('sh', ['-c', 'make help; read end'], { cwd: projectRoot, cols, rows: 24 })
+      let text = ''
+      terminal.onData((part) => {
+        text += part
+        if (!text.includes('Show this list')) return
+        terminal.kill()
+        resolve(text.replaceAll('\r', '').trimEnd().split('\n'))
+      })
+    })
+
+  test.each([60, 80])('is wrapped at words, below the descriptions, on a terminal of %i columns', async (columns) => {
+    const piped = spawnSync('make', ['help'], { cwd: projectRoot, encoding: 'utf8' }).stdout.trimEnd().split('\n')
+    expect(piped.filter((line) => line.startsWith('  '))).toHaveLength(targets.length)
+    const wrapped = await onTerminal(columns)
+    expect(wrapped.filter((line) => line.length > columns)).toEqual([])
+    expect(wrapped.some((line) => /^ {19}\S/.test(line))).toBe(true)
+    expect(wrapped.join('\n').replace(/\n {19}(?=\S)/g, ' ')).toBe(piped.join('\n'))
   })
 })

@@ -135,10 +135,7 @@ function writeAccessFilter(rules: SetRules): void {
       )
 }
 
-/**
- * The iptables rules of ipvs mode in one family: a small number that does not depend on the Services, because
- * they match against sets.
- */
+/** The iptables rules of ipvs mode in one family: a small number that does not depend on the Services, because they match against sets. */
 export function ipvsRuleset(proxier: Proxier, state: IpvsState): Ruleset {
   const { features } = proxier
   const rules = new SetRules(proxier, state)

@@ -1,3 +1,4 @@
+import { printEndpoint } from '../../ip-address.ts'
 import type { NftTable } from '../../nft-table.ts'
 
 /** One branch of a Service's chains. A packet takes the first branch whose conditions are true. */
@@ -11,7 +12,7 @@ export interface NftBranch {
   /** Conditions under which the sender is masqueraded; an empty string means always. */
   masqueraded: string[]
   /** Session affinity in seconds. */
-  remembered?: number
+  remembered?: number | undefined
   /** The rule that kube-proxy does not write, if the end is `unknown`. */
   rule?: string
 }
@@ -19,62 +20,32 @@ export interface NftBranch {
 /** Limits recursion for a chain that leads to itself; nf_tables allows 16 jumps (NFT_JUMP_STACK_SIZE). */
 const DEEPEST = 16
 
-interface Path {
-  when: string[]
-  masqueraded: string[]
-  remembered?: number
-}
+type Path = Pick<NftBranch, 'when' | 'masqueraded' | 'remembered'>
 
-type Action =
-  | { kind: 'goto' | 'jump'; chain: string }
-  | { kind: 'drop' | 'reject' | 'none' }
-  | { kind: 'choose'; chains: string[] }
-  | { kind: 'dnat'; endpoints: string[] }
-  | { kind: 'remember'; set: string }
-  | { kind: 'unknown' }
-
-const SET_MARK = / ?\bmeta mark set meta mark \| 0x[0-9a-f]{8}$/
-const SET_MARK_AND_GO = / ?\bmeta mark set meta mark \| 0x[0-9a-f]{8}(?= goto )/
-const CHOICE = /^numgen random mod \d+ vmap \{ (.*) \}$/
-const DNAT_CHOICE =
-  /^meta l4proto (?:tcp|udp|sctp) dnat (?:ip6? )?(?:addr \. port )?to numgen random mod \d+ map \{ (.*) \}$/
-const DNAT = /^meta l4proto (?:tcp|udp|sctp) dnat (?:ip6? )?to (\S+)$/
-const REMEMBER = /^update @(\S+) \{ ip6? saddr \}$/
-const VERDICT = /^(?:(.*) )?(?:(goto|jump) (\S+)|(drop|reject))$/
+const SET_MARK = / ?\bmeta mark set meta mark \| 0x[0-9a-f]{8}(?=$| goto )/
+const TO_PORT = 'meta l4proto (?:tcp|udp|sctp) dnat (?:ip6? )?'
+/** The rules that kube-proxy writes into Service and endpoint chains, without the statement that marks for masquerading. */
+const RULE = new RegExp(
+  `^(?:${[
+    'numgen random mod \\d+ vmap \\{ (?<chains>.*) \\}',
+    `${TO_PORT}(?:addr \\. port )?to numgen random mod \\d+ map \\{ (?<pairs>.*) \\}`,
+    `${TO_PORT}to (?<endpoint>\\S+)`,
+    'update @(?<set>\\S+) \\{ ip6? saddr \\}',
+    '(?:(?<when>.*) )?(?:(?<jump>goto|jump) (?<chain>\\S+)|(?<verdict>drop|reject))',
+  ].join('|')})$`,
+)
 
 const values = (pairs: string): string[] => pairs.split(', ').map((pair) => pair.slice(pair.indexOf(' : ') + 3))
-/** `10.244.1.2 . 80` as `10.244.1.2:80`, with brackets for IPv6. */
+
+/** `10.244.1.2 . 80` as `10.244.1.2:80`. */
 function joined(concat: string): string {
-  const [address = '', port = ''] = concat.split(' . ')
-  return address.includes(':') ? `[${address}]:${port}` : `${address}:${port}`
+  const [address = '', port] = concat.split(' . ')
+  return printEndpoint(address, Number(port))
 }
 
-function readRule(text: string): { when: string; marks: boolean; action: Action } {
-  const rest = text.replace(SET_MARK, '').replace(SET_MARK_AND_GO, '').trim()
-  const marks = rest !== text.trim()
-  const plain = (action: Action) => ({ when: '', marks, action })
-  const choice = CHOICE.exec(rest)?.[1]
-  if (choice !== undefined)
-    return plain({ kind: 'choose', chains: values(choice).map((to) => to.replace(/^goto /, '')) })
-  const map = DNAT_CHOICE.exec(rest)?.[1]
-  if (map !== undefined) return plain({ kind: 'dnat', endpoints: values(map).map(joined) })
-  const endpoint = DNAT.exec(rest)?.[1]
-  if (endpoint !== undefined) return plain({ kind: 'dnat', endpoints: [endpoint] })
-  const set = REMEMBER.exec(rest)?.[1]
-  if (set !== undefined) return plain({ kind: 'remember', set })
-  const [, when = '', jump, chain = '', verdict] = VERDICT.exec(rest) ?? []
-  if (jump === 'goto' || jump === 'jump') return { when, marks, action: { kind: jump, chain } }
-  if (verdict === 'drop' || verdict === 'reject') return { when, marks, action: { kind: verdict } }
-  return marks ? { when: rest, marks, action: { kind: 'none' } } : { when: '', marks, action: { kind: 'unknown' } }
+const end = (path: Path, kind: NftBranch['end'], rule?: string): NftBranch => {
+  return { ...path, end: kind, endpoints: new Map(), of: 0, ...(rule !== undefined && { rule }) }
 }
-
-const end = (path: Path, kind: NftBranch['end'], rule?: string): NftBranch => ({
-  ...path,
-  end: kind,
-  endpoints: new Map(),
-  of: 0,
-  ...(rule === undefined ? {} : { rule }),
-})
 
 /** Merges the branches of a choice among endpoint chains into one: each chain leads to one endpoint. */
 function chosen(table: NftTable, path: Path, chains: readonly string[], depth: number): NftBranch {
@@ -88,8 +59,7 @@ function chosen(table: NftTable, path: Path, chains: readonly string[], depth: n
     for (const condition of branch.masqueraded) masqueraded.add(condition)
     remembered = branch.remembered ?? remembered
   }
-  const branch = { ...path, end: 'dnat' as const, endpoints, of: chains.length, masqueraded: [...masqueraded] }
-  return remembered === undefined ? branch : { ...branch, remembered }
+  return { when: path.when, end: 'dnat', endpoints, of: chains.length, masqueraded: [...masqueraded], remembered }
 }
 
 function walk(table: NftTable, name: string, from: Path, depth: number): NftBranch[] {
@@ -98,19 +68,27 @@ function walk(table: NftTable, name: string, from: Path, depth: number): NftBran
   const branches: NftBranch[] = []
   const path: Path = { ...from, masqueraded: [...from.masqueraded] }
   for (const { text } of chain.rules) {
-    const { when, marks, action } = readRule(text)
-    const condition = when === '' ? path.when : [...path.when, when]
-    const marked = marks || (action.kind === 'jump' && action.chain === 'mark-for-masquerade')
-    const further = { ...path, when: condition, masqueraded: marks ? [...path.masqueraded, ''] : path.masqueraded }
-    if (action.kind === 'goto') branches.push(...walk(table, action.chain, further, depth + 1))
-    else if (action.kind === 'choose') branches.push(chosen(table, further, action.chains, depth + 1))
-    else if (action.kind === 'drop' || action.kind === 'reject') branches.push(end(further, action.kind))
-    else if (action.kind === 'dnat') branches.push(translated(further, action.endpoints))
-    else if (action.kind === 'remember') path.remembered = table.sets.get(action.set)?.timeout ?? 0
-    else if (marked) path.masqueraded.push(when)
+    const rest = text.replace(SET_MARK, '').trim()
+    const marks = rest !== text.trim()
+    const found = RULE.exec(rest)?.groups ?? (marks ? { when: rest } : {})
+    const { chains, pairs, endpoint, set, when = '', jump, chain: target = '', verdict } = found
+    const further: Path = {
+      ...path,
+      when: when === '' ? path.when : [...path.when, when],
+      masqueraded: marks ? [...path.masqueraded, ''] : path.masqueraded,
+    }
+    if (set !== undefined) path.remembered = table.sets.get(set)?.timeout ?? 0
+    else if (jump === 'goto') branches.push(...walk(table, target, further, depth + 1))
+    else if (chains !== undefined) {
+      const targets = values(chains).map((to) => to.replace(/^goto /, ''))
+      branches.push(chosen(table, further, targets, depth + 1))
+    } else if (endpoint !== undefined) branches.push(translated(further, [endpoint]))
+    else if (pairs !== undefined) branches.push(translated(further, values(pairs).map(joined)))
+    else if (verdict !== undefined) branches.push(end(further, verdict as 'drop' | 'reject'))
+    else if (marks || target === 'mark-for-masquerade') path.masqueraded.push(when)
     else branches.push(end(further, 'unknown', text))
-    const leaves = when === '' && !['jump', 'remember', 'none', 'unknown'].includes(action.kind)
-    if (leaves) return branches
+    const isFinal = [chains, pairs, endpoint, verdict].some((part) => part !== undefined) || jump === 'goto'
+    if (isFinal && when === '') return branches
   }
   return branches
 }

@@ -71,10 +71,7 @@ function writeExternal(builder: NftTableBuilder, port: ServicePort, chains: Chai
   if (serves) builder.rule(chains.external, `goto ${port.externalLocal ? chains.local : chains.cluster}`)
 }
 
-/**
- * Source ranges are checked before the translation. A request from the node to itself has the load balancer's
- * address as its source.
- */
+/** Source ranges are checked before the translation. A request from the node to itself has the load balancer's address as its source. */
 function writeFirewall(builder: NftTableBuilder, port: ServicePort, chain: string): void {
   const fromNode = port.sourceRanges.some((range) => contains(range, builder.proxier.nodeIP))
   const sources = [...port.sourceRanges, ...(fromNode ? port.loadBalancerIPs : [])]
@@ -123,10 +120,7 @@ function writeEndpoint(builder: NftTableBuilder, port: ServicePort, endpoint: Tr
   builder.rule(chain, `meta l4proto ${port.protocol} dnat to ${text}`)
 }
 
-/**
- * Writes everything that one Service port adds to the table, since 1.31 (syncProxyRules of
- * pkg/proxy/nftables/proxier.go).
- */
+/** Writes everything that one Service port adds to the table, since 1.31 (syncProxyRules of pkg/proxy/nftables/proxier.go). */
 function writeServicePort(builder: NftTableBuilder, port: ServicePort): void {
   const { proxier } = builder
   const chains = chainsOf(port)

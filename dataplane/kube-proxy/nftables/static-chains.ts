@@ -30,10 +30,7 @@ const EARLY_FILTERS: readonly Base[] = [
   ['filter-output-post-dnat', 'filter', 'output', DSTNAT + 10, [`${NEW} cluster-ips-check`]],
 ]
 
-/**
- * Since then only source ranges are checked before, because external policies must not apply to traffic of
- * the node itself (#131765).
- */
+/** Since then only source ranges are checked before, because external policies must not apply to traffic of the node itself (#131765). */
 const LATE_FILTERS: readonly Base[] = [
   ['filter-prerouting-pre-dnat', 'filter', 'prerouting', DSTNAT - 10, [`${NEW} firewall-check`]],
   ['filter-output-pre-dnat', 'filter', 'output', DSTNAT - 10, [`${NEW} firewall-check`]],
@@ -59,10 +56,7 @@ export function sourceCondition({ proxier, ip }: NftTableBuilder, not: '' | '!= 
   return `${features.nftInterfaceName ? 'iifname' : 'iif'} ${not}"${detector.device?.replace(/\+$/, '*')}"`
 }
 
-/**
- * The condition for senders to a ClusterIP that are masqueraded: all, those outside the Pod network, or none
- * (undefined).
- */
+/** The condition for senders to a ClusterIP that are masqueraded: all, those outside the Pod network, or none (undefined). */
 export const masqueradedSenders = (builder: NftTableBuilder): string | undefined =>
   builder.proxier.config.nftables.masqueradeAll ? '' : sourceCondition(builder, '!= ')
 

@@ -164,7 +164,7 @@ describe('real submissions', () => {
       'captures before their objects',
       {
         text: (text, path) =>
-          path === 'objects.json' ? text.replace(/"creationTimestamp": "2026/, '"creationTimestamp": "2036') : text,
+          path === 'objects.json' ? text.replace(/"creationTimestamp":"2026/, '"creationTimestamp":"2036') : text,
       },
       /before objects in it were made/,
     ],
@@ -173,7 +173,7 @@ describe('real submissions', () => {
       {
         text: (text, path, id) =>
           path === 'objects.json' && id === 'final'
-            ? text.replace(/"resourceVersion": "\d+"/g, '"resourceVersion": "7"')
+            ? text.replace(/"resourceVersion":"\d+"/g, '"resourceVersion":"7"')
             : text,
       },
       /is smaller in the capture "final" than in the earlier/,

@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { OtherCluster, type Rewritten } from '../../../bench/made-class.ts'
+import { OtherCluster, type Rewritten, withTexts } from '../../../bench/made-class.ts'
 import type { Capture } from '../../../cluster/capture-folder.ts'
 import { type ClassKey, seedOf } from '../../../grading/class-key.ts'
 import { projectRoot } from '../../../host/layout.ts'
@@ -66,14 +66,6 @@ export async function changed(
   const { captures: _none, schema: _schema, ...rest } = made
   return writeSubmission(rest, edited, key)
 }
-
-const withTexts = ({ objects, nodes }: Capture, text: (content: string, path: string) => string): Capture => ({
-  objects: JSON.parse(text(JSON.stringify(objects, null, 1), 'objects.json')),
-  nodes: nodes.map(({ name, files }) => ({
-    name,
-    files: new Map([...files].map(([file, content]) => [file, text(content, `nodes/${name}/${file}`)])),
-  })),
-})
 
 /** The same as a file, named for the learner unless told otherwise. */
 export const changedFile = async (learner: string, change: Change = {}, name = `${learner}-lab2.labgrade`) =>

@@ -1,0 +1,54 @@
+import { $ } from '../../host/command.ts'
+import type { ExecOptions, ExecResult } from '../../host/shell-word.ts'
+import { timeoutScale } from '../../host/wait.ts'
+import type { EngineName } from './engine.ts'
+import { inspect, STATE } from './node-containers.ts'
+
+/** Default timeout of a command on a node. */
+const execDeadlineMs = 600_000
+
+/** The container of a node, or of the machine outside. */
+interface Place {
+  engine: EngineName
+  container: string
+  /** Its name in messages. */
+  node: string
+}
+
+/**
+ * Runs a command in a container, as `docker exec` does.
+ * @throws Error when it did not end in time, the engine refused it, or the container does not run
+ */
+export async function execInContainer(
+  { engine, container, node }: Place,
+  command: readonly string[],
+  options: ExecOptions,
+): Promise<ExecResult> {
+  const timeout = options.timeoutMs ?? execDeadlineMs * timeoutScale()
+  const input = options.stdin === undefined ? undefined : Buffer.from(options.stdin)
+  const run = $({ quiet: true, nothrow: true, timeout, ...(input ? { input } : { stdio: ['ignore', 'pipe', 'pipe'] }) })
+  const running = run`${engine} exec ${input ? ['-i'] : []} ${container} ${[...command]}`
+  // A command that ends without reading its input breaks the pipe; its exit code decides.
+  if (input) running.stdin.on('error', () => {})
+  const { exitCode, stdout, stderr, signal } = await running
+  if (signal) {
+    const what = (command.at(-1) ?? '').trim().split('\n', 1)[0]
+    throw new Error(`"${what}" on ${node} did not end within ${timeout / 1000} s`)
+  }
+  if (exitCode !== 0) {
+    if (/^Error response from daemon|^Error: no container|^Cannot connect to the Docker/m.test(stderr))
+      throw new Error(stderr.trim())
+    const state = (await inspect(engine, STATE, [container])).get(container)
+    // The command was interrupted and did not fail by itself.
+    if (state !== undefined && state !== 'running')
+      throw new Error(`${node} is ${state}, so the command was interrupted; \`make up\` starts it again`)
+  }
+  return { exitCode: exitCode ?? 1, stdout, stderr }
+}
+
+/** Runs a command in a container on this terminal. Resolves to its exit code. */
+export async function shellInContainer({ engine, container }: Place, command: readonly string[]): Promise<number> {
+  const terminal = process.stdin.isTTY && process.stdout.isTTY ? '-it' : '-i'
+  const run = $({ stdio: 'inherit', nothrow: true })
+  return (await run`${engine} exec ${terminal} ${container} ${[...command]}`).exitCode ?? 1
+}
