@@ -1,3 +1,5 @@
+import type { Resource } from './resource.ts'
+
 /** The HTTP status codes of the reasons of meta/v1. */
 const codes = {
   BadRequest: 400,
@@ -54,11 +56,7 @@ export class StatusError extends Error {
 }
 
 /** What errors say of a resource. */
-interface Named {
-  name: string
-  group: string
-  kind: string
-}
+type Named = Pick<Resource, 'name' | 'group' | 'kind'>
 
 const detailsOf = ({ name: kind, group }: Named, name: string): Details => ({ name, ...(group && { group }), kind })
 

@@ -1,6 +1,7 @@
 import { constants } from 'node:os'
 import { createInterface } from 'node:readline'
 import type { Readable, Writable } from 'node:stream'
+import { text } from 'node:stream/consumers'
 import { finished } from 'node:stream/promises'
 import { setTimeout } from 'node:timers/promises'
 import type { V1Pod } from '@kubernetes/client-node'
@@ -180,14 +181,10 @@ function portForwarder(pod: string, dial: (port: number) => Promise<GuestProcess
 
 /** Forwards one connection until it ends. Returns the reason if it could not be opened. */
 async function forwardConnection(stream: SpdyStream, dialled: Promise<GuestProcess>): Promise<string | undefined> {
-  const connection = await dialled
-  let said = ''
-  connection.stderr.on('data', (bytes: Buffer) => {
-    said += bytes
-  })
-  connection.stdin.on('error', () => {})
-  stream.input.pipe(connection.stdin)
-  await Promise.all([carry(connection.stdout, stream.output), connection.exited])
+  const { stdin, stdout, stderr, exited } = await dialled
+  stdin.on('error', () => {})
+  stream.input.pipe(stdin)
+  const [said] = await Promise.all([text(stderr), carry(stdout, stream.output), exited])
   // socat names the system call that failed, then the reason.
   return said.includes(' E connect') ? said.trim().split(': ').at(-1) : undefined
 }
