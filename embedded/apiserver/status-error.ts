@@ -1,5 +1,3 @@
-import type { Resource } from './resource.ts'
-
 /** The HTTP status codes of the reasons of meta/v1. */
 const codes = {
   BadRequest: 400,
@@ -56,7 +54,11 @@ export class StatusError extends Error {
 }
 
 /** What errors say of a resource. */
-type Named = Pick<Resource, 'name' | 'group' | 'kind'>
+interface Named {
+  name: string
+  group: string
+  kind: string
+}
 
 const detailsOf = ({ name: kind, group }: Named, name: string): Details => ({ name, ...(group && { group }), kind })
 
