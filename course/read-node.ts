@@ -18,7 +18,8 @@ interface LiveRoute {
   node: string
 }
 
-const podName = /^pod\/(?:([a-z0-9.-]+)\/)?([a-z0-9.-]+)$/
+/** `pod/[NAMESPACE/]NAME`. */
+export const podName = /^pod\/(?:([a-z0-9.-]+)\/)?([a-z0-9.-]+)$/
 const serviceName = /^svc\/(?:([a-z0-9.-]+)\/)?([a-z0-9.-]+)(:\d+)?(\/\w+)?$/
 
 /**

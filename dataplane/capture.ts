@@ -39,9 +39,8 @@ type CaptureFile = (typeof CAPTURE_FILES)[number]
 const REQUIRED: ReadonlySet<CaptureFile> = new Set<CaptureFile>(['iptables-save', 'ip6tables-save', 'ip-addr.json'])
 
 /**
- * Reads one node's files (name → text) into its state; collects every fault instead of stopping at the first. The rules
- * are those of one IP family (`ipv4` by default): `iptables-save` or `ip6tables-save`. `ip-route` contains IPv4 routes
- * only.
+ * Reads one node's files (name → text) into its state, with every fault. The rules are those of one IP family (`ipv4` by default);
+ * `ip-route` contains IPv4 routes only.
  */
 export function readCapturedNode(files: ReadonlyMap<string, string>, options: { family?: Family } = {}): CapturedNode {
   const rules = options.family === 'ipv6' ? 'ip6tables-save' : 'iptables-save'

@@ -30,12 +30,10 @@ const RULE_COUNTERS = /^\[(\d+):(\d+)\] /
 const TABLE_NAME = /^[A-Za-z0-9_-]+$/
 
 /**
- * Reads the output of `iptables-save` or `iptables-save -c` (legacy or nf_tables, v4 or v6), any number of tables. Comment and
- * warning lines (`#`) are skipped. Rules keep their raw text; `parseRule` returns the typed fields. If a table is listed twice, the
- * later one replaces the earlier, as in iptables-restore: when another table is first used while the kernel's list of tables
- * (/proc/net/ip_tables_names) is read, iptables-save prints a table again. Throws ParseError for a line that is neither table,
- * chain, rule nor COMMIT, a rule of an undeclared chain, a chain declared twice, and for text that ends before COMMIT (a truncated
- * capture).
+ * Reads the output of `iptables-save` or `iptables-save -c` (legacy or nf_tables, v4 or v6). Rules keep their raw text (see
+ * parseRule). If a table is listed twice, the later one replaces the earlier: when another table is first used while the kernel's
+ * list of tables (/proc/net/ip_tables_names) is read, iptables-save prints a table again. Throws ParseError for any other line,
+ * an undeclared or twice declared chain, and for text that ends before COMMIT (a truncated capture).
  */
 export function parseIptablesSave(text: string): Ruleset {
   const ruleset: Ruleset = new Map()

@@ -68,9 +68,8 @@ function readRealServers(text: string, pattern: RegExp): LiveConnections {
 }
 
 /**
- * Reads the output of `ipvsadm -Sn` (`ipvsadm-save -n`) and keeps its order. Throws ParseError for any other line, for
- * a real server whose virtual server is not listed before it, and for names instead of numbers (`ipvsadm -S` without
- * -n).
+ * Reads the output of `ipvsadm -Sn` (`ipvsadm-save -n`) and keeps its order. Throws ParseError for any other line, a real server whose
+ * virtual server is not listed before it, and for names instead of numbers (`ipvsadm -S` without -n).
  */
 export function parseIpvsadmSave(text: string): VirtualServer[] {
   const servers = new Map<string, VirtualServer>()

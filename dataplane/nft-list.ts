@@ -44,8 +44,6 @@ const listingSchema = z.object({ nftables: z.array(itemSchema) })
 
 type Item = z.infer<typeof itemSchema>
 
-const words = (value: string | string[] | undefined, between: string): string =>
-  Array.isArray(value) ? value.join(between) : (value ?? '')
 const list = (value: string | string[] | undefined): string[] => (Array.isArray(value) ? value : value ? [value] : [])
 
 /**
@@ -102,13 +100,17 @@ function readChain({ type, hook, prio, policy }: z.infer<typeof chainSchema>): N
 }
 
 function readSet({ type, flags, timeout, elem = [] }: z.infer<typeof setSchema>): NftSet {
-  const set = { type: words(type, ' . '), flags: list(flags), elements: new Set(elem.map((one) => expression(one))) }
+  const set = {
+    type: list(type).join(' . '),
+    flags: list(flags),
+    elements: new Set(elem.map((one) => expression(one))),
+  }
   return timeout === undefined ? set : { ...set, timeout }
 }
 
 function readMap({ type, elem = [] }: z.infer<typeof mapSchema>): NftMap {
   const pairs = elem.filter(Array.isArray).map(([key, value]): [string, string] => [expression(key), statement(value)])
-  return { type: words(type, ' . '), elements: new Map(pairs) }
+  return { type: list(type).join(' . '), elements: new Map(pairs) }
 }
 
 /** nft prints marks with eight hexadecimal digits. */

@@ -89,9 +89,8 @@ function flatten(json: unknown, path: string, faults: Fault[], kind: string, fou
 }
 
 /**
- * Reads the JSON of a v1 List (untrusted) into typed objects; kinds that are unrelated to Services are ignored.
- * EndpointSlices may be discovery.k8s.io/v1 or v1beta1. An object with a fault is left out and does not affect the
- * others.
+ * Reads the JSON of a v1 List (untrusted) into typed objects; kinds that are unrelated to Services are ignored. EndpointSlices may be
+ * discovery.k8s.io/v1 or v1beta1. An object with a fault is left out.
  * @returns the valid objects, and every fault of the others
  * @throws ObjectsError if the input contains no API object
  */

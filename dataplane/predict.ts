@@ -50,10 +50,7 @@ function checkOptions(objects: ClusterObjects, options: PredictOptions, features
 /** The proxiers of one node by family, in the order in which they write. */
 export type Proxiers = ReadonlyMap<Family, Proxier>
 
-/**
- * The input of a node's kube-proxy for each family that it serves.
- * @throws VersionError for a version that is not modelled, PredictError for an unknown node or mode.
- */
+/** The input of a node's kube-proxy for each family that it serves; throws as predict does. */
 export function proxiersOf(objects: ClusterObjects, options: PredictOptions): Proxiers {
   const features = featuresOf(options.version)
   checkOptions(objects, options, features)

@@ -1,23 +1,13 @@
 import type { z } from 'zod'
 
-/**
- * The text is not output of the named program. `line` counts from 1; `text` is the invalid line, truncated. `message`
- * is one sentence for people.
- */
+/** The text is not output of the named program; the message quotes the invalid line, which is counted from 1. */
 export class ParseError extends Error {
-  readonly source: string
+  override name = 'ParseError'
   readonly line: number
-  readonly text: string
-  readonly fault: string
 
   constructor(source: string, line: number, text: string, fault: string) {
-    const shown = readable(text)
-    super(`${source}, line ${line}: ${fault}: "${shown}"`)
-    this.name = 'ParseError'
-    this.source = source
+    super(`${source}, line ${line}: ${fault}: "${readable(text)}"`)
     this.line = line
-    this.text = shown
-    this.fault = fault
   }
 }
 

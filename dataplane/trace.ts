@@ -23,9 +23,8 @@ export interface Outcome {
 export type Loss = Pick<Step, 'table' | 'chain' | 'rule' | 'probability'> & { verdict: 'drop' | 'reject' }
 
 /**
- * `outcomes` is empty for reject and drop. Its probabilities add up to 1, or, if only some connections are stopped, to 1
- * minus those in `lost`. `accept` means that the packet passes to its original destination without a translation.
- * `steps` contains every evaluated rule, matching or not.
+ * The probabilities of `outcomes` and `lost` add up to 1. `accept` means that the packet passes to its original destination without
+ * a translation. `steps` contains every evaluated rule, matching or not.
  */
 export interface Trace {
   hops: Hop[]

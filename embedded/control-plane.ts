@@ -10,7 +10,7 @@ import { gitVersion } from './apiserver/documents.ts'
 import { startApiServer } from './apiserver/server.ts'
 import { startControllers } from './controllers/controllers.ts'
 import { createKubernetesEndpoints } from './controllers/endpoints.ts'
-import { isNodeReady, type Node } from './controllers/resources.ts'
+import { isReady, type Node } from './controllers/resources.ts'
 import { kubeProxyImage, versionOfProgram } from './kube-proxy/image.ts'
 import { registerImage } from './kubelet/images/registry.ts'
 import { startKubelets } from './kubelet/kubelets.ts'
@@ -33,10 +33,7 @@ export interface ControlPlaneOptions extends Pick<DaemonOptions, 'name' | 'kubeP
 
 const readyDeadlineMs = 30_000
 
-/**
- * Starts on a booted kernel: the network of three nodes, kubelets, API server, controllers and kubeadm's add-ons. Resolves when the
- * nodes are ready.
- */
+/** Starts on a booted kernel: the network, kubelets, API server, controllers and kubeadm's add-ons. Resolves when the nodes are ready. */
 export async function startControlPlane(
   options: ControlPlaneOptions,
 ): Promise<Pick<DaemonState, 'port' | 'token' | 'nodes'>> {
@@ -70,10 +67,7 @@ export async function startControlPlane(
     mode: 0o600,
   })
   await step('Waiting for every node to be Ready', () =>
-    waitFor('every node to be Ready', readyDeadlineMs, async () => {
-      const ready = api.list<Node>('nodes').filter(isNodeReady)
-      return ready.length === nodes.length
-    }),
+    waitFor('every node to be Ready', readyDeadlineMs, async () => api.list<Node>('nodes').every(isReady)),
   )
   await reachable
   return { port: server.port, token, nodes: nodes.map((node) => node.name) }

@@ -32,10 +32,7 @@ export function writeDaemonState(name: string, state: Omit<DaemonState, keyof No
 /** The daemon of a cluster that starts, runs or ends; undefined when there is none. */
 export const daemonOf = (name: string): number | undefined => notedProcess(stateFile(name))
 
-/**
- * Makes this process the daemon of a cluster.
- * @throws Error when another one is
- */
+/** Makes this process the daemon of a cluster. @throws Error when another one is */
 export function becomeDaemon(name: string): void {
   const other = daemonOf(name)
   if (other !== undefined)

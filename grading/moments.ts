@@ -77,6 +77,11 @@ export class Moments {
     return this.#readIndex(lab).identity
   }
 
+  /** The steps of a lab with a moment. */
+  steps(lab: number): string[] {
+    return Object.keys(this.#readIndex(lab).steps)
+  }
+
   /** Labs with moments. */
   labs(): number[] {
     return Array.from({ length: 99 }, (_, index) => index + 1).filter((lab) => existsSync(this.#indexFile(lab)))

@@ -9,7 +9,7 @@ import type { NodeHoldings } from '../dataplane/view/holdings.ts'
 import type { PacketPath } from '../dataplane/view/packet-path.ts'
 import type { ReportedFinding, Verdict } from '../grading/report-schema.ts'
 
-/** The reply of GET /api/lab: what does not change while a lab is worked on. */
+/** What does not change while a lab is worked on. */
 export interface LabContent {
   number: number
   title: string
@@ -36,11 +36,14 @@ export type Block = { kind: 'html'; html: string } | { kind: 'fence'; language: 
 
 /** Everything about the learner's progress. */
 export interface ProgressPush {
-  lab: number
   /** The shown step, `intro` or `end`: the same on all pages. */
   at: string
   points: number
   of: number
+  /** What a submission made now would get: its captures keep what has passed, and do not show every step. */
+  submission: { points: number; of: number }
+  /** The labs that were begun on this cluster. */
+  begun: number[]
   /** Minutes that the lab was open and not paused. */
   minutes: number
   paused: boolean
@@ -97,8 +100,8 @@ export interface MovedCounter {
   by: number
 }
 
-/** Counters that changed since the nodes were last read, by node and entry id. */
-export type CountersPush = Record<string, Record<string, MovedCounter>>
+/** Counters that changed since the nodes were last read, by `NODE ID` of their entry. */
+export type CountersPush = Record<string, MovedCounter>
 
 /** The moments of the timeline, each with the command or the first change that it is known by. */
 export type TimelinePush = { moment: number; at: number; label: string }[]
@@ -126,6 +129,7 @@ export interface IncidentPush {
 
 /** What the server pushes, each by its name and whole whenever it changes; `incident` is null while none is open. */
 export interface Pushes {
+  lab: LabContent
   progress: ProgressPush
   dataplane: DataplanePush
   counters: CountersPush
@@ -172,7 +176,6 @@ export interface ActionReplies {
   /** The node's own mode first. */
   path: { paths: DrawnPath[]; sent?: { count: number; output: string } }
   'open-terminal': { id: string }
-  check: { verdict: Verdict }
   answer: { verdict: Verdict }
 }
 

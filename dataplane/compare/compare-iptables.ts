@@ -3,6 +3,7 @@ import { isKubeProxyChain, isSharedChain } from '../kube-proxy/mode-ownership.ts
 import { commentOf, normaliseSpec, targetOf } from '../rule.ts'
 import {
   type CompareOptions,
+  counted,
   type Finding,
   groupBy,
   misplaced,
@@ -190,7 +191,7 @@ const specs = (chain: Chain): string[] => chain.rules.map((rule) => rule.spec)
 function showChain(chain: Chain): { line: string; size: string } {
   const count = chain.rules.length
   const lines = [`:${chain.name} ${chain.policy}`, ...(count === 0 ? [] : [quoteLines(chain.name, specs(chain))])]
-  return { line: lines.join('\n'), size: count === 0 ? ' (empty)' : ` (${count} ${count === 1 ? 'rule' : 'rules'})` }
+  return { line: lines.join('\n'), size: count === 0 ? ' (empty)' : ` (${counted(count, 'rule')})` }
 }
 
 function quoteLines(chain: string, specs: readonly string[]): string {
@@ -209,11 +210,8 @@ const MAY_BE_OLDER = new Set(['KUBE-FORWARD', 'KUBE-FIREWALL'])
 const APPENDED = new Set(['KIND-MASQ-AGENT', 'IP-MASQ-AGENT'])
 
 /**
- * The first of kube-proxy's jumps in a built-in chain at a position where kube-proxy never inserts it, or undefined. Other
- * programs' rules may be at any position.
- * @param expected the jumps in predicted order
- * @param actual the same jumps in their actual order
- * @param chain all rules of the actual chain
+ * The first of kube-proxy's jumps in a built-in chain at a position where kube-proxy never inserts it, or undefined.
+ * @param chain all rules of the actual chain; other programs' rules may be at any position
  * @param untouched also compares the order of the jumps with the prediction
  */
 function misplacedJump(

@@ -4,7 +4,7 @@ import type { IpSet, IpSets } from '../ipset-save.ts'
 import { printIpvsadmSave, type RealServer, type VirtualServer, virtualServerKey } from '../ipvsadm-save.ts'
 import { DUMMY_LINK, otherVirtualServers } from '../kube-proxy/mode-ownership.ts'
 import type { NodeState } from '../node-state.ts'
-import { type CompareOptions, compareMembers, type Finding, onlyOnOneSide, pairsOf } from './finding.ts'
+import { type CompareOptions, compareMembers, counted, type Finding, onlyOnOneSide, pairsOf } from './finding.ts'
 
 /** Options of a create line that differ between nodes or tool versions and have no effect on matching. */
 const IGNORED_OPTIONS = new Set(['hashsize', 'bucketsize', 'initval', 'maxelem', 'counters', 'comment'])
@@ -39,8 +39,6 @@ function createLine(set: IpSet): string {
     .sort(([a], [b]) => (a < b ? -1 : 1))
   return ['create', set.name, set.type, ...options.map(([option, value]) => `${option} ${value}`.trimEnd())].join(' ')
 }
-
-const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`
 
 /**
  * Compares virtual servers (unordered) with their scheduler, persistence and real servers. An unexpected real server with

@@ -9,9 +9,8 @@ export type Where =
   | { nft: string; part: string }
 
 /**
- * One difference between the predicted and the actual state: `missing` (only predicted), `stale` (only actual), `wrong`
- * (altered) or `order` (the right rules in the wrong order). `expected` and `actual` are lines in the format of the node's
- * tools; `text` is a sentence for people.
+ * One difference between the predicted and the actual state: `missing` (only predicted), `stale` (only actual), `wrong` (altered) or
+ * `order`. `expected` and `actual` are lines in the format of the node's tools; `text` is a sentence for people.
  */
 export interface Finding {
   kind: 'missing' | 'stale' | 'wrong' | 'order'
@@ -26,11 +25,7 @@ export interface Finding {
 export interface CompareOptions {
   /** The mode of the prediction; sentences about leftovers of other modes name it. */
   mode: KubeProxyMode
-  /**
-   * The node's state was written by one kube-proxy in one mode, so that its jumps in built-in chains have a known order.
-   * Otherwise a switch of the mode, or a jump that was deleted and restored, results in another order that is equally
-   * correct.
-   */
+  /** One kube-proxy in one mode wrote the node's state. After a switch of the mode, another order of the jumps is equally correct. */
   untouched?: boolean
 }
 
@@ -74,6 +69,10 @@ export function compareMembers(
     }),
   ]
 }
+
+/** `1 rule`, `2 addresses`. */
+export const counted = (count: number, noun: string): string =>
+  `${count} ${count === 1 ? noun : `${noun}${noun.endsWith('s') ? 'es' : 's'}`}`
 
 /** The items by key, in their order; items without a key are left out. */
 export function groupBy<Item>(items: readonly Item[], keyOf: (item: Item) => string | undefined): Map<string, Item[]> {

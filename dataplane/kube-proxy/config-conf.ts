@@ -1,6 +1,6 @@
 import { isMap, isScalar, type Pair, parseDocument, type Scalar, type YAMLMap } from 'yaml'
 
-/** kube-proxy's configuration cannot be changed as requested; the message quotes it. */
+/** kube-proxy's configuration cannot be changed as requested. */
 export class ConfigConfError extends Error {}
 
 /** A change of a KubeProxyConfiguration by `make ipvs` and `make iptables`. */

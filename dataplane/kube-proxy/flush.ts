@@ -1,3 +1,4 @@
+import { counted } from '../compare/finding.ts'
 import type { Ruleset, Table } from '../iptables-save.ts'
 import type { VirtualServer } from '../ipvsadm-save.ts'
 import { KUBE_PROXY_TABLE, nftTitle } from '../nft-table.ts'
@@ -169,8 +170,4 @@ export function describeFlush(plan: FlushPlan): string[] {
   if (plan.sets.length > 0) lines.push(counted(plan.sets.length, 'ipset'))
   for (const table of plan.nftables) lines.push(`nft table ${table}`)
   return lines
-}
-
-function counted(count: number, noun: string): string {
-  return `${count} ${count === 1 ? noun : `${noun}${noun.endsWith('s') ? 'es' : 's'}`}`
 }

@@ -62,10 +62,7 @@ export function isChainOfModeOnly(mode: SwitchedMode, table: string, chain: stri
   return IPTABLES_ONLY.has(`${table} ${chain}`) || (table === 'nat' && isServiceChain(chain))
 }
 
-/**
- * Comments of the jumps that only one mode adds to built-in chains. Jumps with other comments lead to chains that both modes write, and
- * are equal in both.
- */
+/** Comments of the jumps that only one mode adds to built-in chains; jumps with other comments are equal in both. */
 const JUMP_COMMENTS: Record<SwitchedMode, ReadonlySet<string>> = {
   iptables: new Set([
     'kubernetes service portals',

@@ -169,10 +169,7 @@ export function newestBefore(version: string): string | undefined {
   return parseVersion(version).minor > parseVersion(newest).minor ? newest : undefined
 }
 
-/**
- * The features of a kube-proxy version written as `v1.30.3`, `1.30`, `v1.31.0-rc.1`.
- * @throws VersionError for anything else.
- */
+/** The features of a kube-proxy version written as `v1.30.3`, `1.30`, `v1.31.0-rc.1`. Throws VersionError for anything else. */
 export function featuresOf(version: string): Features {
   const { minor, patch } = parseVersion(version)
   const known = table.get(minor)?.find((level) => level.patch <= patch)

@@ -1,4 +1,4 @@
-import { parseEndpoint, parsePort, printEndpoint } from '../ip-address.ts'
+import { familyOf, parseEndpoint, parsePort, printEndpoint } from '../ip-address.ts'
 import type { RuleOptions, Target } from '../rule.ts'
 import type { Flow } from './flow.ts'
 import { readMark, type TraceContext } from './judge-rule.ts'
@@ -36,19 +36,19 @@ export function applyTarget(target: Target, flow: Flow, hook: Hook, { network }:
     case 'CT':
       return { flow: { ...flow, tracked: !options.has('--notrack') }, verdict: 'continue', summary: '' }
     case 'DNAT':
-      return translate(flow, options.get('--to-destination')?.value[0] ?? '')
+      return translate(flow, readEndpoint(options.get('--to-destination')?.value[0] ?? '', flow.destination, flow.port))
     case 'REDIRECT': {
       const port = parsePort(options.get('--to-ports')?.value[0]?.split('-')[0] ?? '') ?? flow.port
       const loopback = flow.destination.includes(':') ? '::1' : '127.0.0.1'
       const address = hook === 'OUTPUT' ? loopback : network.addressOf(flow.inInterface ?? '', flow.destination)
-      return translate(flow, printEndpoint(address ?? flow.destination, port))
+      return translate(flow, { address: address ?? flow.destination, port })
     }
     case 'MASQUERADE': {
       const source = network.addressOf(flow.outInterface ?? '', flow.source) ?? flow.source
       return translateSource(flow, source)
     }
     case 'SNAT':
-      return translateSource(flow, sourceOf(options.get('--to-source')?.value[0] ?? '') ?? flow.source)
+      return translateSource(flow, readEndpoint(options.get('--to-source')?.value[0] ?? '', flow.source, 0).address)
     default:
       return {
         flow,
@@ -91,24 +91,18 @@ export const marked = (flow: Flow, kind: 'mark' | 'connmark', mark: number): Eff
   summary: `${kind === 'mark' ? 'mark' : 'connection mark'} becomes 0x${mark.toString(16)}`,
 })
 
-/** `10.0.0.1:80`, `10.0.0.1`, `:80`; of a range the first, because the kernel's choice is not predictable. */
-function translate(flow: Flow, to: string): Effect {
-  const endpoint = parseEndpoint(to) ?? readPartialEndpoint(to, flow)
-  const changed = { ...flow, destination: endpoint.address, port: endpoint.port, translated: true }
-  return { flow: changed, verdict: 'accept', summary: `to ${printEndpoint(endpoint.address, endpoint.port)}` }
+function translate(flow: Flow, { address, port }: { address: string; port: number }): Effect {
+  const changed = { ...flow, destination: address, port, translated: true }
+  return { flow: changed, verdict: 'accept', summary: `to ${printEndpoint(address, port)}` }
 }
 
-function readPartialEndpoint(to: string, flow: Flow): { address: string; port: number } {
+/** `10.0.0.1:80`, `10.0.0.1`, `:80`; of a range the first, because the kernel's choice is not predictable. */
+function readEndpoint(to: string, address: string, port: number): { address: string; port: number } {
+  if (familyOf(to)) return { address: to, port }
   const match = /^\[?([0-9a-f.:]*?)(?:-[0-9a-f.:]+)?\]?(?::(\d+)(?:-\d+)?)?$/i.exec(to)
-  const port = parsePort(match?.[2] ?? '') ?? flow.port
-  return { address: match?.[1] || flow.destination, port }
+  return parseEndpoint(to) ?? { address: match?.[1] || address, port: parsePort(match?.[2] ?? '') ?? port }
 }
 
 function translateSource(flow: Flow, source: string): Effect {
   return { flow: { ...flow, source, sourceTranslated: true }, verdict: 'accept', summary: `source becomes ${source}` }
-}
-
-/** The address of `10.0.0.1`, `10.0.0.1:1-99` or `10.0.0.1-10.0.0.9`. */
-function sourceOf(to: string): string | undefined {
-  return parseEndpoint(to.replace(/-\d+$/, ''))?.address ?? (to.split('-')[0] || undefined)
 }

@@ -232,10 +232,7 @@ function findVirtualServer(servers: readonly VirtualServer[], flow: Flow): Virtu
   return marked ?? find(protocol, flow.destination, flow.port) ?? find(protocol, flow.destination, 0)
 }
 
-/**
- * The distribution of new connections over the real servers: none for weight 0, equal shares for schedulers that ignore weights,
- * shares by weight for the others. Empty if there is no usable one.
- */
+/** The distribution of new connections over the real servers; empty if there is no usable one. */
 function scheduleShares(server: VirtualServer): Share[] {
   const usable = server.realServers.filter(({ weight }) => weight > 0)
   // Weighted failover: the real server with the highest weight gets all connections.

@@ -139,21 +139,14 @@ function derivedRoutes(links: readonly Link[]): Route[] {
       routes.push({ type: 'unicast', destination, device: link.name, source: address, metric: 0 })
     }
   }
-  for (const [everywhere, family] of [
-    ['0.0.0.0/0', 'inet'],
-    ['::/0', 'inet6'],
-  ] as const) {
-    const uplink = uplinks.find((link) => !NO_UPLINK.has(link.kind ?? '') && hasNetwork(link, family))
+  for (const everywhere of ['0.0.0.0/0', '::/0']) {
+    // Point-to-point links of Pods have only host prefixes, and so no route.
+    const leadsOut = ({ device, source = '' }: Route, { name }: Link) =>
+      device === name && familyOf(source) === familyOf(everywhere) && !contains('fe80::/10', source)
+    const uplink = uplinks.find(
+      (link) => !NO_UPLINK.has(link.kind ?? '') && routes.some((route) => leadsOut(route, link)),
+    )
     if (uplink) routes.push({ type: 'unicast', destination: everywhere, device: uplink.name, metric: 0 })
   }
   return routes
-}
-
-/** Whether the link has an address in a network with other hosts: point-to-point links of Pods have only host prefixes. */
-function hasNetwork(link: Link, family: 'inet' | 'inet6'): boolean {
-  return link.addresses.some((own) => {
-    return (
-      own.family === family && own.prefixLength < (family === 'inet' ? 32 : 128) && !contains('fe80::/10', own.address)
-    )
-  })
 }

@@ -62,8 +62,7 @@ export class Walk<AnyRule> {
   }
 
   /**
-   * Evaluates a base chain; its policy decides about packets that return from it. Throws CircleError for chains that jump to each
-   * other in a cycle.
+   * Evaluates a base chain; its policy decides about packets that return from it. Throws CircleError.
    * @param policy the policy as a step shows it
    */
   baseChain(chain: string, policy: Pick<Step, 'rule' | 'verdict'>, entering: Flow): HookEnd[] {

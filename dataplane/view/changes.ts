@@ -85,26 +85,23 @@ function placeIn(parents: readonly Entry[]): string {
 
 /** What the nodes held at one time, and what changed since the moment before. */
 export interface Moment {
+  /** Counts from 0, and stays the same when earlier moments are no longer kept. */
+  number: number
   at: number
+  /** What it is known by. */
+  label: string
   nodes: NodeHoldings[]
   changes: Change[]
 }
 
-/** The latest moments; `dropped` of them before the first are no longer kept, so that numbers of moments stay the same. */
-export interface Timeline {
-  dropped: number
-  moments: readonly Moment[]
-}
-
-export const EMPTY_TIMELINE: Timeline = { dropped: 0, moments: [] }
+/** The moments that are kept. */
 const MOMENTS = 100
 
 /**
- * The timeline with what the nodes hold now: a further moment if something changed, else the latest one with new counters. Of a
- * node that could not be read it keeps what was last known, with the reason.
+ * The moments with what the nodes hold now: a further one if something changed, else the latest one with new counters. Of a node
+ * that could not be read it keeps what was last known, with the reason.
  */
-export function addMoment(timeline: Timeline, at: number, read: readonly NodeHoldings[]): Timeline {
-  const { moments, dropped } = timeline
+export function addMoment(moments: readonly Moment[], at: number, read: readonly NodeHoldings[]): Moment[] {
   const latest = moments.at(-1)
   const lastKnown = (node: string) => latest?.nodes.find((one) => one.node === node)
   const nodes = read.map((one) => {
@@ -115,12 +112,7 @@ export function addMoment(timeline: Timeline, at: number, read: readonly NodeHol
     const { trouble: _, ...known } = lastKnown(one.node) ?? one
     return changesBetween(known, one)
   })
-  if (latest && changes.length === 0) return { dropped, moments: [...moments.slice(0, -1), { ...latest, nodes }] }
-  const kept = [...moments, { at, nodes, changes }]
-  const surplus = Math.max(0, kept.length - MOMENTS)
-  return { dropped: dropped + surplus, moments: kept.slice(surplus) }
+  if (latest && changes.length === 0) return [...moments.slice(0, -1), { ...latest, nodes }]
+  const number = latest ? latest.number + 1 : 0
+  return [...moments, { number, at, label: '', nodes, changes }].slice(-MOMENTS)
 }
-
-/** A moment by its number, which counts from 0; undefined for one that is no longer kept, or not yet there. */
-export const findMoment = ({ dropped, moments }: Timeline, moment: number): Moment | undefined =>
-  moments[moment - dropped]

@@ -8,10 +8,7 @@ const turnMs = 10
 // The limit of setTimeout; a reconcile that runs too early requests another one.
 const longestTimerMs = 2 ** 31 - 1
 
-/**
- * A queue of object keys for one reconcile function, like client-go's rate-limited workqueue. It never runs concurrently. When
- * it throws, the error goes to `failed` and the key is tried again with exponential back-off until a call succeeds.
- */
+/** Object keys for one reconcile function that never runs concurrently; one that throws is retried with back-off (client-go's workqueue). */
 export class Workqueue {
   private readonly reconcile: (key: string) => void
   private readonly failed: (error: unknown) => void
@@ -148,29 +145,4 @@ export function writeStatus<T extends KubeObject & { status?: unknown }>(
 ): void {
   const current = api.get<T>(resource, namespace, name)
   if (current) api.update<T>(resource, { ...current, status }, 'status')
-}
-
-/**
- * Indexes the objects of a resource by their keys, for queries that would otherwise list a large resource at each
- * reconcile. The returned function finds the objects with a key, after the last delivered change.
- */
-export function createIndex<T extends KubeObject>(
-  context: ControllerContext,
-  resource: string,
-  keysOf: (object: T) => readonly string[],
-): (key: string) => T[] {
-  const byKey = new Map<string, Set<T>>()
-  const forget = (object: T) => {
-    for (const key of keysOf(object)) {
-      const objects = byKey.get(key)
-      objects?.delete(object)
-      if (objects?.size === 0) byKey.delete(key)
-    }
-  }
-  context.watch<T>(resource, (type, object, previous) => {
-    if (previous) forget(previous)
-    if (type === 'DELETED') return
-    for (const key of keysOf(object)) byKey.set(key, (byKey.get(key) ?? new Set<T>()).add(object))
-  })
-  return (key) => [...(byKey.get(key) ?? [])]
 }

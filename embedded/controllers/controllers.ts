@@ -21,11 +21,7 @@ export interface ControllerOptions {
   report?: (error: unknown) => void
 }
 
-/**
- * Starts the controllers of kube-controller-manager and the scheduler on the API of the same process. They handle each
- * change in the next macrotask. `stop` ends all of them and their timers; `isIdle` returns true if all changes have
- * been handled.
- */
+/** Starts the controllers of kube-controller-manager and the scheduler on an API of this process. `stop` ends them and their timers. */
 export function startControllers(
   api: Api,
   options: ControllerOptions = {},

@@ -72,10 +72,7 @@ function manage(control: PodControl, { daemonSet, nodes, pods, hash }: State): v
   }
 }
 
-/**
- * Deletes Pods of an earlier template, as pkg/controller/daemon/update.go chooses: first those that are not ready, then
- * ready ones while no more than maxUnavailable (default 1; percentages round up) of the wanted nodes lack a ready Pod.
- */
+/** Deletes Pods of an earlier template (pkg/controller/daemon/update.go): those that are not ready, then ready ones up to maxUnavailable. */
 function update(control: PodControl, state: State): void {
   const { daemonSet, pods, hash } = state
   const { updateStrategy } = daemonSet.spec

@@ -37,10 +37,7 @@ export function startDeploymentController(context: ControllerContext): void {
     })
   }
 
-  /**
-   * Gives the current ReplicaSet, if there is one, the newest revision and the Deployment's annotations (its change cause is
-   * among them), and the Deployment this revision, for `kubectl rollout history` and `undo`.
-   */
+  /** Records the newest revision and the change cause on the current ReplicaSet, for `kubectl rollout history` and `undo`. */
   function recordRevision(rollout: Rollout): Rollout {
     const { deployment, current, old } = rollout
     if (!current) return rollout

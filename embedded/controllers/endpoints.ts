@@ -1,7 +1,7 @@
 import { hasLabels } from '../../dataplane/label-selector.ts'
 import type { Api } from '../apiserver/api.ts'
 import { sameJson } from '../apiserver/json.ts'
-import { type ControllerContext, createIndex, keyOf, splitKey } from './context.ts'
+import { type ControllerContext, keyOf, splitKey } from './context.ts'
 import { controllerReference } from './ownership.ts'
 import { type EndpointSlice, type Endpoints, isReady, isTerminal, type Pod, type Service } from './resources.ts'
 import { endpointsOf, planSlices, podSelector, type SliceContent } from './slice-plan.ts'
@@ -13,13 +13,9 @@ const serviceLabel = 'kubernetes.io/service-name'
 /** The time of the change that caused a slice update; this controller uses the time of writing. */
 const triggerTime = 'endpoints.kubernetes.io/last-change-trigger-time'
 
-/**
- * Keeps the EndpointSlices of every Service with a selector equal to its Pods, and its Endpoints, for clients that still read
- * them. The garbage collector deletes the slices of a deleted Service.
- */
+/** Keeps the EndpointSlices of every Service with a selector equal to its Pods, and its Endpoints, for clients that still read them. */
 export function startEndpointsController(context: ControllerContext): void {
   const { api } = context
-  const slicesOf = createIndex(context, 'endpointslices', ownServices)
 
   const queue = context.queue((key) => {
     const { namespace, name } = splitKey(key)
@@ -28,15 +24,15 @@ export function startEndpointsController(context: ControllerContext): void {
     if (!service && api.get('endpoints', namespace, name)) api.delete('endpoints', namespace, name)
     if (!selector || service.metadata.deletionTimestamp) return
     const contents = endpointsOf(api, service, selector)
-    writeSlices(api, service, slicesOf(key), contents)
+    const slices = api.list<EndpointSlice>('endpointslices', { namespace }).filter((slice) => ownService(slice) === key)
+    writeSlices(api, service, slices, contents)
     writeEndpoints(api, service, contents)
   })
 
-  const services = createIndex<Service>(context, 'services', ({ metadata }) => [metadata.namespace ?? ''])
   context.watch<Service>('services', (_type, service) => queue.add(keyOf(service)))
   context.watch<Pod>('pods', (type, pod, previous) => {
     if (type === 'MODIFIED' && previous && sameJson(view(previous), view(pod))) return
-    for (const service of services(pod.metadata.namespace ?? '')) {
+    for (const service of api.list<Service>('services', { namespace: pod.metadata.namespace })) {
       const selector = podSelector(service)
       const isSelected = (state: Pod | undefined) => selector && state && hasLabels(state.metadata.labels, selector)
       if (isSelected(pod) || isSelected(previous)) queue.add(keyOf(service))
@@ -45,8 +41,10 @@ export function startEndpointsController(context: ControllerContext): void {
   // Restores slices that other clients changed or deleted.
   context.watch<EndpointSlice>('endpointslices', (type, object, previous) => {
     if (type === 'ADDED') return
-    for (const slice of previous ? [previous, object] : [object])
-      for (const service of ownServices(slice)) queue.add(service)
+    for (const slice of previous ? [previous, object] : [object]) {
+      const service = ownService(slice)
+      if (service) queue.add(service)
+    }
   })
 }
 
@@ -60,9 +58,9 @@ function view(pod: Pod) {
 }
 
 /** The key of the Service for which this controller made the slice, if it did. */
-function ownServices({ metadata: { namespace, labels } }: EndpointSlice): string[] {
+function ownService({ metadata: { namespace, labels } }: EndpointSlice): string | undefined {
   const service = labels?.[serviceLabel]
-  return service && labels?.[managerLabel] === manager ? [`${namespace}/${service}`] : []
+  return service && labels?.[managerLabel] === manager ? `${namespace}/${service}` : undefined
 }
 
 const isHeadless = ({ spec }: Service): boolean => spec.clusterIP === 'None'
@@ -123,10 +121,7 @@ function subsetOf({ ports, endpoints }: SliceContent, service: Service): NonNull
   return [{ addresses: filled(ready), notReadyAddresses: filled(notReady), ports: filled(named) }]
 }
 
-/**
- * Creates the endpoints of the Service `kubernetes`, which selects no Pods, as kube-apiserver does: one Endpoints and one
- * EndpointSlice of the Service's name that no controller manages. `ip` is the API server's in the cluster's network.
- */
+/** Creates Endpoints and EndpointSlice of the Service `kubernetes`, as kube-apiserver does; no controller manages them. */
 export function createKubernetesEndpoints(api: Api, { ip, port }: { ip: string; port: number }): void {
   const name = 'kubernetes'
   const ports = [{ name: 'https', port, protocol: 'TCP' }]

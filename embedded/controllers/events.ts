@@ -14,11 +14,7 @@ export class EventRecorder {
     this.source = { component, host }
   }
 
-  /**
-   * Records an Event about `object`. A repetition of the same message about the same object updates the first
-   * Event's `count` and `lastTimestamp`. Never throws: a failure to record an Event does not affect the caller.
-   * `fieldPath` names a part of the object (`spec.containers{web}`).
-   */
+  /** Records an Event about `object`, or counts a repetition. Never throws. `fieldPath` names a part (`spec.containers{web}`). */
   event(object: KubeObject, type: 'Normal' | 'Warning', reason: string, message: string, fieldPath?: string): void {
     const { apiVersion, kind, metadata } = object
     const { namespace, name, uid, resourceVersion } = metadata

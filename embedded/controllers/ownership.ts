@@ -2,7 +2,7 @@ import type { V1LabelSelector, V1OwnerReference } from '@kubernetes/client-node'
 import { matchesSelector } from '../../dataplane/label-selector.ts'
 import type { Api, KubeObject } from '../apiserver/api.ts'
 import { apiVersionOf, resourceNamed, resources } from '../apiserver/resource.ts'
-import { type ControllerContext, createIndex, keyOf, splitKey, type Workqueue } from './context.ts'
+import { type ControllerContext, keyOf, splitKey, type Workqueue } from './context.ts'
 
 // Ownership of objects: controller references, adoption and release (pkg/controller/controller_ref_manager.go), and deletion without
 // owners.
@@ -31,10 +31,7 @@ export function controllerReference(owner: KubeObject): V1OwnerReference {
 
 type Owner = KubeObject & { spec: { selector?: V1LabelSelector } }
 
-/**
- * The objects of `resource` in the owner's namespace that the owner controls after this call: orphans that match its
- * selector are adopted, own objects that no longer match are released. An owner being deleted does neither.
- */
+/** The objects that the owner controls: matching orphans are adopted, own ones that no longer match are released. */
 export function claim<T extends KubeObject>(api: Api, owner: Owner, resource: string): T[] {
   const claimed: T[] = []
   for (const object of api.list<T>(resource, { namespace: owner.metadata.namespace })) {
@@ -66,10 +63,7 @@ function patchOwners<T extends KubeObject>(
   return api.patch<T>(resource, namespace, name, { metadata: { uid, ownerReferences: references } })
 }
 
-/**
- * Queues the owner of each object of `resource` that changes, among the objects of `owners`: the one that controls it or did
- * so, or those that would adopt it.
- */
+/** Queues the owner of each object of `resource` that changes: the one that controls or did control it, or those that would adopt it. */
 export function watchOwned(context: ControllerContext, queue: Workqueue, resource: string, owners: string): void {
   const { kind } = resourceNamed(owners)
   context.watch<KubeObject>(resource, (_type, object, previous) => {
@@ -84,14 +78,12 @@ export function watchOwned(context: ControllerContext, queue: Workqueue, resourc
   })
 }
 
-// Events own nothing and have no owner; there are too many of them to index.
+// Events own nothing and have no owner.
 const collected = resources.filter(({ name }) => name !== 'events')
 
 /** Deletes objects of which no owner exists any longer, as pkg/controller/garbagecollector does (policy Background). */
 export function startGarbageCollector(context: ControllerContext): void {
   const { api } = context
-  const ownerUids = ({ metadata }: KubeObject) => (metadata.ownerReferences ?? []).map(({ uid }) => uid)
-  const indexes = collected.map(({ name }) => ({ resource: name, find: createIndex(context, name, ownerUids) }))
 
   const queue = context.queue((key) => {
     const [resource = '', place = ''] = key.split(' ')
@@ -105,14 +97,14 @@ export function startGarbageCollector(context: ControllerContext): void {
     else api.delete(resource, namespace, name)
   })
 
-  for (const { resource } of indexes)
+  for (const { name: resource } of collected)
     context.watch<KubeObject>(resource, (type, object) => {
-      if (type !== 'DELETED') {
-        if (object.metadata.ownerReferences) queue.add(`${resource} ${keyOf(object)}`)
-        return
-      }
-      for (const other of indexes)
-        for (const dependent of other.find(object.metadata.uid)) queue.add(`${other.resource} ${keyOf(dependent)}`)
+      if (type !== 'DELETED' && object.metadata.ownerReferences) queue.add(`${resource} ${keyOf(object)}`)
+      if (type !== 'DELETED') return
+      const isOwner = ({ uid }: OwnerReference) => uid === object.metadata.uid
+      for (const { name } of collected)
+        for (const other of api.list(name))
+          if (other.metadata.ownerReferences?.some(isOwner)) queue.add(`${name} ${keyOf(other)}`)
     })
 
   /** False only for an owner of a kind that this API serves. */

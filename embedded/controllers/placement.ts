@@ -133,10 +133,7 @@ function matchesInDomain(
     ).length
 }
 
-/**
- * What makes a node less suitable, the most important first: Pods that its soft constraints are to keep apart, Pods of the same
- * controller, and all Pods. kube-scheduler adds weighted scores of the same kinds.
- */
+/** What makes a node less suitable, the most important first: Pods that a rule keeps apart, Pods of the same controller, all Pods. */
 function penalties(pod: Pod, node: Node, view: SchedulingView): number[] {
   const owner = controllerOf(pod)?.uid
   const soft = (pod.spec.topologySpreadConstraints ?? []).filter(

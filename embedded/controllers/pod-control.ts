@@ -34,10 +34,7 @@ export const podTemplateHashLabel = 'pod-template-hash'
 // apimachinery's alphabet for generated names: no vowels and no 0, 1, 3, to avoid words and misreading.
 const safeAlphabet = 'bcdfghjklmnpqrstvwxz2456789'
 
-/**
- * The hash that names a template's ReplicaSet or DaemonSet revision: the same template gives the same hash in every
- * run. Spelled like Kubernetes', but the value differs, since Kubernetes hashes its own memory layout of the template.
- */
+/** The hash that names a template's ReplicaSet or DaemonSet revision, spelled like Kubernetes', which hashes its layout in memory. */
 export function templateHash(template: PodTemplate): string {
   const bytes = createHash('sha256').update(canonicalJson(template)).digest().subarray(0, 10)
   return [...bytes].map((byte) => safeAlphabet[byte % safeAlphabet.length]).join('')

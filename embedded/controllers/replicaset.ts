@@ -33,10 +33,7 @@ function manage(control: PodControl, replicaSet: ReplicaSet, pods: readonly Pod[
   for (const pod of deletionOrder(pods).slice(0, surplus)) control.delete(replicaSet, pod)
 }
 
-/**
- * The Pods in the order in which scaling down deletes them, by the main criteria of pkg/controller's ActivePodsWithRanks:
- * unassigned before assigned, Pending before Running, not ready before ready, those on a node with more of them, newer.
- */
+/** The order in which scaling down deletes Pods, by the main criteria of pkg/controller's ActivePodsWithRanks. */
 export function deletionOrder(pods: readonly Pod[]): Pod[] {
   const ranks = (pod: Pod) => [
     pod.spec.nodeName ? 1 : 0,

@@ -57,8 +57,9 @@ export type ConfigMap = KubeObject & { data?: Record<string, string> }
 // The conditions of Pods and nodes as controllers interpret them, by the rules of k8s.io/kubernetes/pkg/api/v1/pod and
 // pkg/controller.
 
-export function isReady(pod: Pod): boolean {
-  return pod.status?.conditions?.find(({ type }) => type === 'Ready')?.status === 'True'
+/** The kubelet last reported that the Pod, or its node, is Ready. */
+export function isReady({ status }: Pod | Node): boolean {
+  return status?.conditions?.some((condition) => condition.type === 'Ready' && condition.status === 'True') ?? false
 }
 
 /** Succeeded or Failed: its containers have ended permanently. */
@@ -80,10 +81,6 @@ export function countsAbove0<T extends Record<string, number>>(counts: T): Parti
   return Object.fromEntries(Object.entries(counts).filter(([, count]) => count > 0)) as Partial<T>
 }
 
-/** True when the node's kubelet last reported that it is Ready. */
-export const isNodeReady = (node: Node): boolean =>
-  node.status?.conditions?.find(({ type }) => type === 'Ready')?.status === 'True'
-
 /** Compares lists of ranks; the first difference decides. */
 export function compareRanks(left: readonly (number | string)[], right: readonly (number | string)[]): number {
   const index = left.findIndex((rank, position) => rank !== right[position])
@@ -104,10 +101,7 @@ interface Condition {
   lastTransitionTime?: string
 }
 
-/**
- * The conditions of an object after one of their owners reports `own`. An equal condition keeps its times, so that it is not
- * written again, one of equal status the time of its transition; conditions of other owners are kept.
- */
+/** An object's conditions after an owner reports `own`: equal ones keep their times, those of other owners stay. */
 export function withConditions<T extends Condition>(before: readonly T[] = [], own: readonly T[]): T[] {
   const stated = ({ status, reason, message }: Condition) => ({ status, reason, message })
   const next = own.map((condition) => {

@@ -26,10 +26,7 @@ export function countOf(value: number | string | undefined, total: number, round
   return value.endsWith('%') ? round((Number.parseInt(value, 10) * total) / 100) : Number.parseInt(value, 10)
 }
 
-/**
- * The number of additional Pods and of unavailable Pods that a rollout may have: surge rounds up, unavailability down; if
- * both are 0, one Pod may be unavailable, because the rollout could not proceed otherwise.
- */
+/** The additional and the unavailable Pods that a rollout may have; if both were 0, one may be unavailable, or it could not proceed. */
 export function rolloutBounds({ spec }: Deployment): { surge: number; unavailable: number } {
   if (spec.strategy?.type === 'Recreate') return { surge: 0, unavailable: 0 }
   const replicas = spec.replicas ?? 1
@@ -66,10 +63,7 @@ function nextCurrentReplicas(rollout: Rollout, current: ReplicaSet): number {
   return Math.min(replicas, desired(current) + Math.max(0, room))
 }
 
-/**
- * The next sizes of the old ReplicaSets, by name, so that at least the desired number minus maxUnavailable Pods stay
- * available. Unavailable Pods are removed first, then those of the oldest ReplicaSet.
- */
+/** The next sizes of the old ReplicaSets: unavailable Pods go first, then those of the oldest, while minAvailable stay available. */
 function nextOldReplicas(rollout: Rollout): Map<string, number> {
   const { deployment, current, old } = rollout
   const next = new Map<string, number>()

@@ -36,10 +36,7 @@ export function endpointsOf(api: Api, service: Service, selector: Labels): Slice
   return [...groups.values()]
 }
 
-/**
- * A Pod as an endpoint. `serving` is the Pod's readiness, `ready` leaves out Pods being deleted, unless the Service
- * publishes addresses that are not ready. A Pod with the Service's name as its subdomain has a DNS name.
- */
+/** A Pod as an endpoint: `serving` is its readiness, `ready` leaves out Pods being deleted, unless the Service publishes all. */
 function toEndpoint(pod: Pod, service: Service): Endpoint {
   const { metadata, spec, status } = pod
   const { namespace, name, uid } = metadata
@@ -54,10 +51,7 @@ function toEndpoint(pod: Pod, service: Service): Endpoint {
   }
 }
 
-/**
- * The Service's ports on one Pod. A named target port is resolved to the port of the Pod's containers with this name
- * and protocol; a port with an unknown name is left out.
- */
+/** The Service's ports on one Pod. A named target port is that of a container with this name and protocol; an unknown one is left out. */
 function portsOn(pod: Pod, service: Service): SlicePort[] {
   return (service.spec.ports ?? []).flatMap(({ name = '', port, protocol = 'TCP', targetPort = port, appProtocol }) => {
     const number = typeof targetPort === 'number' ? targetPort : namedPort(pod, targetPort, protocol)
@@ -84,10 +78,7 @@ export interface PlannedSlice {
   content?: SliceContent
 }
 
-/**
- * Assigns the wanted contents to the existing slices of a Service: one slice for each set of ports, however many endpoints it has.
- * A slice of other ports is reused for a new one. A Service without endpoints keeps one empty slice.
- */
+/** Assigns the wanted contents to slices: one for each set of ports, reusing others. A Service without endpoints keeps an empty one. */
 export function planSlices(existing: readonly EndpointSlice[], wanted: readonly SliceContent[]): PlannedSlice[] {
   const contents = wanted.length > 0 ? wanted : [{ ports: [], endpoints: [] }]
   const plan = contents.map((content): PlannedSlice => {

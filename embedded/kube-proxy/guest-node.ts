@@ -45,10 +45,7 @@ type Part = keyof typeof readers
 
 const commandDeadlineMs = 120_000
 
-/**
- * Access of kube-proxy to its node: all commands of a sync run in one shell, because starting a process in the guest takes 20
- * ms.
- */
+/** Access of kube-proxy to its node. All commands of a sync run in one shell: starting a process in the guest takes 20 ms. */
 export class GuestNode {
   private readonly machine: Machine
   private readonly placement: Placement
@@ -84,10 +81,7 @@ export class GuestNode {
     return { ok: exitCode === 0, errors: stderr.split('\n').filter((line) => line !== '') }
   }
 
-  /**
-   * Reads parts of the node's state; the others are empty. Repeats it if an output is invalid: iptables-save (legacy) prints a table
-   * twice if another one is registered while it reads /proc/net/ip_tables_names.
-   */
+  /** Reads parts of the node's state, again if one is invalid: iptables-save (legacy) prints a table twice if another one is registered. */
   async read(...parts: readonly Part[]): Promise<NodeState> {
     const script = parts.map((part) => `${readers[part].command}; echo '${mark}'\n`).join('')
     for (let attempt = 1; ; attempt++) {
@@ -117,10 +111,7 @@ export const restoreCommand = 'iptables-restore -w 5 --noflush'
 
 export type Sysctl = readonly [name: string, value: number]
 
-/**
- * Sets sysctls of the node in one script; one that this kernel lacks is skipped. Tables of nftables mode are deleted, unless this is
- * that mode.
- */
+/** Sets the sysctls that this kernel has, and deletes the tables of nftables mode, unless this is that mode. */
 export async function prepareNode(node: GuestNode, sysctls: readonly Sysctl[], keepTables: boolean): Promise<void> {
   const writes = sysctls.map(([name, value]) => `[ ! -w /proc/sys/${name} ] || echo ${value} >/proc/sys/${name}`)
   // One table that is not there would keep the other: all of it is one transaction.

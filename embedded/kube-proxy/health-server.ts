@@ -37,10 +37,7 @@ const sniff = 'add_header X-Content-Type-Options nosniff always;'
 /** The folder for the files of the server. */
 const FOLDER = '/run/kube-proxy'
 
-/**
- * The nginx configuration with the same responses as kube-proxy: /healthz and /livez, /proxyMode, and a server for each
- * Service's health check port, 200 with local endpoints and 503 without. `place` begins the names of its files.
- */
+/** The nginx configuration with kube-proxy's responses. `place` begins the names of its files. */
 function healthConfiguration(place: string, settings: Settings, checks: readonly HealthCheck[]): string {
   const health = (more = '') => `'{"lastUpdated": "$time_iso8601","currentTime": "$time_iso8601"${more}}'`
   const servers = checks.map(
@@ -82,10 +79,7 @@ ${servers.join('')}}
 `
 }
 
-/**
- * The nginx that serves kube-proxy's health checks inside its node while kube-proxy runs. A new configuration replaces the old
- * one without interruption.
- */
+/** The nginx in a node that serves kube-proxy's health checks while kube-proxy runs. */
 export class HealthServer {
   private readonly guest: GuestNode
   private readonly place = `${FOLDER}/${randomUUID()}`

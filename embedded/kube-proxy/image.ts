@@ -42,10 +42,7 @@ export async function versionOfProgram(binary: string): Promise<string> {
 /** Where kubeadm mounts kube-proxy's ConfigMap, and its configuration expects the kubeconfig. */
 const folder = '/var/lib/kube-proxy'
 
-/**
- * Runs a genuine kube-proxy in the node's namespaces, with the current configuration of the ConfigMap. Its output is the
- * container's log. After it stops, its rules remain.
- */
+/** Runs a genuine kube-proxy in the node's namespaces, with the ConfigMap's present configuration. Its rules remain after it stops. */
 async function startGenuine(context: KubeProxyContext, options: GenuineOptions): Promise<BuiltinContainer> {
   const { machine, placement, pod, api, node, log } = context
   const configuration = mountedConfig(pod, api)

@@ -1,32 +1,25 @@
 import type { Ruleset, Table } from '../../dataplane/iptables-save.ts'
 import { isBuiltIn, isServiceChain } from '../../dataplane/kube-proxy/ruleset-builder.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
-import { restoreCommand, type StepsResult, type Sysctl } from './guest-node.ts'
+import { restoreCommand, type StepsResult } from './guest-node.ts'
 import { hourMs, Proxier } from './proxier.ts'
 
 const CANARY = 'KUBE-PROXY-CANARY'
 /** The exit code of iptables if it could not get the lock (RESOURCE_PROBLEM). */
 const resourceProblem = 4
 
-/**
- * kube-proxy's iptables mode: after a full sync only the chains of changed Services and those that exist once per node are
- * rewritten (MinimizeIPTablesRestore, 1.28). A full sync also follows when the canary chain is missing.
- */
+/** iptables mode: a sync that is not full rewrites only chains of changed Services and single ones (MinimizeIPTablesRestore, 1.28). */
 export class IptablesProxier extends Proxier {
   readonly maxIntervalMs = hourMs
   protected readonly mode = 'iptables'
   protected readonly failure = ['proxier.go:1558', 'Failed to execute iptables-restore'] as const
   private monitor: NodeJS.Timeout | undefined
 
-  async prepare(): Promise<Sysctl[]> {
+  async prepare(): Promise<void> {
     const { log, settings } = this.context
     log('I', 'server_linux.go:132', 'Using iptables Proxier')
     // If the machine has ended, the kubelet ends this Pod.
     this.monitor = setInterval(() => this.checkCanary().catch(() => this.stop()), settings.syncPeriodMs)
-    const { localhostNodePorts, nodePortAddresses } = settings.config
-    // For node ports on localhost.
-    if (!localhostNodePorts || (nodePortAddresses.length > 0 && !nodePortAddresses.some(coversLoopback))) return []
-    return [['net/ipv4/conf/all/route_localnet', 1]]
   }
 
   protected read(): Promise<NodeState> {
@@ -74,16 +67,12 @@ function changedInput(wanted: Ruleset, programmed: Ruleset): string {
   return input
 }
 
-const coversLoopback = (range: string) => range.startsWith('127.') || range === '0.0.0.0/0'
-
 type Rules = readonly { spec: string }[]
 
 const sameRules = (one: Rules, other: Rules | undefined) =>
   one === other || (one.length === other?.length && one.every(({ spec }, index) => spec === other[index]?.spec))
 
-/**
- * Chains that kube-proxy only creates if they are missing: the kubelet writes their rules (up to 1.26), or they have none.
- */
+/** Chains that kube-proxy only creates if they are missing: the kubelet writes their rules (up to 1.26), or they have none. */
 const isEnsuredOnly = (table: string, chain: string) => chain === CANARY || `${table} ${chain}` === 'nat KUBE-MARK-DROP'
 
 export interface TableChange {

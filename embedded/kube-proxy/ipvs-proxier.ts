@@ -16,7 +16,7 @@ import { fullInput } from './iptables-proxier.ts'
 import { Proxier } from './proxier.ts'
 import { type Logger, StartFailure } from './settings.ts'
 
-const sysctls: readonly Sysctl[] = [
+const ownSysctls: readonly Sysctl[] = [
   ['net/ipv4/vs/conntrack', 1],
   ['net/ipv4/vs/expire_nodest_conn', 1],
   ['net/ipv4/vs/expire_quiescent_template', 1],
@@ -37,11 +37,12 @@ export class IpvsProxier extends Proxier {
   /** The real servers (realServerKey) without an endpoint that keep their connections with weight 0. */
   private draining: ReadonlySet<string> = new Set()
 
-  async prepare(): Promise<Sysctl[]> {
+  override readonly sysctls = this.context.settings.config.ipvs.strictARP ? [...ownSysctls, ...strictARP] : ownSysctls
+
+  async prepare(): Promise<void> {
     const { guest, log, settings } = this.context
     await checkIpvs(guest, settings.config.ipvs.scheduler, log)
     log('I', 'server_linux.go:182', 'Using ipvs Proxier')
-    return settings.config.ipvs.strictARP ? [...sysctls, ...strictARP] : [...sysctls]
   }
 
   protected read(): Promise<NodeState> {
@@ -77,10 +78,7 @@ export class IpvsProxier extends Proxier {
     return result
   }
 
-  /**
-   * The keys of real servers whose endpoint has gone and whose connections have not ended; only TCP waits for them
-   * (pkg/proxy/ipvs graceful_termination.go).
-   */
+  /** Keys of TCP real servers whose endpoint has gone and whose connections have not (pkg/proxy/ipvs graceful_termination.go). */
   private async keptFor(wanted: readonly VirtualServer[], held: readonly VirtualServer[]): Promise<Set<string>> {
     const keys = (servers: readonly VirtualServer[]) =>
       servers.flatMap((server) => server.realServers.map((real) => realServerKey(server, real)))
@@ -156,9 +154,7 @@ const dummyAddresses = (links: readonly Link[]) =>
       ?.addresses.map(({ address, prefixLength }) => `${address}/${prefixLength}`),
   )
 
-/**
- * Inputs of `ip -batch`: the addresses that a sync adds to kube-ipvs0, and those that it removes after all rules are written.
- */
+/** Inputs of `ip -batch`: addresses that a sync adds to kube-ipvs0, and those that it removes after all rules are written. */
 export function addressInputs(wanted: readonly Link[], held: readonly Link[]): { add: string; remove: string } {
   const target = dummyAddresses(wanted)
   const present = dummyAddresses(held)

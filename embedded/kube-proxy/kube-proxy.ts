@@ -6,7 +6,7 @@ import { type ClusterObjects, leftOutObjects, readObjects } from '../../dataplan
 import type { KubeObject } from '../apiserver/api.ts'
 import type { BuiltinContainer, BuiltinContext } from '../kubelet/images/registry.ts'
 import { ConntrackCleanup } from './conntrack-cleanup.ts'
-import { GuestNode, prepareNode, type Sysctl } from './guest-node.ts'
+import { GuestNode, prepareNode } from './guest-node.ts'
 import { HealthServer, healthChecks } from './health-server.ts'
 import { IptablesProxier } from './iptables-proxier.ts'
 import { IpvsProxier } from './ipvs-proxier.ts'
@@ -115,8 +115,8 @@ export class KubeProxy implements BuiltinContainer {
       request: () => this.loop?.request(),
     })
     this.proxier = proxier
-    const sysctls = [...(await proxier.prepare()), ...conntrackSysctls(settings)]
-    await prepareNode(this.guest, sysctls, settings.mode === 'nftables')
+    await proxier.prepare()
+    await prepareNode(this.guest, [...proxier.sysctls, ...settings.sysctls], settings.mode === 'nftables')
     if (this.stopping) return
     this.log('I', 'server.go:527', 'Version info', { version: this.version })
     this.loop = new SyncLoop({
@@ -180,14 +180,4 @@ export class KubeProxy implements BuiltinContainer {
     if (error instanceof VersionError) this.fail(error)
     else this.log('E', 'proxier.go:1563', 'Sync failed', { ipFamily: 'IPv4', err: reason })
   }
-}
-
-/** nf_conntrack_max is unchanged if maxPerCore is 0, as in kind. */
-function conntrackSysctls({ config, conntrack }: Settings): Sysctl[] {
-  const { establishedSeconds, closeWaitSeconds } = conntrack
-  const sysctls: Sysctl[] = []
-  if (establishedSeconds > 0) sysctls.push(['net/netfilter/nf_conntrack_tcp_timeout_established', establishedSeconds])
-  if (closeWaitSeconds > 0) sysctls.push(['net/netfilter/nf_conntrack_tcp_timeout_close_wait', closeWaitSeconds])
-  if (config.conntrackTCPLiberal) sysctls.push(['net/netfilter/nf_conntrack_tcp_be_liberal', 1])
-  return sysctls
 }

@@ -3,7 +3,7 @@ import { planFlush } from '../../dataplane/kube-proxy/flush.ts'
 import { printVirtualServerDeletions } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import { printNftTransactions } from '../../dataplane/nft-table.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
-import { type GuestNode, NFTABLES_MARK, restoreCommand, type StepsResult, type Sysctl } from './guest-node.ts'
+import { type GuestNode, NFTABLES_MARK, restoreCommand, type StepsResult } from './guest-node.ts'
 import { hourMs, Proxier } from './proxier.ts'
 import { StartFailure } from './settings.ts'
 
@@ -17,7 +17,7 @@ export class NftablesProxier extends Proxier {
   protected readonly mode = 'nftables'
   protected readonly failure = ['proxier.go:1790', 'nftables sync failed'] as const
 
-  async prepare(): Promise<Sysctl[]> {
+  async prepare(): Promise<void> {
     const { guest, log } = this.context
     const { exitCode, stderr } = await guest.run(`${probe} && echo >${NFTABLES_MARK}\n`)
     if (exitCode !== 0)
@@ -26,7 +26,6 @@ export class NftablesProxier extends Proxier {
       )
     await removeLeftovers(guest)
     log('I', 'server_linux.go:240', 'Using nftables Proxier')
-    return []
   }
 
   protected read(): Promise<NodeState> {

@@ -46,8 +46,10 @@ export abstract class Proxier {
     this.context = context
   }
 
-  /** Checks the kernel and returns the sysctls to set. Throws StartFailure if this mode can't run. */
-  abstract prepare(): Promise<Sysctl[]>
+  /** The settings of the node that this mode needs. */
+  readonly sysctls: readonly Sysctl[] = []
+  /** Checks the kernel. Throws StartFailure if this mode can't run. */
+  abstract prepare(): Promise<void>
   /** Reads the parts of the node that this mode writes. */
   protected abstract read(): Promise<NodeState>
   /** Writes the differences; `full` if `held` was read from the node. */

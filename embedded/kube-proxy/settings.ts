@@ -10,6 +10,7 @@ import { featuresOf } from '../../dataplane/kube-proxy/versions.ts'
 import type { Api, KubeObject } from '../apiserver/api.ts'
 import { gitVersion } from '../apiserver/documents.ts'
 import type { Pod } from '../controllers/resources.ts'
+import type { Sysctl } from './guest-node.ts'
 
 /** kube-proxy fails at its start; `message` is its output before it exits with 1. */
 export class StartFailure extends Error {}
@@ -19,8 +20,8 @@ export interface Settings {
   mode: KubeProxyMode
   syncPeriodMs: number
   minSyncPeriodMs: number
-  /** Seconds; 0 keeps the kernel's value. */
-  conntrack: { establishedSeconds: number; closeWaitSeconds: number }
+  /** Of conntrack, without those that keep the kernel's value. */
+  sysctls: readonly Sysctl[]
   healthzPort: number
   metricsPort: number
 }
@@ -55,15 +56,19 @@ export function readSettings(text: string, version = gitVersion): Settings {
       `failed validate: KubeProxyConfiguration.Mode: Invalid value: ${JSON.stringify(raw.mode)}: must be iptables,ipvs,nftables or blank (blank means the best-available proxy [currently iptables])`,
     )
   const own = (mode === 'ipvs' ? raw.ipvs : mode === 'nftables' ? raw.nftables : raw.iptables) ?? {}
+  const config = configOf(text, raw)
+  const seconds = (text: string | undefined, usual: number) => (duration(text) ?? usual * 1000) / 1000
+  const sysctls: Sysctl[] = [
+    ['net/netfilter/nf_conntrack_tcp_timeout_established', seconds(raw.conntrack?.tcpEstablishedTimeout, 86_400)],
+    ['net/netfilter/nf_conntrack_tcp_timeout_close_wait', seconds(raw.conntrack?.tcpCloseWaitTimeout, 3600)],
+    ['net/netfilter/nf_conntrack_tcp_be_liberal', Number(config.conntrackTCPLiberal)],
+  ]
   return {
-    config: configOf(text, raw),
+    config,
     mode,
+    sysctls: sysctls.filter(([, value]) => value > 0),
     syncPeriodMs: duration(own.syncPeriod) || 30_000,
     minSyncPeriodMs: duration(own.minSyncPeriod) ?? (mode === 'ipvs' ? 0 : 1000),
-    conntrack: {
-      establishedSeconds: (duration(raw.conntrack?.tcpEstablishedTimeout) ?? 86_400_000) / 1000,
-      closeWaitSeconds: (duration(raw.conntrack?.tcpCloseWaitTimeout) ?? 3_600_000) / 1000,
-    },
     healthzPort: port(raw.healthzBindAddress, 10_256),
     metricsPort: port(raw.metricsBindAddress, 10_249),
   }
@@ -116,13 +121,7 @@ function port(address: string | undefined, fallback: number): number {
 /** klog's severity letters. */
 export type Severity = 'I' | 'W' | 'E' | 'F'
 
-const shown = (value: unknown): string =>
-  typeof value === 'number' || typeof value === 'boolean' ? String(value) : JSON.stringify(value)
-
-/**
- * One line in klog's text format with structured values, as kube-proxy has written them since 1.26:
- * `I1121 00:38:05.726171       1 server_linux.go:165] "Using iptables Proxier" ipFamily="IPv4"`.
- */
+/** One line in klog's text format: `I1121 00:38:05.726171       1 server_linux.go:165] "Using iptables Proxier" ipFamily="IPv4"`. */
 export function klogLine(
   severity: Severity,
   place: string,
@@ -131,7 +130,7 @@ export function klogLine(
   now = new Date(),
 ): string {
   const [, month, day, time] = /^\d+-(\d+)-(\d+)T(.*)Z$/.exec(now.toISOString()) ?? []
-  const pairs = Object.entries(values).map(([key, value]) => ` ${key}=${shown(value)}`)
+  const pairs = Object.entries(values).map(([key, value]) => ` ${key}=${JSON.stringify(value)}`)
   return `${severity}${month}${day} ${time}000       1 ${place}] ${JSON.stringify(message)}${pairs.join('')}`
 }
 

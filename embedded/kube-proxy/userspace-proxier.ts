@@ -7,23 +7,19 @@ import { featuresOf } from '../../dataplane/kube-proxy/versions.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
 import { projectRoot } from '../../host/layout.ts'
 import type { GuestProcess } from '../machine/machine.ts'
-import { type GuestNode, restoreCommand, type StepsResult, type Sysctl } from './guest-node.ts'
+import { type GuestNode, restoreCommand, type StepsResult } from './guest-node.ts'
 import { fullInput } from './iptables-proxier.ts'
 import { Proxier } from './proxier.ts'
 
-/**
- * kube-proxy's userspace mode (pkg/proxy/userspace of 1.20): rules redirect each Service port to a separate listener,
- * which connects to the endpoints in turn and tries the next one if an endpoint does not answer.
- */
+/** Userspace mode (pkg/proxy/userspace of 1.20): rules redirect each Service port to a listener that tries the endpoints in turn. */
 export class UserspaceProxier extends Proxier {
   readonly maxIntervalMs = this.context.settings.syncPeriodMs
   protected readonly mode = 'userspace'
   protected readonly failure = ['proxier.go:651', 'Failed to sync iptables rules'] as const
   private readonly relay = new UserspaceRelay(this.context.guest, (line) => this.report(line))
 
-  async prepare(): Promise<Sysctl[]> {
+  async prepare(): Promise<void> {
     this.context.log('I', 'server_others.go:221', 'Using userspace Proxier.')
-    return []
   }
 
   protected read(): Promise<NodeState> {

@@ -34,10 +34,7 @@ interface ContainerStart {
   target?: number | undefined
 }
 
-/**
- * Makes the file system of a container and starts its program. Resolves when it serves; rejects with the runtime's message if a
- * mount is impossible or its program does not exist.
- */
+/** Makes a container's file system and starts its program. Resolves when it serves; rejects with the runtime's message. */
 export async function startContainer(
   node: NodeContext,
   context: ContainerContext,

@@ -81,10 +81,7 @@ const containerDevices = (root: string) => [
   `shm ${root}/dev/shm tmpfs nosuid,nodev,noexec,mode=1777,size=64m,X-mount.mkdir 0 0`,
 ]
 
-/**
- * The file system of run number `run` of a container: a fresh layer over the guest's files, with its volumes. Returns its path,
- * and the files, folders and mounts (an fstab) that it is made of.
- */
+/** The file system of one run of a container: the path of a fresh layer over the guest's files, and the files and mounts (an fstab) of it. */
 export function containerRoot(
   { api, machine }: Pick<NodeContext, 'api' | 'machine'>,
   image: ProcessImage,

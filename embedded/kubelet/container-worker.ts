@@ -11,10 +11,7 @@ import { findImage, type Image, imageList, repositoryOf } from './images/registr
 import { LogBuffer, type OutputReader } from './log-buffer.ts'
 import type { Container, ContainerState, ContainerStatus, NodeContext, PodSandbox } from './objects.ts'
 
-/**
- * The kubelet's delay before a container is started again: none after the first end, then 10 s, doubled up to five minutes. A
- * container that ran for ten minutes begins again.
- */
+/** The kubelet's delay before a restart: none at first and after a run of ten minutes, then 10 s, doubled up to five minutes. */
 export function restartDelayMs(earlierEnds: number, ranMs: number): number {
   if (earlierEnds === 0 || ranMs > 600_000) return 0
   return Math.min(10_000 * 2 ** (earlierEnds - 1), 300_000)
@@ -79,10 +76,7 @@ export class ContainerWorker {
     }
   }
 
-  /**
-   * Runs the container and restarts it according to the policy. Resolves with the last exit code, or undefined if it was
-   * stopped.
-   */
+  /** Runs the container and restarts it according to the policy. Resolves with the last exit code, or undefined if it was stopped. */
   async run(policy: string): Promise<number | undefined> {
     while (!this.stopping.signal.aborted) {
       const exitCode = await this.once()
@@ -107,11 +101,7 @@ export class ContainerWorker {
     if (this.running) void this.replaceRun()
   }
 
-  /**
-   * Attaches to its further output, and to its input if that is open. The first client of a container with an open input
-   * also gets the earlier output, such as the prompt. Undefined if it does not run and no output is left for that
-   * client.
-   */
+  /** Attaches to its further output and its open input, whose first client also gets the earlier output, such as the prompt. */
   attach(): GuestProcess | undefined {
     const { running, log, container } = this
     const first = container.stdin === true && log !== this.attached

@@ -4,6 +4,7 @@ import type { Api, Draft } from '../apiserver/api.ts'
 import { gitVersion } from '../apiserver/documents.ts'
 import { timestamp } from '../apiserver/object-lifecycle.ts'
 import { EventRecorder } from '../controllers/events.ts'
+import { isTerminal } from '../controllers/resources.ts'
 import { processor } from '../machine/kernel-package.ts'
 import type { Machine } from '../machine/machine.ts'
 import { Prober } from '../network/prober.ts'
@@ -108,10 +109,7 @@ function renewLease(api: Api, { metadata: { name, uid } }: Node): void {
 /** As in the kubelet: a quarter of the Lease's 40 s. */
 const leaseRenewalMs = 10_000
 
-/**
- * Starts one kubelet per node, control plane first: registers the Nodes, then runs the Pods that are bound to them. `stop` ends
- * every container immediately and stops watching the API.
- */
+/** Registers the Nodes, control plane first, and runs the Pods that are bound to them. `stop` ends every container immediately. */
 export async function startKubelets(machine: Machine, network: Network, api: Api) {
   registerOwnImages()
   const facts = await guestFacts(machine)
@@ -137,8 +135,7 @@ export async function startKubelets(machine: Machine, network: Network, api: Api
     }
     if (worker) return worker.update(pod)
     const context = contexts.get(pod.spec.nodeName ?? '')
-    const over = pod.status?.phase === 'Succeeded' || pod.status?.phase === 'Failed'
-    if (!context || over) return
+    if (!context || isTerminal(pod)) return
     if (pod.metadata.deletionTimestamp)
       api.delete('pods', pod.metadata.namespace, pod.metadata.name, { gracePeriodSeconds: 0 })
     else pods.set(uid, new PodWorker(context, pod))

@@ -32,15 +32,13 @@ export class LogBuffer {
   write(stream: OutputStream, chunk: string): void {
     for (const reader of this.readers) reader.chunk?.(stream, chunk)
     const now = Date.now()
-    const open = this.partial.get(stream)
-    const pieces = ((open?.text ?? '') + chunk).split(/(?<=\n)/)
-    const last = pieces.at(-1) ?? ''
-    const whole = last.endsWith('\n') ? pieces : pieces.slice(0, -1)
-    for (const [index, text] of whole.entries()) this.add(stream, text, index === 0 && open ? open.milliseconds : now)
-    if (whole.length < pieces.length && last !== '') {
-      const since = whole.length === 0 && open ? open.milliseconds : now
-      this.partial.set(stream, { text: last, milliseconds: since })
-    } else this.partial.delete(stream)
+    const open = this.partial.get(stream) ?? { text: '', milliseconds: now }
+    this.partial.delete(stream)
+    for (const [index, text] of (open.text + chunk).split(/(?<=\n)/).entries()) {
+      const milliseconds = index === 0 ? open.milliseconds : now
+      if (text.endsWith('\n')) this.add(stream, text, milliseconds)
+      else if (text !== '') this.partial.set(stream, { text, milliseconds })
+    }
   }
 
   private add(stream: OutputStream, text: string, milliseconds: number): void {
@@ -91,9 +89,8 @@ export function logStream(log: LogBuffer, request: LogRequest): Readable {
   }
   const since = request.sinceSeconds === undefined ? 0 : Date.now() - request.sinceSeconds * 1000
   const recent = log.all().filter(({ milliseconds }) => milliseconds >= since)
-  const wanted =
-    request.tailLines === undefined ? recent : request.tailLines === 0 ? [] : recent.slice(-request.tailLines)
-  for (const line of wanted) if (left > 0) write(line)
+  const skipped = Math.max(0, recent.length - (request.tailLines ?? recent.length))
+  for (const line of recent.slice(skipped)) if (left > 0) write(line)
   if (!request.follow || left <= 0) return out.end()
   const line = (next: LogLine) => {
     write(next)

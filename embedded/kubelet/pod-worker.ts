@@ -74,10 +74,7 @@ export class PodWorker {
     }
   }
 
-  /**
-   * Ends all containers, within the grace period if they can, and removes the Pod from the node. A later call
-   * may shorten it.
-   */
+  /** Ends all containers, within the grace period if they can, and removes the Pod from the node. A later call may shorten it. */
   terminate(graceSeconds: number): Promise<void> {
     if (graceSeconds < this.graceSeconds) {
       this.graceSeconds = graceSeconds

@@ -16,10 +16,7 @@ const addressOf = ({ status }: Service): string | undefined => status?.loadBalan
 const wantsAddress = ({ spec, metadata }: Service) =>
   spec.type === 'LoadBalancer' && !spec.loadBalancerClass && !metadata.deletionTimestamp
 
-/**
- * The changes that give each Service of type LoadBalancer, and no other Service, its own address of the pool. Services with a load
- * balancer class are ignored.
- */
+/** The changes that give each Service of type LoadBalancer, and no other, its own address of the pool. */
 export function assignments(services: readonly Service[], pool: AddressPool): Assignment[] {
   const owners = new Map<string, Service>()
   for (const service of services.filter(wantsAddress)) {

@@ -1,5 +1,5 @@
 import type { Api } from '../apiserver/api.ts'
-import { isNodeReady, type Node, type Service } from '../controllers/resources.ts'
+import { isReady, type Node, type Service } from '../controllers/resources.ts'
 import { SyncLoop } from '../kube-proxy/sync-loop.ts'
 import type { Machine } from '../machine/machine.ts'
 import { httpRequest, Prober, statusOf } from '../network/prober.ts'
@@ -19,7 +19,7 @@ const excluded = 'node.kubernetes.io/exclude-from-external-load-balancers'
 /** InternalIPs of the nodes that are Ready and not excluded from load balancing by a label, in the order of their names. */
 function nodeAddresses(nodes: readonly Node[]): string[] {
   return nodes
-    .filter((node) => isNodeReady(node) && !(excluded in (node.metadata.labels ?? {})))
+    .filter((node) => isReady(node) && !(excluded in (node.metadata.labels ?? {})))
     .flatMap(({ status }) => status?.addresses?.filter(({ type }) => type === 'InternalIP') ?? [])
     .map(({ address }) => address)
 }
@@ -33,10 +33,7 @@ export function healthChecks(services: readonly Service[], nodes: readonly Node[
   return local.flatMap((service) => nodeAddresses(nodes).map((node) => healthCheck(node, service)))
 }
 
-/**
- * The nodes for the traffic of each load balancer address: all that are Ready, or for externalTrafficPolicy Local those
- * whose health check returned 200 (`healthy`).
- */
+/** The nodes for the traffic of each address: all that are Ready, or for externalTrafficPolicy Local those in `healthy`. */
 export function balancedAddresses(
   services: readonly Service[],
   nodes: readonly Node[],
@@ -53,10 +50,7 @@ export function balancedAddresses(
 const healthIntervalMs = 1000
 const healthTimeoutSeconds = 1
 
-/**
- * The load balancer in front of the cluster: in the guest's own network, which is "outside", it maintains a route for each load
- * balancer address to the nodes that receive its traffic. kube-proxy handles the packets on the nodes.
- */
+/** The load balancer: routes of the guest's own network, "outside", lead each address to the nodes; kube-proxy handles the packets there. */
 export class LoadBalancer {
   private readonly machine: Machine
   private readonly api: Api
@@ -117,10 +111,7 @@ export interface BalancedAddress {
   nodes: readonly string[]
 }
 
-/**
- * Lines for `ip -batch` that change the present routes into the wanted ones. A route to several nodes distributes
- * connections over them (ECMP), like a router in front of a cluster; there are no lines for unchanged addresses.
- */
+/** Lines for `ip -batch` that change the routes. One to several nodes distributes connections (ECMP), like a router before a cluster. */
 export function routeLines(present: readonly BalancedAddress[], wanted: readonly BalancedAddress[]): string[] {
   const before = new Map(present.map(({ address, nodes }) => [address, nodes.join()]))
   const kept = new Set(wanted.map(({ address }) => address))

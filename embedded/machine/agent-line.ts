@@ -23,7 +23,7 @@ export const FrameType = {
   exit: 12,
   /** The request of this stream succeeded. */
   done: 13,
-  /** JSON {forward}: the guest accepted a connection and named this stream for it. */
+  /** The guest accepted a connection and named this stream for it. */
   opened: 14,
   /** Four bytes: the number of bytes that the agent has read since the last acknowledgement. */
   acknowledge: 15,
@@ -59,12 +59,6 @@ export function encodeFrame(stream: number, type: number, payload: Uint8Array | 
   return frame
 }
 
-/** Data of any length as frames of at most `chunkBytes`. */
-function* encodeData(stream: number, type: number, data: Uint8Array): Generator<Buffer> {
-  for (let start = 0; start < data.length; start += chunkBytes)
-    yield encodeFrame(stream, type, data.subarray(start, start + chunkBytes))
-}
-
 /** Collects received bytes and returns complete frames. */
 export class FrameDecoder {
   private parts: Buffer[] = []
@@ -97,10 +91,11 @@ export class FrameDecoder {
   }
 }
 
-/** Writes data as frames on a line. Returns false if the sender must wait for its `drain`. */
+/** Writes data of any length as frames of at most `chunkBytes` on a line. Returns false if the sender must wait for its `drain`. */
 export function writeData(line: Writable, stream: number, type: number, data: Uint8Array): boolean {
   let room = true
-  for (const frame of encodeData(stream, type, data)) room = line.write(frame)
+  for (let start = 0; start < data.length; start += chunkBytes)
+    room = line.write(encodeFrame(stream, type, data.subarray(start, start + chunkBytes)))
   return room
 }
 

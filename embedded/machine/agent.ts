@@ -132,7 +132,7 @@ function forward(stream: number, socketPath: string): void {
   const server = createServer({ allowHalfOpen: true }, (socket) => {
     const connection = nextConnection++
     streams.set(connection, { input: socket, close: () => socket.destroy() })
-    send(connection, FrameType.opened, JSON.stringify({ forward: stream }))
+    send(connection, FrameType.opened)
     pump(output, connection, FrameType.data, socket)
     socket.on('end', () => send(connection, FrameType.end))
     socket.on('error', () => socket.destroy())

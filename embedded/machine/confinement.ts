@@ -8,9 +8,7 @@ export const CONFINE = GUEST_CONFINE.slice(1)
 
 /** The mechanisms that protect this machine's files from a kernel and root in it. */
 export interface Confinement {
-  /**
-   * How files are protected; undefined if this machine supports neither, so that root of the guest can access the user's files.
-   */
+  /** How files are protected; undefined if this machine supports neither, so that root of the guest can access the user's files. */
   files: 'landlock' | 'mounts' | undefined
   /** Modes, owners and times of files can't be changed, nor other programs be reached. */
   systemCalls: boolean
@@ -46,10 +44,7 @@ export function remainingAccess({ files, systemCalls }: Confinement): { open: st
 /** CAP_DAC_READ_SEARCH: root may read a checkout that belongs to a user. Landlock says what of it. */
 const READ_ANY = '4'
 
-/**
- * A command that keeps only this access to files, as far as this machine can confine it: what may be read (if Landlock is available), and
- * the folders that may be written.
- */
+/** A command that keeps only this access to files: to read (if Landlock is available), and the folders to write. */
 export function confinedCommand(
   tree: string,
   { files, systemCalls }: Confinement,
@@ -69,10 +64,7 @@ export function confinedCommand(
 /** The folders of programs and libraries on Debian and Ubuntu. */
 export const programFolders = ['/usr', '/bin', '/sbin', '/lib', '/lib32', '/lib64', '/libx32']
 
-/**
- * What the programs of the guest, which are the host's own, need to read: programs, what everybody may read of /etc, and the files
- * this program runs from, wherever Node is installed.
- */
+/** What programs of the guest, which are the host's, need to read, wherever Node is installed; of /etc what everybody may read. */
 export function programFiles(): string[] {
   return [...programFolders, ...publicPaths('/etc'), ...systemFiles()]
 }

@@ -41,7 +41,8 @@ class GuestMachine implements Machine {
   private readonly kernel: Kernel
   private readonly line: SerialLine
   private readonly listeners = new Map<number, Listener>()
-  private readonly forwards = new Map<number, number>()
+  /** The port of the host to which connections from the guest are carried. */
+  private hostPort = 0
   private nextStream = 1
   private gone: string | undefined
 
@@ -91,12 +92,12 @@ class GuestMachine implements Machine {
     return stream
   }
 
-  /** Sends a request that is answered by `done` or `error`; resolves to its stream. */
-  private ask(type: number, payload: Uint8Array | string): Promise<number> {
+  /** Sends a request that is answered by `done` or `error`. */
+  private ask(type: number, payload: Uint8Array | string): Promise<void> {
     return new Promise((resolve, reject) => {
       const stream = this.open(({ type: answer, payload: reason }) => {
         this.listeners.delete(stream)
-        if (answer === FrameType.done) resolve(stream)
+        if (answer === FrameType.done) resolve()
         else reject(new Error(reason.toString()))
       })
       this.send(stream, type, payload)
@@ -194,8 +195,8 @@ class GuestMachine implements Machine {
 
   async forward(netns: string, address: string, port: number, hostPort: number): Promise<void> {
     const socket = `/run/forward-${netns}-${port}`
-    const stream = await this.ask(FrameType.forward, JSON.stringify({ socket }))
-    this.forwards.set(stream, hostPort)
+    this.hostPort = hostPort
+    await this.ask(FrameType.forward, JSON.stringify({ socket }))
     const listen = `TCP-LISTEN:${port},bind=${address},fork,reuseaddr,backlog=64`
     const relay = await this.spawn(['socat', listen, `UNIX-CONNECT:${socket}`], { netns })
     relay.stdout.resume()
@@ -203,14 +204,8 @@ class GuestMachine implements Machine {
   }
 
   /** Connects a connection from the guest with a TCP port of the host's loopback interface. */
-  private carry({ stream, payload }: Frame): void {
-    const { forward } = JSON.parse(payload.toString()) as { forward: number }
-    const port = this.forwards.get(forward)
-    if (port === undefined) {
-      this.send(stream, FrameType.exit)
-      return
-    }
-    const socket: Socket = connect({ host: '127.0.0.1', port, allowHalfOpen: true })
+  private carry({ stream }: Frame): void {
+    const socket: Socket = connect({ host: '127.0.0.1', port: this.hostPort, allowHalfOpen: true })
     this.listeners.set(stream, ({ type, payload: bytes }) => {
       if (type === FrameType.data) socket.write(bytes)
       else if (type === FrameType.end) socket.end()

@@ -12,11 +12,7 @@ const limitsFor = (megabytes: number) => [
   { line: 'Max processes', unit: 1, what: 'processes of a user', needed: 256, raise: 'ulimit -u 1024' },
 ]
 
-/**
- * Checks that a kernel with this much memory can run within the limits of this process.
- * @param limits the text of /proc/self/limits
- * @throws SystemTrouble that names every limit that is too low, and the command that raises it
- */
+/** @throws SystemTrouble that names every limit of this process that such a kernel exceeds, and the command that raises it */
 export function requireLimits(megabytes: number, limits = readFileSync('/proc/self/limits', 'utf8')): void {
   const faults = limitsFor(megabytes).flatMap(({ line, unit, what, needed, raise }) => {
     const soft = new RegExp(`^${line}\\s+(\\d+)`, 'm').exec(limits)?.[1]
@@ -29,10 +25,7 @@ export function requireLimits(megabytes: number, limits = readFileSync('/proc/se
     )
 }
 
-/**
- * A folder for the file that contains the guest's memory: a tmpfs if one is large enough, else the temporary folder.
- * @throws SystemTrouble if neither has enough space: the kernel would be killed at the first page that can't be written
- */
+/** A folder with room for the guest's memory. @throws SystemTrouble if there is none: a page that can't be written kills the kernel */
 export function memoryFolder(megabytes: number, folders = ['/dev/shm', tmpdir()]): string {
   const there = [...new Set(folders)].filter((folder) => existsSync(folder))
   const found = there.find((folder) => freeMegabytes(folder) >= megabytes)

@@ -19,10 +19,7 @@ const KEYS = '/usr/share/keyrings/debian-archive-keyring.gpg'
 /** The kernel's package, in every release. */
 export const KERNEL = 'user-mode-linux'
 
-/**
- * The processors that the embedded cluster runs on: as `uname -m` and Debian's folders name them, as Kubernetes does, and their
- * loaders (ld.so(8)).
- */
+/** The supported processors: as `uname -m` and Debian's folders name them, as Kubernetes does, and their loaders (ld.so(8)). */
 const processors: Record<string, { name: string; kubernetes: string; loader: string }> = {
   x64: { name: 'x86_64', kubernetes: 'amd64', loader: 'ld-linux-x86-64.so.2' },
   arm64: { name: 'aarch64', kubernetes: 'arm64', loader: 'ld-linux-aarch64.so.1' },
@@ -142,11 +139,7 @@ function osRelease(): Record<string, string> {
   return Object.fromEntries([...text.matchAll(/^(\w+)="?([^"\n]*)"?$/gm)].map(([, key, value]) => [key, value]))
 }
 
-/**
- * The servers of the system's own release as sources of another one (sources.list(5)), main packages only.
- * @param targets lines of `apt-get indextargets`: release, component, server
- * @param own names of the system's release, `bookworm` or `stable`
- */
+/** Sources (sources.list(5)) of another release on the system's own servers, from lines of `apt-get indextargets`; main packages only. */
 export function sourcesOfRelease(targets: string, own: readonly string[], release: string): string {
   const servers = targets.split('\n').flatMap((line) => {
     const [suite = '', component, server = ''] = line.split(' ')

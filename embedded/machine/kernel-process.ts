@@ -80,10 +80,7 @@ export async function bootKernel(options: BootOptions): Promise<Kernel> {
 /** A panic message has about 3 kB. The console's length is limited, because root of the guest can write to it. */
 const TAIL_BYTES = 64 * 1024
 
-/**
- * Messages with which Linux, or User-Mode Linux without space for its memory file, reports a fatal error. The first one is the
- * cause.
- */
+/** Messages with which Linux, or User-Mode Linux without space for its memory file, reports a fatal error. The first one is the cause. */
 const PANIC = /Kernel panic - not syncing|ran out of space|No space left on device/
 
 /** If this kills the guest agent, the guest's first process shuts down the kernel. */
@@ -92,11 +89,7 @@ const OUT_OF_MEMORY = /Out of memory: Killed process/
 /** sh(1): a process that a signal ended has the signal's number and this. */
 const BY_SIGNAL = 128
 
-/**
- * Why a kernel ended, as a clause after "its kernel ended": the line of its console with the reason, else the end of its process
- * and the last line.
- * @param console the output of the console, or its end
- */
+/** Why a kernel ended, as a clause after "its kernel ended": the line of its console with the reason, else the end of both. */
 export function describeKernelEnd(console: string): string {
   const lines = console
     .split('\n')

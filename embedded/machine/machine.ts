@@ -68,10 +68,7 @@ export const fstabWord = (path: string) =>
 
 /** The one real Linux kernel of an embedded cluster, reached through its agent. */
 export interface Machine {
-  /**
-   * Whether its kernel booted with it, so that root in it can load modules. The host's kernel loads a module itself when a
-   * netlink request needs one.
-   */
+  /** Whether root can load modules, because the kernel booted with the machine. The host's kernel loads what a netlink request needs. */
   readonly ownKernel: boolean
   /** Runs a command to its end. Rejects only if the machine has ended or `timeoutMs` have passed (the command is then killed). */
   run(
@@ -79,10 +76,7 @@ export interface Machine {
     placement?: Placement,
     options?: { stdin?: string | Uint8Array; timeoutMs?: number },
   ): Promise<ExecResult>
-  /**
-   * Runs a shell script that reads no input and leaves nothing in the background, in a shell that waits there: many times faster than
-   * `run`. Rejects as `run` does.
-   */
+  /** Runs a script that reads no input and leaves no process, in a waiting shell: many times faster than `run`. Rejects as `run` does. */
   script(text: string, place?: ScriptPlace, options?: { timeoutMs?: number }): Promise<ExecResult>
   /** Starts a process that keeps running; with `tty` it gets a pseudo terminal, and stdout contains both outputs. */
   spawn(command: readonly string[], placement?: Placement, options?: SpawnOptions): Promise<GuestProcess>
@@ -90,7 +84,7 @@ export interface Machine {
   write(files: readonly GuestFile[]): Promise<void>
   /** An overlay at `root` over the guest's files, with its writable layer in `upper`. The three folders exist. */
   layer(root: string, upper: string, work: string): Layer
-  /** Listens inside a network namespace of the guest and forwards each connection to a TCP port of the host's loopback interface. */
+  /** Listens, once, inside a network namespace of the guest and forwards connections to a TCP port of the host's loopback interface. */
   forward(netns: string, address: string, port: number, hostPort: number): Promise<void>
   /** Settles when the kernel has ended, with the reason as a clause after "the kernel". */
   readonly ended: Promise<string>
@@ -126,10 +120,7 @@ export function enterNamespaces({ pid, netns, privileges }: Placement, tty = fal
   return [GUEST_CONFINE, '--enter', String(pid), ...options, '--']
 }
 
-/**
- * Program and arguments for a request. With a terminal, util-linux `script` owns the pseudo terminal; its name is written to
- * `terminalFile` so that it can be resized from outside.
- */
+/** Program and arguments for a request. With a terminal, `script` owns it and writes its name to `terminalFile`, to be resized. */
 export function spawnArguments(request: SpawnRequest, terminalFile: string): string[] {
   const argv = [...enterNamespaces(request, request.tty), ...request.command]
   if (!request.tty) return argv

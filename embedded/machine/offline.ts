@@ -48,12 +48,7 @@ exec ${runFrom('$root', 'usr/$folder/$name')
 /** Node.js would use the loader (ld.so(8)) as its own program when it starts processes. */
 const execPath = `process.execPath = require('node:path').join(__dirname, 'bin/node')\n`
 
-/**
- * Creates the folder of an offline archive that depends on no file of the machine: packages of this system's release
- * with all that they depend on, the kernel, and the Node.js that runs this. Its root file system is the guest's, and
- * its programs run on the host, too.
- * @throws Unsupported if packages are not available, Error if one can't be fetched
- */
+/** Creates an offline archive's folder: packages of this release with all that they depend on, the kernel, and this Node.js. */
 export async function makeOffline(offline: string, cache: string, progress: Progress): Promise<void> {
   await requireSupport()
   const packages = [...Object.values(programs), ...further]
@@ -68,10 +63,7 @@ export async function makeOffline(offline: string, cache: string, progress: Prog
   await runTool(['env', '-i', `PATH=${offline}/bin`, `${offline}/bin/node`, '--version'], offline)
 }
 
-/**
- * Creates a starter for each program of the root, so that it can run on the host, except Perl and scripts, which
- * would use files of the host.
- */
+/** Creates a starter for each program of the root, so that it runs on the host, except Perl and scripts, which would use its files. */
 export function makeStarters(offline: string): void {
   const bin = join(offline, 'bin')
   mkdirSync(bin)

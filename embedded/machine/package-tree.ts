@@ -18,11 +18,7 @@ export interface PackageTree extends Omit<AptDownload, 'settings'> {
   more?: Addition
 }
 
-/**
- * Unpacks packages of this Debian or Ubuntu into a separate tree below `cache`, once, and again if it is damaged.
- * @returns the tree's root, usr-merged
- * @throws Error when something can't be fetched
- */
+/** Unpacks packages of this system into a usr-merged tree below `cache`, once, and again if it is damaged. @throws Error from apt */
 export async function unpackPackages(wanted: PackageTree, progress: Progress): Promise<string> {
   const { packages, more } = wanted
   const artifact = {
@@ -59,10 +55,7 @@ const links: [string, string][] = [
   ),
 ]
 
-/**
- * Moves the files of a fresh tree below `usr`, because a real `sbin/` in an overlay layer would hide the host's `/sbin` link; the effects
- * of alternatives and absolute links at installation are applied here.
- */
+/** Moves all below `usr`, as a real `sbin/` in an overlay would hide the host's link, and makes the links of an installation. */
 async function mergeIntoUsr(fresh: string): Promise<void> {
   for (const folder of ['bin', 'sbin', 'lib', 'lib64'].filter((name) => isFolderItself(join(fresh, name)))) {
     mkdirSync(join(fresh, 'usr', folder), { recursive: true })

@@ -18,10 +18,7 @@ export class Unsupported extends Error {}
 /** A compiler of 290 kB without headers, which every release of Debian and Ubuntu has. */
 const COMPILER = 'tcc'
 
-/**
- * Always unpacked, because these programs are needed at a known path, before the system's programs are accessible or even if
- * they are missing.
- */
+/** Needed at a known path before the system's programs are accessible, or even if they are missing. */
 const always = ['kmod', COMPILER]
 
 /** Programs that nodes and Pods use, with the packages that contain them if the system lacks them. */
@@ -99,23 +96,14 @@ export async function unpackKernel(wanted: Omit<PackageTree, 'more'>, progress: 
   return tree
 }
 
-/**
- * Unpacks missing packages under `cache`, without root and without changing the system. Nothing is fetched if the tree
- * exists.
- * @returns the root of the usr-merged tree that a kernel overlays on the host's programs
- * @throws Unsupported, or an Error with apt's own last line when a download fails
- */
+/** The root of the tree with the packages that this system lacks, fetched once. @throws Unsupported, or an Error with apt's last line */
 export async function ensurePackages(cache: string, progress: Progress): Promise<string> {
   await requireSupport()
   if (offlineRoot !== undefined) return offlineRoot
   return unpackKernel({ cache, name: 'kernel', packages: lacking(), closure: 'missing' }, progress)
 }
 
-/**
- * Verifies every byte of a tree after a kernel from it has failed. The next ensurePackages recreates a damaged tree.
- * @returns the damage, or undefined
- * @throws SystemTrouble if it belongs to an offline archive
- */
+/** The damage of a tree from which a kernel failed. @throws SystemTrouble if it is an offline archive; another tree is made again */
 export function provePackages(tree: string): string | undefined {
   const parts = [tree, ...ownPrograms().map(({ result }) => join(tree, result))]
   const damage = parts.map((path) => proveArtifact(path)).find((one) => one !== undefined)

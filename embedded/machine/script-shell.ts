@@ -117,9 +117,7 @@ export class ScriptShell {
   }
 }
 
-/**
- * Number of idle shells that are kept per place; a node's kube-proxy, its kubelet and a grader may run scripts concurrently.
- */
+/** Idle shells that are kept per place: a node's kube-proxy, its kubelet and a grader may run scripts at the same time. */
 const idleShells = 2
 
 /** Shells that wait for scripts, by place. */

@@ -20,10 +20,7 @@ export function interfaceName(prefix: string, seed: string): string {
   return prefix + createHash('sha1').update(seed).digest('hex').slice(0, 8)
 }
 
-/**
- * A node's iptables rules before kube-proxy starts, for iptables-restore: kind's masquerading of traffic that leaves the
- * cluster, and the rules of a kubelet since 1.27 (its canaries, the hint, the rule against martian localhost packets).
- */
+/** A node's rules before kube-proxy starts: kind's masquerading of traffic that leaves the cluster, and those of a kubelet since 1.27. */
 const nodeFirewall = `*mangle
 :KUBE-IPTABLES-HINT - [0:0]
 :KUBE-KUBELET-CANARY - [0:0]
@@ -73,19 +70,13 @@ export function nodeMounts(machine: Machine, nodes: readonly NodePlan[]): Layer 
   return { folders: works.flatMap(({ folders }) => folders), mounts: works.flatMap(({ mounts }) => mounts) }
 }
 
-/**
- * Shell command that writes /proc/cpuinfo with the lines that ps of procps-ng 4.0.2 needs and User-Mode Linux lacks, for the
- * nodes and, in the guest's own /run, for containers.
- */
+/** Shell: writes /proc/cpuinfo, with what ps of procps-ng 4.0.2 needs and User-Mode Linux lacks, for the nodes and for containers. */
 export function cpuinfoCommand(nodes: readonly NodePlan[]): string {
   const copies = nodes.map(({ name }) => `${nodesFolder}/${name}/upper/run/cpuinfo`)
   return `(cat /proc/cpuinfo; printf 'core id\\t\\t: 0\\napicid\\t\\t: 0\\n') | tee ${copies.join(' ')} >/run/cpuinfo`
 }
 
-/**
- * `ip -batch` lines of the guest's own namespace: the bridge, the nodes' namespaces, and a veth pair from each to the
- * bridge.
- */
+/** `ip -batch` lines of the guest's own namespace: the bridge, the nodes' namespaces, and a veth pair from each to the bridge. */
 export function bridgeLines(nodes: readonly NodePlan[]): string[] {
   const cable = (name: string) => interfaceName('veth', name)
   return [

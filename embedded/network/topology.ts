@@ -50,10 +50,7 @@ export async function runInGuest(machine: Machine, script: string): Promise<void
   if (exitCode !== 0) throw new Error(stderr.trim().split('\n').slice(0, 5).join('; '))
 }
 
-/**
- * Loads the kernel modules, makes the bridge and the nodes. Each node has its own network, mount, uts and ipc namespace, a
- * writable layer over the guest's files, kind's routes and firewall.
- */
+/** Loads the kernel modules, makes the bridge and the nodes: namespaces with a layer over the guest's files, kind's routes and firewall. */
 export async function createNetwork(machine: Machine, nodes: readonly NodePlan[]): Promise<Network> {
   const { folders, mounts } = nodeMounts(machine, nodes)
   const shared = ['/run/nodes', '/run/pods']

@@ -1,5 +1,6 @@
 import { Fragment, type VNode } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
+import type { ProgressPush } from '../protocol.ts'
 import { act } from './connection.ts'
 import { Button, Select, Sure } from './controls.tsx'
 import { Course } from './course.tsx'
@@ -96,8 +97,10 @@ function isShortcut({ code, target }: KeyboardEvent): boolean {
   const places = placesOf(lab)
   const at = places.indexOf(progress.at)
   const to = code === 'KeyN' ? places[at + 1] : code === 'KeyB' ? places[at - 1] : undefined
-  if (to !== undefined) void act('go', { to })
-  else if (code === 'KeyC' && lab.steps[at - 1]) void act('check', { step: progress.at })
+  if (to !== undefined) {
+    document.querySelector<HTMLElement>('.text')?.focus()
+    void act('go', { to })
+  } else if (code === 'KeyC' && lab.steps[at - 1]) void act('check', { step: progress.at })
   else return false
   return true
 }
@@ -136,22 +139,29 @@ function TabList({ tabs, shown }: { tabs: readonly Tab[]; shown: TabId }) {
 }
 
 /** A key on the list only chooses: a lab that was not begun resets the cluster, so it opens with a button. */
-function LabChoice({ lab }: Pick<State, 'lab'>) {
+function LabChoice({ state: { lab, progress } }: { state: State }) {
   const shown = String(lab?.number)
   const [chosen, choose] = useState(shown)
   const labs = lab?.labs.map(({ number, title }) => [String(number), `Lab ${number}: ${title}`] as const)
+  const isBegun = progress?.begun.includes(Number(chosen))
   return (
     <>
       <Select label={<span class="hidden">Lab</span>} value={chosen} options={labs ?? []} choose={choose} />
       {chosen !== shown && (
-        <Button
-          onClick={() => {
-            choose(shown)
-            void act('lab', { number: Number(chosen) })
-          }}
-        >
-          Open lab {chosen} (resets the cluster if not begun)
-        </Button>
+        <>
+          <Button
+            aria-describedby="what-start-does"
+            onClick={() => {
+              choose(shown)
+              void act('lab', { number: Number(chosen) })
+            }}
+          >
+            {isBegun ? 'Continue' : 'Start'} lab {chosen}
+          </Button>
+          {!isBegun && (
+            <small id="what-start-does">This resets the cluster: what you made in lab {shown} is removed.</small>
+          )}
+        </>
       )}
     </>
   )
@@ -163,14 +173,15 @@ const THEMES = [
   ['dark', 'Dark'],
 ] as const
 
-function Header({ state: { lab, progress } }: { state: State }) {
+function Header({ state }: { state: State }) {
+  const { lab, progress } = state
   const [theme, setTheme] = useState<Theme>(savedTheme)
   const help = useRef<HTMLDialogElement>(null)
   return (
     <header class="top">
       <h1>
         <span class="brand">kube-service-labs</span>
-        <LabChoice key={lab?.number} lab={lab} />
+        <LabChoice key={lab?.number} state={state} />
       </h1>
       {progress && (
         <div class="score">
@@ -178,6 +189,7 @@ function Header({ state: { lab, progress } }: { state: State }) {
           <span>
             <strong>{progress.points}</strong> / {progress.of} points
           </span>
+          <SubmissionScore progress={progress} />
           <span class="soft">{duration(progress.minutes)}</span>
           <Button aria-pressed={progress.paused} onClick={() => void act('pause', { paused: !progress.paused })}>
             {progress.paused ? '▶ Resume' : '❙❙ Pause'}
@@ -211,6 +223,19 @@ function Header({ state: { lab, progress } }: { state: State }) {
         </form>
       </dialog>
     </header>
+  )
+}
+
+/** What a submission would get now, if that is not the score. */
+function SubmissionScore({ progress: { points, of, submission } }: { progress: ProgressPush }) {
+  if (submission.points === points && submission.of === of) return null
+  return (
+    <span
+      class="soft"
+      title="It is graded from captures of the nodes, kept when steps passed; they do not show real requests."
+    >
+      {submission.points} / {submission.of} in a submission
+    </span>
   )
 }
 

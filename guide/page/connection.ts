@@ -1,6 +1,6 @@
 // The page's connection to the guide's server: pushes in, actions out.
 
-import type { ActionArguments, ActionName, CountersPush, LabContent, ProgressPush, Pushes, Reply } from '../protocol.ts'
+import type { ActionArguments, ActionName, CountersPush, ProgressPush, Pushes, Reply } from '../protocol.ts'
 import { now, type State, say, update } from './store.ts'
 import { VERDICTS } from './words.ts'
 
@@ -9,8 +9,8 @@ export const RETRY_MS = 1000
 
 /** Connects to the server, and again whenever the connection ends. */
 export function connect(): void {
-  const socket = new WebSocket(`ws://${location.host}/events`)
-  socket.onopen = () => void loadLab().then(() => update({ connected: true }))
+  const socket = socketTo('/events')
+  socket.onopen = () => update({ connected: true })
   socket.onmessage = ({ data }) => take(JSON.parse(data))
   socket.onclose = () => {
     update({ connected: false })
@@ -21,20 +21,8 @@ export function connect(): void {
 /** The address of a WebSocket of this server. */
 export const socketTo = (path: string): WebSocket => new WebSocket(`ws://${location.host}${path}`)
 
-async function loadLab(): Promise<void> {
-  try {
-    const response = await fetch('/api/lab')
-    if (response.ok) update({ lab: (await response.json()) as LabContent })
-  } catch {
-    // The connection is lost, which the page shows; it is loaded after the next one.
-  }
-}
-
 function take({ counters, ...push }: Partial<Pushes>): void {
-  if (push.progress) {
-    tellVerdict(push.progress)
-    if (now().lab?.number !== push.progress.lab) void loadLab()
-  }
+  if (push.progress) tellVerdict(push.progress)
   // A push of all entries has their newest counters.
   update({ ...push, ...(push.dataplane && { moved: {} }), ...(counters && { moved: withCounters(counters) }) })
 }
@@ -51,13 +39,9 @@ function tellVerdict({ at, steps }: ProgressPush): void {
 
 /** The counters that moved since the latest push of all entries. */
 function withCounters(counters: CountersPush): State['moved'] {
-  const { moved } = now()
   const at = Date.now()
-  const timed = Object.entries(counters).map(([node, own]) => {
-    const changed = Object.entries(own).map(([id, counter]) => [id, { ...counter, at }])
-    return [node, { ...moved[node], ...Object.fromEntries(changed) }]
-  })
-  return { ...moved, ...Object.fromEntries(timed) }
+  const timed = Object.entries(counters).map(([key, counter]) => [key, { ...counter, at }])
+  return { ...now().moved, ...Object.fromEntries(timed) }
 }
 
 /** Performs an action; undefined if it was refused (the page shows the reason). */
@@ -66,16 +50,15 @@ export async function act<Name extends ActionName>(
   words: ActionArguments<Name>,
 ): Promise<Reply<Name> | undefined> {
   try {
+    // A reason that is shown again is announced again.
+    update({ fault: undefined })
     const response = await fetch(`/api/${name}`, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify(words),
     })
     const reply = await response.json()
-    if (reply.error === undefined) {
-      update({ fault: undefined })
-      return reply
-    }
+    if (reply.error === undefined) return reply
     update({ fault: reply.error })
   } catch {
     update({ fault: 'The guide’s server does not answer: is `make guide` still running?' })

@@ -15,7 +15,8 @@ export function Course({ state: { lab, progress } }: { state: State }) {
   useEffect(() => {
     if (shown !== undefined && before.current !== undefined && before.current !== shown) {
       text.current?.scrollTo(0, 0)
-      text.current?.focus()
+      // Another page, or an incident, shows another step while the learner works in a tool.
+      if (!document.activeElement?.closest('.tools')) text.current?.focus()
     }
     before.current = shown
   }, [shown])

@@ -57,7 +57,7 @@ export function Dataplane({ state }: { state: State }) {
           kept={kept}
           selected={selected}
           changed={new Map(changes.map(({ id, change }) => [id, change]))}
-          moved={past ? {} : (state.moved[holdings.node] ?? {})}
+          moved={past ? {} : state.moved}
           select={(id) => update({ entry: { node: holdings.node, id } })}
         />
         <aside class="why" aria-label="Selected entry">

@@ -1,4 +1,4 @@
-import { useState } from 'preact/hooks'
+import { useEffect, useRef, useState } from 'preact/hooks'
 import { Blocks } from './blocks.tsx'
 import { act } from './connection.ts'
 import { Button, Form, Sure } from './controls.tsx'
@@ -11,8 +11,19 @@ const DIAGNOSIS = 'diagnosis'
 /** An incident: the user's report, the possible causes, hints, and at the end what the nodes held before, broken and repaired. */
 export function Incident({ state: { incident, progress } }: { state: State }) {
   const [seed, setSeed] = useState('')
+  const report = useRef<HTMLElement>(null)
+  const [isStarted, setStarted] = useState(false)
+  useEffect(() => {
+    if (!isStarted || !report.current) return
+    report.current.focus()
+    setStarted(false)
+  }, [isStarted, incident])
+  const start = async () => {
+    const reply = await act('incident', { action: 'open', ...(seed !== '' && { seed }) })
+    setStarted(reply !== undefined)
+  }
   const opener = (
-    <Form class="bar" send={() => act('incident', { action: 'open', ...(seed !== '' && { seed }) })}>
+    <Form class="bar" send={start}>
       <label>
         Seed <input size={8} maxLength={40} value={seed} onInput={(event) => setSeed(event.currentTarget.value)} />
       </label>
@@ -34,7 +45,7 @@ export function Incident({ state: { incident, progress } }: { state: State }) {
   const verdict = progress?.steps.find(({ id }) => id === DIAGNOSIS)?.verdict
   return (
     <div class="incident">
-      <section aria-label="Report">
+      <section aria-label="Report" ref={report} tabIndex={-1}>
         <h3>
           The report <span class="soft">seed {incident.seed}</span>
         </h3>

@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks'
-import type { LabContent, ProgressPush, StepContent, StepProgress } from '../protocol.ts'
+import type { LabContent, ProgressPush } from '../protocol.ts'
 import { act } from './connection.ts'
 import { Button } from './controls.tsx'
 import { VERDICTS } from './words.ts'
@@ -40,49 +40,31 @@ export function Steps({ lab, progress }: { lab: LabContent; progress: ProgressPu
         {index === -1 ? `${lab.steps.length} steps` : `Step ${index + 1} of ${lab.steps.length}`} {open ? '▴' : '▾'}
       </Button>
       <ol>
-        {lab.steps.map((step, at) => (
-          <StepLink
-            key={step.id}
-            step={step}
-            number={at + 1}
-            current={step.id === progress.at}
-            done={progress.steps.find(({ id }) => id === step.id)}
-            leave={() => setOpen(false)}
-          />
-        ))}
+        {lab.steps.map(({ id, title }, at) => {
+          const done = progress.steps.find((step) => step.id === id)
+          const { sign, word, tone } = VERDICTS[done?.verdict ?? 'looking']
+          return (
+            <li key={id}>
+              <Button
+                class={tone}
+                aria-current={at === index ? 'step' : undefined}
+                title={`${at + 1}. ${title} (${word})`}
+                onClick={() => {
+                  setOpen(false)
+                  void act('go', { to: id })
+                }}
+              >
+                <span class="number">{tone === 'good' ? sign : at + 1}</span>
+                <span class="title">
+                  <span class="hidden">Step {at + 1}: </span>
+                  {title}
+                  <span class="hidden">, {word}</span>
+                </span>
+              </Button>
+            </li>
+          )
+        })}
       </ol>
     </nav>
-  )
-}
-
-interface StepLinkProps {
-  step: StepContent
-  number: number
-  current: boolean
-  done: StepProgress | undefined
-  leave: () => void
-}
-
-function StepLink({ step, number, current, done, leave }: StepLinkProps) {
-  const { sign, word, tone } = VERDICTS[done?.verdict ?? 'looking']
-  return (
-    <li>
-      <Button
-        class={tone}
-        aria-current={current ? 'step' : undefined}
-        title={`${number}. ${step.title} (${word})`}
-        onClick={() => {
-          leave()
-          void act('go', { to: step.id })
-        }}
-      >
-        <span class="number">{tone === 'good' ? sign : number}</span>
-        <span class="title">
-          <span class="hidden">Step {number}: </span>
-          {step.title}
-          <span class="hidden">, {word}</span>
-        </span>
-      </Button>
-    </li>
   )
 }

@@ -1,6 +1,6 @@
 // The page's state, in one value. Components get it from App, which is rendered again after each change.
 
-import type { ActionReplies, LabContent, MovedCounter, Pushes } from '../protocol.ts'
+import type { ActionReplies, MovedCounter, Pushes } from '../protocol.ts'
 
 export type TabId = 'terminals' | 'dataplane' | 'path' | 'timeline' | 'incident'
 
@@ -13,9 +13,8 @@ export interface Moved extends MovedCounter {
 /** What the server pushed last, and what this page shows of it. */
 export interface State extends Partial<Omit<Pushes, 'counters'>> {
   connected: boolean
-  lab?: LabContent
-  /** By node and entry id. */
-  moved: Record<string, Record<string, Moved>>
+  /** By `NODE ID` of their entry. */
+  moved: Record<string, Moved>
   /** What went wrong with the last action, in a sentence. */
   fault?: string
   /** The text of the polite live region. */

@@ -11,16 +11,9 @@ export function Terminals({ state }: { state: State }) {
   const list = terminals?.terminals ?? []
   const shown = list.find(({ id }) => id === state.terminal) ?? list[0]
   const place = useRef<HTMLDivElement>(null)
-  const asked = useRef(false)
   /** A terminal that gets the focus once it is shown. */
   const chosen = useRef<string | undefined>(undefined)
   const [aloud, setAloud] = useState(isReadAloud)
-  useEffect(() => {
-    if (!terminals || terminals.trouble || list.length > 0 || asked.current) return
-    asked.current = true
-    // The first one is shown, unless another one has been chosen by then.
-    void act('open-terminal', { place: 'host' })
-  }, [terminals])
   useEffect(() => keepViews(list.map(({ id }) => id)), [terminals])
   useLayoutEffect(() => {
     if (shown && place.current) viewOf(shown.id).showIn(place.current)

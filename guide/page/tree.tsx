@@ -12,9 +12,9 @@ interface Row {
   level: number
   position: number
   size: number
-  parent?: string
+  parent: string | undefined
   /** Undefined if there is nothing to open. */
-  open?: boolean
+  open: boolean | undefined
 }
 
 interface TreeProps {
@@ -100,7 +100,12 @@ export function Tree({ holdings, index, kept, selected, changed, moved, select }
           <span class="twisty" aria-hidden="true">
             {open === undefined ? '' : open ? '▾' : '▸'}
           </span>
-          <EntryText entry={entry} change={changed.get(entry.id)} moved={moved[entry.id]} follow={select} />
+          <EntryText
+            entry={entry}
+            change={changed.get(entry.id)}
+            moved={moved[`${holdings.node} ${entry.id}`]}
+            follow={select}
+          />
         </div>
       ))}
     </div>
@@ -182,14 +187,7 @@ function rowsOf(
     for (const [index, entry] of shown.entries()) {
       const children = entry.children ?? []
       const open = children.length === 0 ? undefined : isOpen(entry, level)
-      rows.push({
-        entry,
-        level,
-        position: index + 1,
-        size: shown.length,
-        ...(parent === undefined ? {} : { parent }),
-        ...(open === undefined ? {} : { open }),
-      })
+      rows.push({ entry, level, position: index + 1, size: shown.length, parent, open })
       if (open) add(children, level + 1, entry.id)
     }
   }

@@ -1,16 +1,14 @@
 // The state of the nodes as pushes: one for each moment at which something changed, and counters in between.
 
 import { isDeepStrictEqual } from 'node:util'
-import type { Cluster } from '../../cluster/driver.ts'
 import { parseIpvsadmList } from '../../dataplane/ipvsadm-save.ts'
 import type { ClusterObjects } from '../../dataplane/objects.ts'
 import { type Cause, type Causes, causesOf } from '../../dataplane/view/causes.ts'
-import { addMoment, EMPTY_TIMELINE, findMoment, type Moment, type Timeline } from '../../dataplane/view/changes.ts'
+import { addMoment, type Moment } from '../../dataplane/view/changes.ts'
 import { entriesOf, holdingsOf, type NodeHoldings } from '../../dataplane/view/holdings.ts'
 import { predictOptions } from '../../grading/evaluate.ts'
 import { Trouble } from '../../grading/failure.ts'
 import { filesOf, modeOf, type NodeView, objectsOf, type Snapshot, stateOf } from '../../grading/snapshot.ts'
-import { hasOutside } from '../../host/outside.ts'
 import type { CountersPush, DataplanePush, MovedCounter, TimelinePush } from '../protocol.ts'
 
 /** The maximum number of entries of a node that is sent: a browser cannot render more. */
@@ -26,18 +24,17 @@ type Counter = Pick<MovedCounter, 'packets' | 'connections'>
 type CauseTable = Pick<DataplanePush, 'causes' | 'causedBy'>
 
 export class DataplaneView {
-  readonly #cluster: Cluster
-  #timeline: Timeline = EMPTY_TIMELINE
-  /** By moment. */
-  readonly #labels = new Map<number, string>()
+  readonly #outside: boolean
+  #moments: Moment[] = []
   #command: { text: string; at: number } | undefined
-  #counters = new Map<string, ReadonlyMap<string, Counter>>()
+  #counters = new Map<string, Counter>()
   #snapshot: Snapshot | undefined
   #causes: CauseTable = { causes: [], causedBy: {} }
   #decisive = ''
 
-  constructor(cluster: Cluster) {
-    this.#cluster = cluster
+  /** `outside`: whether there is a machine outside the cluster. */
+  constructor(outside: boolean) {
+    this.#outside = outside
   }
 
   /** The latest snapshot; undefined before the first. */
@@ -48,17 +45,17 @@ export class DataplaneView {
   /** Adds a snapshot. Returns the state to push, whether more than counters is new in it, and the counters that changed. */
   see(snapshot: Snapshot): { latest: DataplanePush; isNew: boolean; counters?: CountersPush } {
     this.#snapshot = snapshot
-    const before = this.#latestNumber()
-    this.#timeline = addMoment(this.#timeline, Date.now(), this.read(snapshot))
-    const { at, nodes, changes } = this.#latest()
-    const moment = this.#latestNumber()
-    if (moment !== before) this.#label()
+    const before = this.#moments.at(-1)?.number
+    this.#moments = addMoment(this.#moments, Date.now(), this.read(snapshot))
+    const moment = this.#latest
+    if (moment.number !== before) moment.label = this.#labelOf(moment)
+    const { number, at, nodes, changes } = moment
     const decisive = decisiveIn(snapshot)
-    const isNew = moment !== before || decisive !== this.#decisive
+    const isNew = number !== before || decisive !== this.#decisive
     if (isNew) this.#causes = causesIn(snapshot, nodes)
     this.#decisive = decisive
-    const latest = { at, moment, nodes, changes, ...this.#causes, ...endsIn(snapshot, hasOutside(this.#cluster)) }
-    const counters = this.#moved()
+    const latest = { at, moment: number, nodes, changes, ...this.#causes, ...endsIn(snapshot, this.#outside) }
+    const counters = this.#moved(nodes)
     return { latest, isNew, ...(Object.keys(counters).length > 0 && { counters }) }
   }
 
@@ -74,42 +71,33 @@ export class DataplaneView {
 
   /** Steps have passed with the latest moment. */
   passed(steps: readonly string[]): void {
-    const latest = this.#latestNumber()
-    this.#labels.set(latest, [this.#labels.get(latest), `passed: ${steps.join(', ')}`].filter(Boolean).join('; '))
+    this.#latest.label += `; passed: ${steps.join(', ')}`
   }
 
   timeline(): TimelinePush {
-    const { dropped, moments } = this.#timeline
-    return moments.map(({ at }, index) => {
-      const moment = dropped + index
-      return { moment, at, label: this.#labels.get(moment) ?? '' }
-    })
+    return this.#moments.map(({ number, at, label }) => ({ moment: number, at, label }))
   }
 
-  /** Labels the latest moment: `make ipvs: TCP 10.96.0.1:443 rr added, and 35 more`. */
-  #label(): void {
-    const { at, changes } = this.#latest()
+  /** `make ipvs: TCP 10.96.0.1:443 rr added, and 35 more`; a command names only one moment. */
+  #labelOf({ at, changes }: Moment): string {
     const [first, ...more] = changes
     const text = first && (first.text.length > LABEL ? `${first.text.slice(0, LABEL)}…` : first.text)
     const changed = first && `${text} ${first.change}${more.length === 0 ? '' : `, and ${more.length} more`}`
     const command = this.#command && at - this.#command.at < COMMAND_MS ? this.#command.text : undefined
-    this.#labels.set(this.#latestNumber(), [command, changed ?? 'the first read'].filter(Boolean).join(': '))
     this.#command = undefined
+    return [command, changed ?? 'the first read'].filter(Boolean).join(': ')
   }
 
   /** The nodes at a moment. Throws Error with a sentence when it is no longer kept. */
   moment(number: number): Moment {
-    const found = findMoment(this.#timeline, number)
+    const found = this.#moments.find((moment) => moment.number === number)
     if (found) return found
-    throw new Error(`Moment ${number} is no longer kept: the timeline keeps the last ${this.#timeline.moments.length}.`)
+    throw new Error(`Moment ${number} is no longer kept: the timeline keeps the last ${this.#moments.length}.`)
   }
 
-  #latestNumber(): number {
-    return this.#timeline.dropped + this.#timeline.moments.length - 1
-  }
-
-  #latest(): Moment {
-    return this.moment(this.#latestNumber())
+  /** Only once a snapshot was added. */
+  get #latest(): Moment {
+    return this.#moments.at(-1) as Moment
   }
 
   #holdings(node: NodeView): NodeHoldings {
@@ -125,24 +113,20 @@ export class DataplaneView {
     }
   }
 
-  /** Counters that differ from those of the previous snapshot, by node and entry. */
-  #moved(): CountersPush {
+  /** Counters that differ from those of the previous snapshot. */
+  #moved(nodes: readonly NodeHoldings[]): CountersPush {
+    const before = this.#counters
+    this.#counters = new Map()
     const moved: CountersPush = {}
-    for (const { node, groups } of this.#latest().nodes) {
-      const before = this.#counters.get(node)
-      const counters = new Map<string, Counter>()
-      const changed: Record<string, MovedCounter> = {}
-      for (const { id, packets, connections } of entriesOf({ groups })) {
+    for (const held of nodes)
+      for (const { id, packets, connections } of entriesOf(held)) {
         if (packets === undefined && connections === undefined) continue
-        const counter = { ...(packets !== undefined && { packets }), ...(connections && { connections }) }
-        counters.set(id, counter)
-        const old = before?.get(id)
+        const key = `${held.node} ${id}`
+        const [old, counter] = [before.get(key), { packets, connections }]
+        this.#counters.set(key, counter)
         // A new entry has not moved: the moment shows it with its counter.
-        if (old && !isDeepStrictEqual(old, counter)) changed[id] = { ...counter, by: growth(old, counter) }
+        if (old && !isDeepStrictEqual(old, counter)) moved[key] = { ...counter, by: growth(old, counter) }
       }
-      this.#counters.set(node, counters)
-      if (Object.keys(changed).length > 0) moved[node] = changed
-    }
     return moved
   }
 }

@@ -39,20 +39,18 @@ export class Gate {
     }
   }
 
-  /** Why a request is not from this page; undefined if it is. `strict` for requests that change something, and for WebSockets. */
+  /**
+   * Why a request is not from this page in a browser that was let in; undefined if it is. `strict` for requests that change something,
+   * and for WebSockets.
+   */
   refusal({ headers }: IncomingMessage, strict: boolean): Refusal | undefined {
-    const { host, origin } = headers
+    const { host, origin, cookie = '' } = headers
     if (!isLoopbackHost(host, this.#port)) return { status: 404, text: 'Nothing here.' }
     const isForeign = origin === undefined ? strict : origin !== `http://${host}`
     const site = headers['sec-fetch-site'] ?? 'same-origin'
     if (isForeign || (site !== 'same-origin' && site !== 'none'))
       return { status: 403, text: 'Only the page of the guide may ask for this.' }
-    return undefined
-  }
-
-  /** Why a request is not from a browser that was let in. */
-  unknown({ headers }: IncomingMessage): Refusal | undefined {
-    const cookies = (headers.cookie ?? '').split('; ').map((pair) => pair.split('='))
+    const cookies = cookie.split('; ').map((pair) => pair.split('='))
     if (cookies.some(([name, value = '']) => name === this.#cookie && same(value, this.#secret))) return undefined
     return { status: 403, text: 'Open the address that make guide printed.' }
   }

@@ -1,7 +1,7 @@
 // The state behind the page: one lab on one cluster, kept in the server so that all pages show the same.
 
 import type { WebSocket } from 'ws'
-import { type Cluster, notUp } from '../../cluster/driver.ts'
+import { type Cluster, notUp, requireUp } from '../../cluster/driver.ts'
 import { openNext, takeHint } from '../../course/incident/open.ts'
 import { INCIDENT_LAB } from '../../course/incident/shop.ts'
 import { applyCheck, applyObservation, type LabProgress, showStep, startProgress } from '../../course/lab-progress.ts'
@@ -9,14 +9,15 @@ import { LabSession, sentenceOf } from '../../course/lab-session.ts'
 import { resetLab } from '../../course/lab-solution.ts'
 import { type Observed, Watch } from '../../course/watch.ts'
 import { learnerName } from '../../grading/class-key.ts'
-import { findStep, type LabDefinition, mustRunHere, readLab } from '../../grading/lab-definition.ts'
+import { findStep, type LabDefinition, listLabs, mustRunHere, readLab } from '../../grading/lab-definition.ts'
+import { notesOf } from '../../grading/lab-notes.ts'
 import { scoreLine } from '../../grading/learner-report.ts'
 import type { Snapshot } from '../../grading/snapshot.ts'
 import { hasOutside, OUTSIDE } from '../../host/outside.ts'
 import { plainText } from '../../host/plain-text.ts'
 import type { Progress } from '../../host/progress.ts'
 import { handIn } from '../../instructors/submission/hand-in.ts'
-import type { ActionArguments, ActionName, LabContent, Reply } from '../protocol.ts'
+import type { ActionArguments, ActionName, Reply } from '../protocol.ts'
 import { DataplaneView } from './dataplane-view.ts'
 import { Hub } from './hub.ts'
 import { IncidentView, labContent, progressPush } from './lab-view.ts'
@@ -27,10 +28,6 @@ import { HOST, Terminals } from './terminals.ts'
 
 type Actions = { [Name in ActionName]: (words: ActionArguments<Name>) => Promise<Reply<Name>> | Reply<Name> }
 
-/** Opens a lab at the step where the learner left it, or in its starting state. */
-const openLab = (cluster: Cluster, definition: LabDefinition, shown: Progress): Promise<LabSession> =>
-  LabSession.open(definition, cluster, shown, 'with connections')
-
 export class PageGuide implements Guide {
   readonly #cluster: Cluster
   readonly #hub: Hub
@@ -38,20 +35,33 @@ export class PageGuide implements Guide {
   readonly #watch: Watch
   readonly #dataplane: DataplaneView
   readonly #incidents = new IncidentView()
-  readonly #printed: Progress
+  /** Progress lines, which the pages show, too, during long work. */
+  readonly #shown: Progress
   /** The places of terminals. */
   #places: string[] = []
-  #session: LabSession
-  #progress: LabProgress
-  #busy: string | undefined
+  #session!: LabSession
+  #progress!: LabProgress
+  /** Long work, and what it does just now. */
+  #work: string | undefined
+  #part: string | undefined
   #trouble: string | undefined
+  /** The labs that were begun on this cluster. */
+  #begun: number[] = []
 
-  private constructor(cluster: Cluster, session: LabSession, printed: Progress, kubectlFolder: string) {
+  private constructor(cluster: Cluster, printed: Progress, kubectlFolder: string) {
     this.#cluster = cluster
-    this.#session = session
-    this.#progress = session.begun
-    this.#printed = printed
-    this.#dataplane = new DataplaneView(cluster)
+    this.#shown = {
+      start: (what) => {
+        printed.start(what)
+        this.#showWork(this.#work, plainText(what))
+      },
+      end: (ok, detail) => {
+        printed.end(ok, detail)
+        this.#showWork(this.#work)
+      },
+      note: (line) => printed.note(line),
+    }
+    this.#dataplane = new DataplaneView(hasOutside(cluster))
     this.#watch = new Watch(cluster, () => this.#readNodes())
     this.#hub = new Hub((pages) => this.#watch.setWatched(pages > 0))
     this.#terminals = new Terminals({
@@ -71,16 +81,12 @@ export class PageGuide implements Guide {
     printed: Progress,
     kubectlFolder: string,
   ): Promise<PageGuide> {
-    const guide = new PageGuide(cluster, await openLab(cluster, definition, printed), printed, kubectlFolder)
+    const guide = new PageGuide(cluster, printed, kubectlFolder)
     guide.#places = [HOST, ...(await cluster.nodes()), ...(hasOutside(cluster) ? [OUTSIDE] : [])]
-    guide.#tell()
-    await guide.#terminals.announce()
+    await guide.#open(definition)
+    await guide.#terminals.open(HOST).catch((error: unknown) => printed.note(sentenceOf(error)))
     void guide.#watch.run()
     return guide
-  }
-
-  lab(): LabContent {
-    return labContent(this.#session.lab, this.#places)
   }
 
   async act(name: ActionName, words: unknown): Promise<object | undefined> {
@@ -100,7 +106,6 @@ export class PageGuide implements Guide {
   /** Keeps the progress and ends every terminal. */
   async end(): Promise<void> {
     this.#watch.end()
-    this.#hub.end()
     this.#save()
     await Promise.all([this.#terminals.end(), this.#session.saved()])
   }
@@ -121,12 +126,12 @@ export class PageGuide implements Guide {
     },
     check: ({ step }) => {
       findStep(this.#definition, step)
-      return this.#doing('Checking', async () => ({ verdict: await this.#check(step) }))
+      return this.#doing('Checking', () => this.#check(step))
     },
     answer: ({ step, text }) =>
       this.#doing('Checking the answer', async () => {
         await this.#session.answer(step, text)
-        return { verdict: await this.#check(step) }
+        return this.#check(step)
       }),
     hint: ({ step }) => {
       const taken = this.#progress.hints
@@ -198,8 +203,9 @@ export class PageGuide implements Guide {
   }
 
   async #open(definition: LabDefinition): Promise<void> {
-    this.#session = await openLab(this.#cluster, definition, this.#busyProgress())
+    this.#session = await LabSession.open(definition, this.#cluster, this.#shown, 'with connections')
     this.#progress = this.#session.begun
+    this.#hub.push('lab', labContent(this.#session.lab, this.#places))
     this.#trouble = undefined
     this.#tell()
     this.#watch.sign()
@@ -210,7 +216,7 @@ export class PageGuide implements Guide {
     const onHealthy = (healthy: Snapshot) => this.#incidents.healthy(this.#dataplane.read(healthy))
     await openNext(bench, { seed, onHealthy })
     // The answers and verdicts of the previous incident were deleted with its notes.
-    this.#progress = startProgress(lab, undefined, new Map())
+    this.#progress = showStep(startProgress(lab, undefined, new Map()), 0)
     this.#save()
     await this.#show(await source.snapshot(), [])
   }
@@ -219,22 +225,26 @@ export class PageGuide implements Guide {
     const outcome = await this.#session.check(step)
     this.#progress = applyCheck(this.#progress, outcome)
     this.#save()
-    return outcome.verdict
+    return { verdict: outcome.verdict }
   }
 
   /** Reads the nodes once and pushes the changes, or why they could not be read. */
   async #readNodes(): Promise<Observed> {
-    if (this.#busy !== undefined) return 'unchanged'
+    if (this.#work !== undefined) return 'unchanged'
     try {
       // A cluster that was restarted after a failure may be a new one.
-      if (this.#trouble !== undefined) await this.#reopen()
+      if (this.#trouble !== undefined) {
+        await requireUp(this.#cluster)
+        await this.#open(this.#definition)
+      }
       const session = this.#session
       const { outcomes, snapshot } = await session.observe()
       // State that was read during a solution or a reset is outdated.
-      if (this.#busy !== undefined || session !== this.#session) return 'unchanged'
+      if (this.#work !== undefined || session !== this.#session) return 'unchanged'
       const { progress, fresh } = applyObservation(this.#progress, outcomes)
       this.#progress = progress
       this.#trouble = undefined
+      this.#begun = listLabs().flatMap(({ number }) => (notesOf(snapshot.items, number) ? [number] : []))
       if (fresh.length > 0) this.#save()
       this.#tell()
       return await this.#show(snapshot, fresh)
@@ -258,47 +268,25 @@ export class PageGuide implements Guide {
     return isNew || passed.length > 0 ? 'changed' : 'unchanged'
   }
 
-  async #reopen(): Promise<void> {
-    if (!(await this.#cluster.running())) throw notUp(this.#cluster)
-    await this.#open(this.#definition)
-  }
-
   /** Runs long work, one at a time; its name is shown on all pages. */
-  async #doing<T>(busy: string, work: () => Promise<T>): Promise<T> {
-    if (this.#busy !== undefined) throw new Error(`Wait until this is done: ${this.#busy}.`)
-    this.#setBusy(busy)
+  async #doing<T>(name: string, work: () => Promise<T>): Promise<T> {
+    if (this.#work !== undefined) throw new Error(`Wait until this is done: ${this.#work}.`)
+    this.#showWork(name)
     try {
       return await work()
     } catch (error) {
       throw new Error(sentenceOf(error))
     } finally {
-      this.#setBusy(undefined)
+      this.#showWork(undefined)
       this.#watch.sign()
     }
   }
 
-  #setBusy(busy: string | undefined): void {
-    this.#busy = busy
-    this.#tell()
-  }
-
-  /** Shows progress lines of long work also on the pages. */
-  #busyProgress(): Progress {
-    const shown = this.#busy
-    const show = (what = shown) => {
-      if (shown !== undefined) this.#setBusy(what)
-    }
-    return {
-      start: (what) => {
-        this.#printed.start(what)
-        show(plainText(what))
-      },
-      end: (ok, detail) => {
-        this.#printed.end(ok, detail)
-        show()
-      },
-      note: (line) => this.#printed.note(line),
-    }
+  #showWork(work: string | undefined, part?: string): void {
+    const before = this.#work
+    this.#work = work
+    this.#part = part
+    if (work !== before || work !== undefined) this.#tell()
   }
 
   #save(): void {
@@ -308,7 +296,9 @@ export class PageGuide implements Guide {
   #tell(): void {
     const minutes = Math.floor(this.#session.workedMs() / 60_000)
     const { paused } = this.#session
-    const circumstances = { minutes, paused, busy: this.#busy, trouble: this.#trouble }
+    const submission = this.#session.submissionPoints(this.#progress)
+    const busy = this.#work && (this.#part ?? this.#work)
+    const circumstances = { submission, begun: this.#begun, minutes, paused, busy, trouble: this.#trouble }
     this.#hub.push('progress', progressPush(this.#progress, circumstances))
   }
 }

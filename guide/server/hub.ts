@@ -3,8 +3,6 @@ import type { Pushes } from '../protocol.ts'
 
 /** Maximum number of unsent bytes for a page that does not read; its connection is then closed, and it reconnects. */
 export const MOST_WAITING = 16 * 2 ** 20
-/** Pings detect pages that were lost without closing the connection. */
-const PING_MS = 30_000
 
 /** The connected pages. Each push goes to all of them, and the latest push of each name to a new one. */
 export class Hub {
@@ -13,14 +11,10 @@ export class Hub {
   /** The text that was sent last of each name, to detect a change. */
   readonly #sent = new Map<keyof Pushes, string>()
   readonly #onPages: (count: number) => void
-  readonly #pings: NodeJS.Timeout
 
   /** `onPages` is called with the number of pages when one comes or goes. */
   constructor(onPages: (count: number) => void) {
     this.#onPages = onPages
-    this.#pings = setInterval(() => {
-      for (const page of this.#pages) page.ping()
-    }, PING_MS).unref()
   }
 
   /** Sends a push to all pages, unless nothing has changed since the last one of its name. */
@@ -57,9 +51,5 @@ export class Hub {
       this.#onPages(this.#pages.size)
     })
     this.#onPages(this.#pages.size)
-  }
-
-  end(): void {
-    clearInterval(this.#pings)
   }
 }

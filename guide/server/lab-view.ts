@@ -63,14 +63,13 @@ export function labContent({ definition, intro, steps }: GuideLab, places: strin
 }
 
 /** The parts of the push that are not in the progress. */
-type Circumstances = Pick<ProgressPush, 'minutes' | 'paused' | 'busy' | 'trouble'>
+type Circumstances = Pick<ProgressPush, 'submission' | 'begun' | 'minutes' | 'paused' | 'busy' | 'trouble'>
 
 /** The push about a learner's progress. */
 export function progressPush(progress: LabProgress, circumstances: Circumstances): ProgressPush {
   const { lab, place, summary } = progress
   const { points, of } = pointsOf(progress)
   return {
-    lab: lab.definition.number,
     at: place === 'step' ? idOf(progress) : place,
     points,
     of,

@@ -1,7 +1,7 @@
 // The path of a packet in each mode, and what the kernel counts while real ones are sent.
 
 import type { Cluster } from '../../cluster/driver.ts'
-import { readLiveNode, resolveRoute } from '../../course/read-node.ts'
+import { podName, readLiveNode, resolveRoute } from '../../course/read-node.ts'
 import { familyOf } from '../../dataplane/ip-address.ts'
 import { parseIpvsadmStats } from '../../dataplane/ipvsadm-save.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
@@ -93,7 +93,7 @@ async function sendPackets(live: LiveCluster, from: string, node: string, packet
   const script = httpRequests(
     Array.from({ length: CONNECTIONS }, () => ({ address: destination, port, seconds: SECONDS })),
   )
-  const [, namespace = 'default', name] = /^pod\/(?:([a-z0-9.-]+)\/)?([a-z0-9.-]+)$/.exec(from) ?? []
+  const [, namespace = 'default', name] = podName.exec(from) ?? []
   if (name !== undefined) return readReplies((await live.inPod({ namespace, name }, script)).stdout)
   if (from === 'host') return readReplies((await live.onNode(node, script)).stdout)
   if (from === OUTSIDE) return readReplies((await live.onNode(OUTSIDE, script)).stdout)

@@ -14,8 +14,6 @@ import { contentPolicy, Gate, type Refusal } from './gate.ts'
 
 /** The handler of the server's requests. */
 export interface Guide {
-  /** The reply of GET /api/lab. Throws Error with a sentence while no lab is open. */
-  lab(): object
   /** Performs an action of the page and returns its reply, if it has one. Throws Error with a sentence for the learner. */
   act(name: ActionName, words: unknown): Promise<object | undefined>
   /** Adds a page that receives pushes. */
@@ -56,7 +54,7 @@ export async function serveGuide(
   server.on('upgrade', (request, socket, head) => {
     // Without this, a connection that is reset while it is refused would end the server.
     socket.on('error', () => socket.destroy())
-    const refusal = gate.refusal(request, true) ?? gate.unknown(request)
+    const refusal = gate.refusal(request, true)
     const terminal = TERMINAL.exec(request.url ?? '')?.[1]
     if (refusal) return refuse(socket, refusal)
     if (request.url !== '/events' && terminal === undefined) return refuse(socket, NOTHING)
@@ -107,12 +105,11 @@ async function answer(
   const json = (status: number, value: object) => send(status, 'application/json', JSON.stringify(value))
   const admission = gate.admission(request)
   if (admission) return void response.writeHead(303, admission).end()
-  const refusal = gate.refusal(request, strict) ?? gate.unknown(request)
+  const refusal = gate.refusal(request, strict)
   if (refusal) return void send(refusal.status, 'text/plain; charset=utf-8', `${refusal.text}\n`)
   const file = method === 'GET' ? files.get(url) : undefined
   if (file) return void send(200, file.type, file.body)
   try {
-    if (method === 'GET' && url === '/api/lab') return void json(200, guide.lab())
     const name = /^\/api\/([a-z-]+)$/.exec(url)?.[1]
     if (method === 'POST' && name !== undefined && Object.hasOwn(ACTIONS, name))
       return void json(200, { ok: true, ...(await act(guide, name as ActionName, request)) })

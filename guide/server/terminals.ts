@@ -1,12 +1,12 @@
 // The terminals of the page: shells in pseudo terminals of this machine; several pages can show the same one.
 
 import { existsSync, readdirSync } from 'node:fs'
-import { setTimeout as pause } from 'node:timers/promises'
 import type { IPty } from '@lydell/node-pty'
 import serialize from '@xterm/addon-serialize'
 import headless from '@xterm/headless'
 import type { WebSocket } from 'ws'
 import { processStat } from '../../host/live-process.ts'
+import { isMetWithin } from '../../host/wait.ts'
 import { TERMINAL_REQUEST, type TerminalsPush } from '../protocol.ts'
 import { MOST_WAITING } from './hub.ts'
 
@@ -16,8 +16,6 @@ export const HOST = 'host'
 const SCROLLBACK = 2000
 /** Output that is not yet on the screen: beyond it the shell waits. */
 const MOST_UNREAD = 2 ** 18
-/** Maximum number of terminals. */
-const MOST = 12
 /** The time for a shell to pass on a hang-up, and for killed processes to end. */
 const END_MS = 500
 const SIZE = { cols: 100, rows: 30 }
@@ -67,10 +65,8 @@ export class Terminals {
     process.once('exit', this.#onExit)
   }
 
-  /** Opens a terminal and returns its id. Throws Error with a sentence if there can be none. */
+  /** Opens a terminal and returns its id. Throws Error with a sentence if there can be none, which the pages are told, too. */
   async open(place: string): Promise<string> {
-    if (this.#terminals.size >= MOST)
-      throw new Error(`There are ${MOST} terminals already: close one of them before you open another.`)
     const { file, words, env, cwd } = this.#options.commandFor(place)
     const { spawn } = await this.#library()
     const id = `t${++this.#count}`
@@ -150,18 +146,11 @@ export class Terminals {
     this.#tell()
   }
 
-  /** Pushes the list of terminals, even if it is empty, or why there are none. */
-  async announce(): Promise<void> {
-    await this.#library().catch(() => undefined)
-    this.#tell()
-  }
-
   /** Ends every shell and the processes that it started; those that ignore the hang-up are killed. */
   async end(): Promise<void> {
     for (const signal of ['SIGHUP', 'SIGKILL'] as const) {
       const left = this.#killAll(signal)
-      for (let waited = 0; waited < END_MS && left.some((pid) => membersOf(pid).length > 0); waited += 50)
-        await pause(50)
+      await isMetWithin(END_MS, async () => left.every((pid) => membersOf(pid).length === 0))
     }
     process.off('exit', this.#onExit)
   }
@@ -201,6 +190,7 @@ export class Terminals {
       return await import('@lydell/node-pty')
     } catch {
       this.#trouble = `There are no terminals on this page, because @lydell/node-pty has no program for ${process.platform} on ${process.arch}: type the commands in a terminal beside it, after \`eval "$(make env)"\`.`
+      this.#tell()
       throw new Error(this.#trouble)
     }
   }

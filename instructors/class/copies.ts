@@ -1,3 +1,4 @@
+import { groupBy } from '../../dataplane/compare/finding.ts'
 import { birthMarks, clusterIdentity } from '../../grading/api-object.ts'
 import { seedOf } from '../../grading/class-key.ts'
 import { learnerIn } from '../../grading/variant.ts'
@@ -137,24 +138,16 @@ class SourceIndex {
   readonly #sources = new Map<string, Set<string>>()
 
   add(source: string, values: Iterable<string>): void {
-    for (const value of values) {
-      const known = this.#sources.get(value)
-      if (known) known.add(source)
-      else this.#sources.set(value, new Set([source]))
-    }
+    for (const value of values) this.#sources.set(value, (this.#sources.get(value) ?? new Set()).add(source))
   }
 
   /** The sources of at least this many of the values, the one with most first. */
   sharing(values: Iterable<string>, least: number): Shared[] {
-    const found = new Map<string, string[]>()
-    for (const value of values)
-      for (const source of this.#sources.get(value) ?? []) {
-        const shared = found.get(source)
-        if (shared) shared.push(value)
-        else found.set(source, [value])
-      }
-    return [...found]
-      .map(([source, values]) => ({ source, values }))
+    const found = [...values].flatMap((value) =>
+      [...(this.#sources.get(value) ?? [])].map((source) => ({ source, value })),
+    )
+    return [...groupBy(found, ({ source }) => source)]
+      .map(([source, own]) => ({ source, values: own.map(({ value }) => value) }))
       .filter(({ values }) => values.length >= least)
       .sort((a, b) => b.values.length - a.values.length)
   }
@@ -168,10 +161,7 @@ export function reuseOfPublished(values: DrawnValues): Shared | undefined {
     published = new SourceIndex()
     for (const [source, kinds] of Object.entries(readPublishedValues()))
       for (const [kind, digests] of Object.entries(kinds))
-        published.add(
-          source,
-          digests.split(' ').map((digest) => `${kind} ${digest}`),
-        )
+        for (const digest of digests.split(' ')) published.add(source, [`${kind} ${digest}`])
   }
   return published.sharing(values, LEAST_SHARED)[0]
 }

@@ -2,10 +2,9 @@ import { once } from 'node:events'
 import { readdirSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { Worker } from 'node:worker_threads'
-import type { ClassKey } from '../../grading/class-key.ts'
 import { START } from '../../host/layout.ts'
 import { timeoutScale } from '../../host/wait.ts'
-import type { Judged } from './judge-file.ts'
+import type { Judged, JudgeOptions } from './judge-file.ts'
 
 /** A submission, or a learner's running cluster. */
 export type Task = { file: string } | LiveTask
@@ -24,10 +23,9 @@ export function liveTasks(folder: string, lab: number): LiveTask[] {
     .map(({ name }) => ({ kubeconfig: join(folder, name), lab }))
 }
 
-export interface PoolOptions {
-  key?: ClassKey | undefined
-  /** The word of the class. */
-  word?: string | undefined
+const WORKER = 'instructors/class/judge-worker.ts'
+
+export interface PoolOptions extends Pick<JudgeOptions, 'key' | 'word'> {
   /** Tasks judged at the same time. */
   jobs: number
   /** Time limit of one task in milliseconds, before the scale factor. */
@@ -43,18 +41,8 @@ export interface PoolOptions {
  * Judges tasks in threads of this process and returns their results, in the order given. A task that takes too long or too
  * much memory ends only its own thread, which is replaced.
  */
-export async function judgeAll(
-  tasks: readonly Task[],
-  {
-    key,
-    word,
-    jobs,
-    deadlineMs = 20_000,
-    memoryMb = 768,
-    onJudged,
-    program = 'instructors/class/judge-worker.ts',
-  }: PoolOptions,
-): Promise<Judged[]> {
+export async function judgeAll(tasks: readonly Task[], options: PoolOptions): Promise<Judged[]> {
+  const { key, word, jobs, deadlineMs = 20_000, memoryMb = 768, onJudged, program = WORKER } = options
   const results: Judged[] = []
   const limitMs = deadlineMs * timeoutScale()
   const waiting = tasks.entries()

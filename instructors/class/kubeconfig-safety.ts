@@ -11,21 +11,17 @@ import { quoted, refuse, requireHarmless } from '../submission/untrusted-text.ts
 const LIMIT = 2 ** 18
 
 const base64 = z.string().regex(/^[A-Za-z0-9+/=\s]+$/)
+const hostName = z.string().regex(/^[A-Za-z0-9.:-]{1,253}$/)
+/** Characters that are valid in an HTTP header (RFC 6750 allows fewer). */
+const headerText = z.string().regex(/^[\x21-\x7e]+$/)
 const clusterFields = {
   server: z.string(),
   'certificate-authority-data': base64.optional(),
-  'tls-server-name': z
-    .string()
-    .regex(/^[A-Za-z0-9.:-]{1,253}$/)
-    .optional(),
+  'tls-server-name': hostName.optional(),
   'insecure-skip-tls-verify': z.boolean().optional(),
 }
 const userFields = {
-  // Characters that are valid in an HTTP header (RFC 6750 allows fewer).
-  token: z
-    .string()
-    .regex(/^[\x21-\x7e]+$/)
-    .optional(),
+  token: headerText.optional(),
   'client-certificate-data': base64.optional(),
   'client-key-data': base64.optional(),
 }

@@ -45,56 +45,43 @@ const rulesOf =
 export function noise(seed: number): Noise[] {
   const random = seededNumbers(seed)
   const upTo = (most: number) => Math.floor(random() * most)
-  const inAnotherOrder = (what: string, name: string, pattern: RegExp) => ({
-    what: `${what} in another order`,
-    apply: file(name, (text) => shuffledRuns(text, pattern, random)),
-  })
-  return [
-    { what: 'other counters', apply: counters(/\[\d+:\d+\]/, () => `[${upTo(1e6)}:${upTo(1e9)}]`) },
-    { what: 'no counters', apply: counters(/^\[\d+:\d+\] /, () => '') },
-    {
-      what: 'comments of another tool',
-      apply: file(
-        'iptables-save',
-        (text) =>
-          `# Warning: iptables-legacy tables present, use iptables-legacy-save to see them\n${text.replaceAll('iptables-save v', 'iptables-nft-save v')}`,
-      ),
-    },
-    { what: 'tables in another order', apply: file('iptables-save', (text) => tablesOf(text).reverse().join('')) },
-    inAnotherOrder('chains', 'iptables-save', /^:KUBE-/),
-    inAnotherOrder('members', 'ipset-save', /^add /),
-    {
-      what: 'other hash values',
-      apply: file('ipset-save', (text) =>
-        text
-          .replace(/initval 0x[0-9a-f]+/g, 'initval 0x1234')
-          .replace(/hashsize \d+/g, 'hashsize 4096')
-          .replace(/ bucketsize \d+/g, ''),
-      ),
-    },
-    {
-      what: 'virtual servers in another order',
-      apply: file('ipvsadm-save', (text) => shuffled(text.split(/(?=^-A )/m), random).join('')),
-    },
-    inAnotherOrder('real servers', 'ipvsadm-save', /^-a /),
-    { what: 'addresses in another order', apply: file('ip-addr.json', (text) => shuffledAddresses(text, random)) },
-    { what: 'links of others', apply: file('ip-addr.json', withLinks) },
-    {
-      what: 'virtual servers of others',
-      apply: (capture) => file('ipvsadm-save', withVirtualServer)(file('ip-addr.json', withLinks)(capture)),
-    },
-    {
-      what: 'objects in another order',
-      apply: (capture) => ({
-        ...capture,
-        objects: { ...capture.objects, items: shuffled(capture.objects.items, random) },
-      }),
-    },
-    { what: 'sets of others', apply: file('ipset-save', (text) => `${text.trimEnd()}\n${OTHER_SET}`) },
-    ...FOREIGN_RULES.map(([who, script]) => ({ what: `rules of ${who}`, apply: rulesOf(script) })),
-    { what: 'rules of all of them', apply: rulesOf(...FOREIGN_RULES.map(([, script]) => script)) },
-  ]
+  const withLines = (name: string, pattern: RegExp) => file(name, (text) => shuffledRuns(text, pattern, random))
+  const links = file('ip-addr.json', withLinks)
+  const changes: Record<string, Noise['apply']> = {
+    'other counters': counters(/\[\d+:\d+\]/, () => `[${upTo(1e6)}:${upTo(1e9)}]`),
+    'no counters': counters(/^\[\d+:\d+\] /, () => ''),
+    'comments of another tool': file(
+      'iptables-save',
+      (text) => `${LEGACY_WARNING}\n${text.replaceAll('iptables-save v', 'iptables-nft-save v')}`,
+    ),
+    'tables in another order': file('iptables-save', (text) => tablesOf(text).reverse().join('')),
+    'chains in another order': withLines('iptables-save', /^:KUBE-/),
+    'members in another order': withLines('ipset-save', /^add /),
+    'other hash values': file('ipset-save', (text) =>
+      text
+        .replace(/initval 0x[0-9a-f]+/g, 'initval 0x1234')
+        .replace(/hashsize \d+/g, 'hashsize 4096')
+        .replace(/ bucketsize \d+/g, ''),
+    ),
+    'virtual servers in another order': file('ipvsadm-save', (text) =>
+      shuffled(text.split(/(?=^-A )/m), random).join(''),
+    ),
+    'real servers in another order': withLines('ipvsadm-save', /^-a /),
+    'addresses in another order': file('ip-addr.json', (text) => shuffledAddresses(text, random)),
+    'links of others': links,
+    'virtual servers of others': (capture) => file('ipvsadm-save', withVirtualServer)(links(capture)),
+    'objects in another order': ({ objects, ...capture }) => ({
+      ...capture,
+      objects: { ...objects, items: shuffled(objects.items, random) },
+    }),
+    'sets of others': file('ipset-save', (text) => `${text.trimEnd()}\n${OTHER_SET}`),
+    ...Object.fromEntries(FOREIGN_RULES.map(([who, script]) => [`rules of ${who}`, rulesOf(script)])),
+    'rules of all of them': rulesOf(...FOREIGN_RULES.map(([, script]) => script)),
+  }
+  return Object.entries(changes).map(([what, apply]) => ({ what, apply }))
 }
+
+const LEGACY_WARNING = '# Warning: iptables-legacy tables present, use iptables-legacy-save to see them'
 
 /** Edits one file of every node that has it. */
 function file(name: string, edit: (text: string) => string) {

@@ -1,35 +1,24 @@
 import { isAscii } from 'node:buffer'
 import { plainText, shortened } from '../../host/plain-text.ts'
 
-/** Limits for a learner's archive; beyond them it is refused. */
-export interface ArchiveLimits {
-  /** Bytes of the file as handed in. */
-  packedBytes: number
-  /** Bytes of everything in it. */
-  unpackedBytes: number
-  /** Unpacked bytes per packed byte, checked after the first megabyte. */
-  ratio: number
-  /** Entries of any kind. */
-  entries: number
-  /** Bytes of one file in it. */
-  fileBytes: number
-  /** Characters of one line of text. */
-  lineLength: number
-}
-
 /**
- * A solved lab has a few hundred kilobytes packed and a few megabytes unpacked, a ratio of about 10; captures of one cluster
- * are similar, so a legitimate ratio may be many times higher.
+ * Limits for a learner's archive; beyond them it is refused. A solved lab has a few hundred kilobytes packed and a few
+ * megabytes unpacked, a ratio of about 10; captures of one cluster are similar, so a legitimate ratio may be many times higher.
  */
-export const SUBMISSION_LIMITS: ArchiveLimits = {
+export const SUBMISSION_LIMITS = {
+  /** The file as handed in. */
   packedBytes: 16 * 2 ** 20,
   unpackedBytes: 96 * 2 ** 20,
+  /** Unpacked bytes per packed byte, checked after the first megabyte. */
   ratio: 150,
+  /** Entries of any kind. */
   entries: 2000,
   fileBytes: 16 * 2 ** 20,
-  // An API server accepts objects up to 1.5 MB; each is one line, which escapes may double.
+  /** Bytes of one line. An API server accepts objects up to 1.5 MB; each is one line, which escapes may double. */
   lineLength: 2 ** 22,
 }
+
+export type ArchiveLimits = Readonly<typeof SUBMISSION_LIMITS>
 
 /** A submission that is refused. The message is one sentence, safe to print, with the reason. */
 export class Refusal extends Error {}

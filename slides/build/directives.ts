@@ -1,6 +1,5 @@
 import MarkdownIt from 'markdown-it'
 import { type LabText, readLabText } from '../../course/lab-text.ts'
-import { commentOf } from '../../dataplane/rule.ts'
 import { listLabs, readLab } from '../../grading/lab-definition.ts'
 import { type Drawing, escapeText, type Figure } from '../figures/canvas.ts'
 import { drawFigure } from './figure-catalogue.ts'
@@ -65,15 +64,10 @@ export function resolveFence(
     .join('\n')
 }
 
-function fencesOf(lab: LabText, step: string): string[] {
-  const first = lab.fences.findIndex((fence) => fence.step !== undefined)
-  return lab.fences
-    .filter((fence, index) => {
-      if (step === 'start') return fence.step === undefined && (first === -1 || index < first)
-      if (step === 'done') return fence.step === undefined && index > first
-      return fence.step === step
-    })
-    .map((fence) => fence.commands)
+function fencesOf({ fences }: LabText, step: string): string[] {
+  const first = fences.findIndex((fence) => fence.step !== undefined)
+  const own = fences.filter((fence, index) => (fence.step ?? (index < first ? 'start' : 'done')) === step)
+  return own.map(({ commands }) => commands)
 }
 
 function pick(commands: string, lines: string, reference: string): string {
@@ -122,12 +116,7 @@ function rulesOf({ name, options }: Directive): string {
   if (!chain) throw new Error(`"${recording}" has no chain "${name}" in the table ${table}`)
   const scale = chain.rules.length > 4 ? 1 : FOLD_SCALE
   return chain.rules
-    .map(({ spec }) => {
-      const comment = commentOf(spec)
-      return `-A ${name} ${spec}`
-        .replace(` -m comment --comment "${comment}"`, '')
-        .replace(` -m comment --comment ${comment}`, '')
-    })
+    .map(({ spec }) => `-A ${name} ${spec}`.replace(/ -m comment --comment (?:"(?:\\.|[^"\\])*"|\S+)/, ''))
     .flatMap((rule) => foldCommand(rule, { end: '', scale }))
     .join('\n')
 }

@@ -1,59 +1,43 @@
-/** Every colour of the slides by name; the style sheet and the figures only use `var(--name)`, and each pair of colours is tested. */
-export const PALETTE = {
-  paper: '#ffffff',
-  ink: '#15202b',
-  soft: '#44525f',
-  link: '#0a4a8f',
-  rule: '#c3ccd5',
-  shade: '#eef2f6',
-  night: '#10212f',
-  moon: '#f1f6fa',
-  dim: '#b9cbd9',
-  box: '#e8eef5',
-  line: '#5a6b7a',
-  path: '#0a4a8f',
-  onpath: '#ffffff',
-  strong: '#0f5a3c',
-  onstrong: '#ffffff',
-  good: '#d9f0e1',
-  ongood: '#0b3f22',
-  bad: '#fbe0dc',
-  onbad: '#7a130c',
-  badline: '#a8251c',
-  faint: '#f6f8fa',
-  onfaint: '#55626e',
+/** Every colour by name, on light paper and in a dark window. Style sheets and figures only use `var(--name)`; each pair is tested. */
+const COLOURS = {
+  paper: ['#ffffff', '#14191f'],
+  ink: ['#15202b', '#e4eaf0'],
+  soft: ['#44525f', '#a9b6c2'],
+  link: ['#0a4a8f', '#7db8f5'],
+  rule: ['#c3ccd5', '#36424e'],
+  shade: ['#eef2f6', '#1c232b'],
+  night: ['#10212f', '#0b1015'],
+  moon: ['#f1f6fa', '#f1f6fa'],
+  dim: ['#b9cbd9', '#b9cbd9'],
+  box: ['#e8eef5', '#25303b'],
+  line: ['#5a6b7a', '#8495a5'],
+  path: ['#0a4a8f', '#7db8f5'],
+  onpath: ['#ffffff', '#0b1015'],
+  strong: ['#0f5a3c', '#6fce9f'],
+  onstrong: ['#ffffff', '#0b1015'],
+  good: ['#d9f0e1', '#16382a'],
+  ongood: ['#0b3f22', '#a5e6c4'],
+  bad: ['#fbe0dc', '#47211e'],
+  onbad: ['#7a130c', '#ffb9b0'],
+  badline: ['#a8251c', '#f0776c'],
+  faint: ['#f6f8fa', '#1a2027'],
+  onfaint: ['#55626e', '#98a6b3'],
 } as const
 
-export type Colour = keyof typeof PALETTE
+export type Colour = keyof typeof COLOURS
+type Palette = Readonly<Record<Colour, string>>
+
+const paletteOf = (window: 0 | 1) =>
+  Object.fromEntries(Object.entries(COLOURS).map(([name, colours]) => [name, colours[window]])) as Palette
+
+/** The colours of the slides. */
+export const PALETTE = paletteOf(0)
 
 /** The same colours for a dark window. */
-export const DARK: Readonly<Record<Colour, string>> = {
-  paper: '#14191f',
-  ink: '#e4eaf0',
-  soft: '#a9b6c2',
-  link: '#7db8f5',
-  rule: '#36424e',
-  shade: '#1c232b',
-  night: '#0b1015',
-  moon: '#f1f6fa',
-  dim: '#b9cbd9',
-  box: '#25303b',
-  line: '#8495a5',
-  path: '#7db8f5',
-  onpath: '#0b1015',
-  strong: '#6fce9f',
-  onstrong: '#0b1015',
-  good: '#16382a',
-  ongood: '#a5e6c4',
-  bad: '#47211e',
-  onbad: '#ffb9b0',
-  badline: '#f0776c',
-  faint: '#1a2027',
-  onfaint: '#98a6b3',
-}
+export const DARK = paletteOf(1)
 
 /** A palette as custom properties of the elements that a selector names. */
-export function paletteStyle(palette: Readonly<Record<Colour, string>> = PALETTE, selector = ':root'): string {
+export function paletteStyle(palette: Palette = PALETTE, selector = ':root'): string {
   return `${selector}{${Object.entries(palette)
     .map(([name, colour]) => `--${name}:${colour}`)
     .join(';')}}`

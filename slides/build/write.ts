@@ -63,30 +63,37 @@ interface Written {
 export async function writeSlides(folder = SLIDES_FOLDER, { print = true } = {}): Promise<Written> {
   const decks = buildDecks()
   const theme = readTheme()
-  const printed = print ? await printDecks(decks, theme) : new Map<string, Buffer>()
+  const { printed = new Map(), without } = print ? await printDecks(decks, theme) : {}
   await mkdir(folder, { recursive: true })
   const kept = print ? [] : decks.map(({ name }) => `${name}.pdf`)
   for (const file of await readdir(folder))
     if (!kept.includes(file)) await rm(join(folder, file), { recursive: true, force: true })
   for (const deck of decks) await writeFile(join(folder, `${deck.name}.html`), deckPage(deck, theme))
-  if (printed instanceof Map) for (const [name, pdf] of printed) await writeFile(join(folder, `${name}.pdf`), pdf)
+  for (const [name, pdf] of printed) await writeFile(join(folder, `${name}.pdf`), pdf)
   const pdf = new Set((await readdir(folder)).flatMap((file) => /^(.*)\.pdf$/.exec(file)?.[1] ?? []))
   await writeFile(join(folder, 'index.html'), indexPage(decks, pdf, theme))
-  return { decks, pdf, ...(typeof printed === 'string' ? { without: printed } : {}) }
+  return { decks, pdf, ...(without && { without }) }
+}
+
+interface Printed {
+  printed?: ReadonlyMap<string, Buffer>
+  without?: string
 }
 
 /** The PDF of each deck, or the reason why none can be printed here. */
-async function printDecks(decks: readonly Deck[], theme: Theme): Promise<Map<string, Buffer> | string> {
-  const pdf = new Map<string, Buffer>()
+async function printDecks(decks: readonly Deck[], theme: Theme): Promise<Printed> {
+  const printed = new Map<string, Buffer>()
   let browser: Browser | undefined
   try {
     browser = await startChromium(createProgress())
     await measureDecks(browser, decks, theme)
-    for (const deck of decks) pdf.set(deck.name, await printSlides(browser, deckPage(deck, { ...theme, script: '' })))
-    return pdf
+    for (const deck of decks)
+      printed.set(deck.name, await printSlides(browser, deckPage(deck, { ...theme, script: '' })))
+    return { printed }
   } catch (error) {
     if (error instanceof DeckError) throw error
-    return `Chromium does not work here (${error instanceof Error ? error.message.split('\n', 1)[0] : error})`
+    const reason = error instanceof Error ? error.message.split('\n', 1)[0] : error
+    return { without: `Chromium does not work here (${reason})` }
   } finally {
     await browser?.close()
   }

@@ -194,27 +194,24 @@ function advance(character: string, face: Face): number {
 
 /** Breaks a text into lines of at most `width` px at its blanks; a word that is too long is broken too, as in the pages. */
 export function wrapText(text: string, width: number, size: number, face: Face = 'sans'): string[] {
+  const fits = (line: string) => textWidth(line, size, face) <= width
   const lines: string[] = []
   let line = ''
   for (const word of text.split(/\s+/).filter((part) => part !== '')) {
     const longer = line === '' ? word : `${line} ${word}`
-    if (textWidth(longer, size, face) <= width) {
+    if (fits(longer)) {
       line = longer
       continue
     }
     if (line !== '') lines.push(line)
-    line = word
-    while (textWidth(line, size, face) > width && line.length > 1) {
-      const end = breakAt(line, width, size, face)
-      lines.push(line.slice(0, end))
-      line = line.slice(end)
+    line = ''
+    for (const character of word) {
+      if (line !== '' && !fits(line + character)) {
+        lines.push(line)
+        line = ''
+      }
+      line += character
     }
   }
-  return line === '' && lines.length > 0 ? lines : [...lines, line]
-}
-
-function breakAt(word: string, width: number, size: number, face: Face): number {
-  let end = 1
-  while (end < word.length && textWidth(word.slice(0, end + 1), size, face) <= width) end += 1
-  return end
+  return [...lines, line]
 }

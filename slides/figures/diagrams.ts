@@ -144,17 +144,12 @@ export function symptomsFigure(): Figure {
 
 /** One path to a Pod that refuses the connection: what chooses the Pod, and the effect of the refusal. */
 const REFUSALS = [
+  { by: 'a rule', chooser: ['a rule of', 'the kernel'], effect: 'the refusal goes to the client', isRetried: false },
   {
-    title: 'a rule has chosen',
-    chooser: ['a rule of', 'the kernel'],
-    isRetried: false,
-    effect: 'the refusal goes to the client',
-  },
-  {
-    title: 'a process has chosen',
+    by: 'a process',
     chooser: ['kube-proxy,', 'userspace mode'],
-    isRetried: true,
     effect: 'the process tries the next Pod',
+    isRetried: true,
   },
 ] as const
 
@@ -163,13 +158,13 @@ export function retryFigure(): Figure {
   const label =
     'If a rule chose a Pod that refuses, the refusal goes to the client. If a process chose it, the process connects to the next Pod, and the client gets a response.'
   return figure(label, (canvas, isWide) => {
-    for (const [index, { title, chooser, isRetried, effect }] of REFUSALS.entries()) {
+    for (const [index, { by, chooser, isRetried, effect }] of REFUSALS.entries()) {
       const y = index * (isWide ? 284 : 490)
       const box = (x: number, top: number, width: number, height: number) => boxAt(x, y + top, width, height)
       const [start, middle, refuses, answers] = isWide
         ? [box(0, 92, 170, 84), box(350, 92, 250, 84), box(820, 34, 330, 84), box(820, 150, 330, 84)]
         : [box(150, 50, 180, 50), box(110, 140, 260, 84), box(0, 290, 225, 84), box(255, 290, 225, 84)]
-      canvas.text(title, 0, y + 26)
+      canvas.text(`${by} has chosen`, 0, y + 26)
       const client = canvas.box(start, ['client'])
       const choosing = canvas.box(middle, chooser, 'path')
       const refusing = canvas.box(refuses, ['a Pod that', 'refuses'], 'bad')

@@ -1,7 +1,10 @@
 import type { Cluster } from '../../cluster/driver.ts'
 import { removeRules } from '../../course/lab-solution.ts'
 
-/** Writes rules of labs, and one of somebody else, on a node through a back end of iptables; what is left after a lab removed its own. */
+/**
+ * Writes rules of two labs and a foreign one on a node through a back end of iptables; what is left after the labs removed theirs. As on
+ * kind, both back ends are searched: a node of the embedded cluster has only one `iptables`, and nothing else is searched there.
+ */
 export async function rulesLeft(cluster: Cluster, node: string, backend: 'legacy' | 'nft'): Promise<string[]> {
   const probe = (family: string) => `${family}-${backend} -t mangle -A INPUT -p tcp --syn -m comment --comment probe`
   const forward = `iptables-${backend} -A FORWARD -p tcp -m comment --comment`
@@ -14,7 +17,8 @@ export async function rulesLeft(cluster: Cluster, node: string, backend: 'legacy
   }
   const written = await run(`${writes.join(' && ')} && { ${print}; }`)
   if (written.length !== writes.length) throw new Error(`only these rules were written: ${written.join('; ')}`)
-  await removeRules(cluster, ['probe', 'lab-5'])
+  const asKind: Cluster = Object.create(cluster, { ownIptables: { value: false } })
+  await removeRules(asKind, ['probe', 'lab-5'])
   const left = await run(print)
   await run(`${forward.replace('-A', '-D')} lab-50 -j ACCEPT`)
   return left

@@ -1,5 +1,4 @@
 import { expect, test } from 'vitest'
-import type { Cluster } from '../../cluster/driver.ts'
 import { causesOf } from '../../dataplane/view/causes.ts'
 import { entriesOf } from '../../dataplane/view/holdings.ts'
 import { predictOptions } from '../../grading/evaluate.ts'
@@ -9,7 +8,7 @@ import { NODE } from '../dataplane/recordings.ts'
 import { recordedSnapshot } from './recorded-snapshot.ts'
 
 const WEB = 'web-three-endpoints'
-const view = () => new DataplaneView({ driver: 'kind', name: 'recorded' } as Partial<Cluster> as Cluster)
+const view = () => new DataplaneView(true)
 const withRules = (count: number) => (rules: string) =>
   rules.replace(/^COMMIT$/m, `${'-A INPUT -p tcp -m tcp --dport 1 -j DROP\n'.repeat(count)}COMMIT`)
 
@@ -53,7 +52,7 @@ test('a counter that moved comes with its growth, also after it began again from
   const counted = (packets: number) => (rules: string) =>
     rules.replace(/^COMMIT$/m, `[${packets}:100] -A INPUT -p tcp -m tcp --dport 1 -j DROP\nCOMMIT`)
   const growths = (edit?: (rules: string) => string) =>
-    Object.values(shown.see(recordedSnapshot('iptables', WEB, edit)).counters?.[NODE] ?? {})
+    Object.values(shown.see(recordedSnapshot('iptables', WEB, edit)).counters ?? {})
   expect(growths()).toEqual([])
   expect(growths(counted(30))).toEqual([])
   expect(growths(counted(33))).toEqual([{ packets: 33, by: 3 }])
@@ -71,6 +70,6 @@ test('the live connections of a real server are those of the node, and move', ()
   const [held] = shown.see(listed(1, 4)).latest.nodes
   const entry = [...entriesOf(held ?? { groups: [] })].find(({ id }) => server.test(id))
   expect(entry?.connections).toEqual({ active: 1, inactive: 4 })
-  const moved = Object.entries(shown.see(listed(2, 4)).counters?.[NODE] ?? {}).find(([id]) => server.test(id))
+  const moved = Object.entries(shown.see(listed(2, 4)).counters ?? {}).find(([key]) => key === `${NODE} ${entry?.id}`)
   expect(moved?.[1]).toEqual({ connections: { active: 2, inactive: 4 }, by: 1 })
 })

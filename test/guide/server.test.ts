@@ -13,7 +13,6 @@ const files = new Map([
 ])
 const acted: unknown[] = []
 const guide: Guide = {
-  lab: () => ({ number: 2 }),
   async act(name, words) {
     if (name === 'reset') throw new Error('Not now.')
     acted.push([name, words])
@@ -108,14 +107,14 @@ test('with the cookie there is the page, with a policy that lets only its own sc
 describe('nothing is told', () => {
   test.each([
     ['without a cookie', '/', () => ({})],
-    ['with a wrong one', '/api/lab', () => ({ cookie: `guide-${port}=${'0'.repeat(32)}` })],
+    ['with a wrong one', '/main.js', () => ({ cookie: `guide-${port}=${'0'.repeat(32)}` })],
     ['with a part of it', '/', () => ({ cookie: cookie.slice(0, -1) })],
     ['with the cookie of another name', '/', () => ({ cookie: cookie.replace(/^guide-\d+/, 'guide-1') })],
     ['to another name of this machine (DNS rebinding)', '/', () => ({ cookie, host: `evil.example:${port}` })],
     ['to a name without the port', '/', () => ({ cookie, host: '127.0.0.1' })],
-    ['to a page of another site', '/api/lab', () => ({ cookie, origin: 'https://evil.example' })],
-    ['to another port of this machine', '/api/lab', () => ({ cookie, origin: 'http://127.0.0.1:1' })],
-    ['to a file without an origin', '/api/lab', () => ({ cookie, origin: 'null' })],
+    ['to a page of another site', '/main.js', () => ({ cookie, origin: 'https://evil.example' })],
+    ['to another port of this machine', '/main.js', () => ({ cookie, origin: 'http://127.0.0.1:1' })],
+    ['to a file without an origin', '/main.js', () => ({ cookie, origin: 'null' })],
     ['to a script tag of another page', '/main.js', () => ({ cookie, 'sec-fetch-site': 'same-site' })],
     ['by a wrong token', '/open/00000000000000000000000000000000', () => ({})],
     ['by no token', '/open/', () => ({})],

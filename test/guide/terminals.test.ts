@@ -172,13 +172,12 @@ test('a closed terminal is gone', async () => {
   expect(() => terminals.close(id)).toThrow(/no terminal/)
 })
 
-test('terminals of one place have titles of their own, and there is a limit', async () => {
-  for (let count = 0; count < 12; count++) await terminals.open('host')
-  expect(pushes.at(-1)?.terminals.slice(0, 2)).toEqual([
+test('terminals of one place have titles of their own', async () => {
+  for (let count = 0; count < 2; count++) await terminals.open('host')
+  expect(pushes.at(-1)?.terminals).toEqual([
     { id: 't1', place: 'host', title: 'host' },
     { id: 't2', place: 'host', title: 'host (2)' },
   ])
-  await expect(terminals.open('host')).rejects.toThrow('There are 12 terminals already')
 })
 
 test.each([

@@ -63,10 +63,7 @@ export const coredns: BuiltinImage = {
   start: startNameServer,
 }
 
-/**
- * A hosts file with the names of all Services by the Kubernetes DNS specification 1.1 (A and PTR records): a cluster IP, or for headless
- * Services every ready address (all of them with publishNotReadyAddresses), each also under its host name.
- */
+/** A hosts file with the names of all Services by the Kubernetes DNS specification 1.1 (A and PTR records). */
 function serviceNames(api: Api): string {
   const lines: string[] = []
   const slices = api.list<EndpointSlice>('endpointslices')

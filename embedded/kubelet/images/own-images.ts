@@ -3,10 +3,7 @@ import { type ProcessImage, registerImage } from './registry.ts'
 
 const wait = 'trap "exit 0" TERM INT; sleep infinity & wait'
 
-/**
- * Everything the guest has: curl, ip, ss, conntrack, tcpdump, dig, iptables, ipvsadm, socat … It is a shell if its input is
- * open (a terminal or a socket), as for `kubectl debug -it`, else it waits until it is stopped.
- */
+/** Everything the guest has. It is a shell if its input is open, as for `kubectl debug -it`, else it waits until it is stopped. */
 const tools: ProcessImage = {
   names: [
     ...['tools', 'nicolaka/netshoot', 'busybox', 'alpine', 'debian', 'ubuntu', 'curlimages/curl'],
@@ -104,9 +101,7 @@ while (1) {
 }
 `
 
-/**
- * Answers every datagram, and every chunk of a TCP stream, with the Pod's name, the client's address and the received data.
- */
+/** Answers every datagram, and every chunk of a TCP stream, with the Pod's name, the client's address and the data. */
 const echo: ProcessImage = {
   names: ['echo'],
   tags: /^v?\d+(\.\d+){0,2}$/,

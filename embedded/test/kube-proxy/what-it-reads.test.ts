@@ -39,6 +39,10 @@ test("settings have kube-proxy's defaults, durations and error messages", () => 
     minSyncPeriodMs: 0,
     config: { ipvs: { scheduler: 'own-made' } },
   })
+  expect(readSettings('conntrack: {tcpCloseWaitTimeout: 0s, tcpBeLiberal: true}\n').sysctls).toEqual([
+    ['net/netfilter/nf_conntrack_tcp_timeout_established', 86_400],
+    ['net/netfilter/nf_conntrack_tcp_be_liberal', 1],
+  ])
   expect(duration('1h2m3.5s')).toBe(3_723_500)
   expect(duration('soon')).toBeUndefined()
   for (const [text, message] of [

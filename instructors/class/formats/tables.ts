@@ -18,47 +18,23 @@ export function xmlText(text: string): string {
 
 const visible = (character: string) => `\\u${character.charCodeAt(0).toString(16)}`
 
-const HEAD = [
-  'learner',
-  'lab',
-  'score',
-  'max_score',
-  'percent',
-  'submitted_at',
-  'counts',
-  'signature',
-  'step',
-  'verdict',
-  'points',
-  'max_points',
-  'reason',
-  'flags',
-  'file',
-]
+const HEAD =
+  'learner lab score max_score percent submitted_at counts signature step verdict points max_points reason flags file'
 
 /**
  * One row per learner and step, and one per learner with the sum (its `step` is empty); refused files have a row with the
  * verdict `refused`. RFC 4180.
  */
 export function csvOf({ graded, refused }: ClassResult): string {
-  const rows: (string | number)[][] = [HEAD]
+  const rows: (string | number)[][] = [HEAD.split(' ')]
   for (const { learner, lab, score, maxScore, submittedAt, counts, signature, steps, flags, file } of graded) {
-    const who = (own: number, most: number) => [
-      learner,
-      lab,
-      own,
-      most,
-      percent(own, most),
-      submittedAt,
-      counts ? 'yes' : 'no',
-      signature,
-    ]
-    rows.push([...who(score, maxScore), '', '', score, maxScore, '', flagText(flags), file])
+    const result = [score, maxScore, percent(score, maxScore), submittedAt]
+    const who = [learner, lab, ...result, counts ? 'yes' : 'no', signature]
+    rows.push([...who, '', '', score, maxScore, '', flagText(flags), file])
     for (const { id, verdict, points, maxPoints, reason, finding } of steps)
-      rows.push([...who(score, maxScore), id, verdict, points, maxPoints, reason ?? finding?.actual ?? '', '', file])
+      rows.push([...who, id, verdict, points, maxPoints, reason ?? finding?.actual ?? '', '', file])
   }
-  for (const { file, reason } of refused)
-    rows.push(['', '', '', '', '', '', '', '', '', 'refused', '', '', reason, '', file])
+  for (const { file, reason } of refused) rows.push([...Array<string>(9).fill(''), 'refused', '', '', reason, '', file])
   return `${rows.map((row) => row.map(csvCell).join(',')).join('\r\n')}\r\n`
 }
 
@@ -98,14 +74,7 @@ export function htmlOf(result: ClassResult): string {
 <title>Class of ${graded.length} submissions</title><style>${STYLE}</style></head><body>
 <h1>${graded.length} submissions graded, ${refused.length} refused</h1>
 <p>${xmlText(gradedAt)}, ${seconds} s. Marks: ✓ passed, ✗ failed, – not yet, · not judged, ! could not be checked.</p>
-${labs
-  .map((lab) =>
-    labSection(
-      lab,
-      graded.filter((entry) => entry.lab === lab.lab),
-    ),
-  )
-  .join('\n')}
+${labs.map((summary) => labSection(summary, graded)).join('\n')}
 ${refused.length > 0 ? refusedSection(refused) : ''}
 <h2>What these grades can not know</h2>
 <ul>${cannotKnow.map((text) => `<li>${xmlText(text)}</li>`).join('')}</ul>
@@ -113,7 +82,8 @@ ${refused.length > 0 ? refusedSection(refused) : ''}
 `
 }
 
-function labSection(lab: LabSummary, entries: readonly Graded[]): string {
+function labSection(lab: LabSummary, graded: readonly Graded[]): string {
+  const entries = graded.filter((entry) => entry.lab === lab.lab)
   const heads = lab.steps.map(({ number, id }) => `<th scope="col"><abbr title="${xmlText(id)}">${number}</abbr></th>`)
   return `<h2>Lab ${lab.lab}: ${xmlText(lab.title)}</h2>
 <p>${lab.learners} learners, ${lab.finished} finished, ${lab.meanPercent} % of the points on average.</p>

@@ -5,10 +5,10 @@ import { xmlText } from './tables.ts'
 /** JUnit XML: a suite per submission, a case per step. A step that could not be judged is an error, never a failure. */
 export function junitOf({ graded, refused, gradedAt }: ClassResult): string {
   const suites = graded.filter(({ counts }) => counts).map(suiteOf)
-  const errors = refused.map(
-    ({ file, reason }) =>
-      `  <testsuite name="${xmlText(file)}" tests="1" failures="0" errors="1" skipped="0">\n    <testcase classname="submission" name="can be read"><error message="${xmlText(reason)}"/></testcase>\n  </testsuite>`,
-  )
+  const errors = refused.map(({ file, reason }) => {
+    const unread = `<testcase classname="submission" name="can be read"><error message="${xmlText(reason)}"/></testcase>`
+    return `  <testsuite name="${xmlText(file)}" tests="1" failures="0" errors="1" skipped="0">\n    ${unread}\n  </testsuite>`
+  })
   return `<?xml version="1.0" encoding="UTF-8"?>\n<testsuites name="kube-service-labs" timestamp="${xmlText(gradedAt)}">\n${[...suites, ...errors].join('\n')}\n</testsuites>\n`
 }
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { addMoment, type Change, changesBetween, EMPTY_TIMELINE, findMoment } from '../../../dataplane/view/changes.ts'
+import { addMoment, type Change, changesBetween } from '../../../dataplane/view/changes.ts'
 import { entriesOf, holdingsOf, type NodeHoldings } from '../../../dataplane/view/holdings.ts'
 import { node } from '../made-node.ts'
 import { threeVersions, wholeNodes } from './nodes.ts'
@@ -61,16 +61,19 @@ test('the timeline keeps the latest moments under their numbers, and the last kn
   const rules = (count: number) =>
     holdingsOf('worker', node({ nat: [...Array(count)].map((_, at) => `-A OUTPUT -d 10.0.0.${at}/32 -j A`) }))
   const silent = { node: 'worker', trouble: 'no answer', groups: [] }
-  let timeline = addMoment(EMPTY_TIMELINE, 0, [rules(1)])
-  expect(timeline.moments[0]?.changes).toEqual([])
-  timeline = addMoment(timeline, 1, [rules(1)])
-  expect(timeline.moments).toHaveLength(1)
-  timeline = addMoment(timeline, 2, [silent])
-  expect(timeline.moments).toEqual([{ at: 0, nodes: [{ ...rules(1), trouble: 'no answer' }], changes: [] }])
-  timeline = addMoment(timeline, 3, [rules(2)])
-  expect(short(findMoment(timeline, 1)?.changes ?? [])).toEqual(['added nat OUTPUT: -A OUTPUT -d 10.0.0.1/32 -j A'])
-  for (let at = 3; at < 130; at++) timeline = addMoment(timeline, at, [rules(at)])
-  expect(timeline.moments).toHaveLength(100)
-  expect(findMoment(timeline, 0)).toBeUndefined()
-  expect(findMoment(timeline, timeline.dropped + 99)?.nodes).toEqual([rules(129)])
+  let moments = addMoment([], 0, [rules(1)])
+  expect(moments[0]?.changes).toEqual([])
+  moments = addMoment(moments, 1, [rules(1)])
+  expect(moments).toHaveLength(1)
+  moments = addMoment(moments, 2, [silent])
+  expect(moments).toMatchObject([{ number: 0, at: 0, nodes: [{ ...rules(1), trouble: 'no answer' }], changes: [] }])
+  moments = addMoment(moments, 3, [rules(2)])
+  expect(moments.at(-1)?.number).toBe(1)
+  expect(short(moments.at(-1)?.changes ?? [])).toEqual(['added nat OUTPUT: -A OUTPUT -d 10.0.0.1/32 -j A'])
+  for (let at = 3; at < 130; at++) moments = addMoment(moments, at, [rules(at)])
+  expect(moments).toHaveLength(100)
+  const [first, last] = [moments[0], moments.at(-1)]
+  expect((last?.number ?? 0) - (first?.number ?? 0)).toBe(99)
+  expect(first?.number).toBeGreaterThan(0)
+  expect(last?.nodes).toEqual([rules(129)])
 })

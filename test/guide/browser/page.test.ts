@@ -13,6 +13,7 @@ import { LabBench } from '../../../course/lab-bench.ts'
 import { learnerEnvironment } from '../../../course/lint/run-lab.ts'
 import { daemonOf } from '../../../embedded/index.ts'
 import { readLab } from '../../../grading/lab-definition.ts'
+import { Moments } from '../../../grading/moments.ts'
 import { projectRoot, START } from '../../../host/layout.ts'
 import { isLive, processStartTime } from '../../../host/live-process.ts'
 import { silent } from '../../../host/progress.ts'
@@ -71,7 +72,7 @@ const showNode = async (mode = 'ipvs') => {
 const showTerminal = async (name: string) => {
   await page.getByRole('tab', { name: 'Terminals' }).click()
   const chip = page.getByRole('button', { name, exact: true })
-  // The page opens the first one itself.
+  // The server opens the first one itself.
   await page.locator('.chips button').first().waitFor()
   if ((await chip.count()) === 0) await page.getByLabel('Open a terminal').selectOption(name)
   await chip.click()
@@ -144,12 +145,16 @@ test(
     }
     await page.getByLabel('Your name').fill(guide.cluster.name)
     await page.getByRole('button', { name: 'Save submission' }).click()
-    const saved = /steps passed\. .*Saved as (submissions\/\S+\.labgrade)\.$/.exec(
+    const saved = /(\d+\/\d+) points.*steps passed\. .*Saved as (submissions\/\S+\.labgrade)\.$/.exec(
       (await page.getByRole('status').filter({ hasText: 'Saved as' }).textContent()) ?? '',
-    )?.[1]
-    expect(saved, 'the file of the submission').toBeDefined()
-    rmSync(join(projectRoot, String(saved)))
-    await expect.poll(() => page.locator('.score').textContent()).toContain('100 / 100')
+    )
+    expect(saved?.[1]).toBe('95/95')
+    rmSync(join(projectRoot, String(saved?.[2])))
+    await expect.poll(() => page.locator('.score').textContent()).toMatch(/100 \/ 100 points.*95 \/ 95 in a submission/)
+    await page.getByText('without the steps that real requests prove: conntrack.').waitFor()
+    // The page has kept a capture for each step, of the moment when it passed.
+    const kept = new Moments('embedded', guide.cluster.name).all(lab.number).map(({ step }) => step)
+    expect(kept.sort()).toEqual(lab.steps.map(({ id }) => id).sort())
     expect(readFileSync(failed, 'utf8'), 'commands of the text that failed').toBe('')
     rmSync(failed)
   },
@@ -245,6 +250,33 @@ test('the path of a packet shows the rule that stops it, and what the kernel cou
   await page.getByRole('button', { name: 'Send a real one' }).click()
   await path.getByText('the kernel counted').first().waitFor()
   expect(await path.locator('.stop').count()).toBe(0)
+})
+
+test('on a narrow page, the reason of a refused action is where the learner has scrolled to, each time', async () => {
+  const narrow = await guide.page({ viewport: { width: 390, height: 800 } })
+  await narrow.locator('.text').waitFor()
+  await narrow.getByRole('tab', { name: 'Packet path' }).click()
+  const to = narrow.getByRole('combobox', { name: 'To', exact: true })
+  await to.fill('svc/none:80')
+  const alerts = narrow.getByRole('alert')
+  await narrow.evaluate(`
+    alerts = 0
+    new MutationObserver((records) => {
+      for (const { addedNodes } of records) for (const { role } of addedNodes) if (role === 'alert') alerts++
+    }).observe(document.body, { childList: true, subtree: true })
+  `)
+  for (const times of [1, 2]) {
+    await narrow.getByRole('button', { name: 'Show the path' }).click()
+    await expect.poll(() => narrow.evaluate('alerts')).toBe(times)
+    await alerts.filter({ hasText: 'none' }).waitFor()
+    expect(await narrow.evaluate<number>('scrollY')).toBeGreaterThan(0)
+    const { y, height } = (await alerts.boundingBox()) ?? { y: -1, height: 0 }
+    expect(y).toBeGreaterThanOrEqual(0)
+    expect(y + height).toBeLessThan(800)
+  }
+  // The browser complains about each refusal in its console.
+  expect(guide.complaints.splice(0)).toEqual([expect.stringContaining('409'), expect.stringContaining('409')])
+  await narrow.context().close()
 })
 
 test('what nodes hold is text, whatever it contains', async () => {
@@ -369,16 +401,28 @@ test(
     })
     // Keys only choose: an unwanted one must not reset the cluster.
     for (const key of ['ArrowDown', 'Home', 'l', 'End']) await page.keyboard.press(key)
-    await tabTo(page, page.getByRole('button', { name: /^Open lab 8/ }))
+    await tabTo(page, page.getByRole('button', { name: 'Start lab 8' }))
+    const warning = page.getByText('This resets the cluster: what you made in lab 2 is removed.')
+    await warning.waitFor()
     expect(opened).toEqual([])
     await page.keyboard.press('Enter')
     await page.getByRole('tab', { name: 'Incident' }).waitFor()
     expect(opened).toEqual([JSON.stringify({ number: 8 })])
+    // A lab that was begun continues, which resets nothing.
+    await page.getByRole('combobox', { name: 'Lab', exact: true }).selectOption('2')
+    await page.getByRole('button', { name: 'Continue lab 2' }).waitFor()
+    expect(await warning.count()).toBe(0)
+    await page.getByRole('combobox', { name: 'Lab', exact: true }).selectOption('8')
     await page.keyboard.press('Alt+5')
     await tabTo(page, page.getByLabel('Seed'))
     await page.keyboard.type('two')
     await page.keyboard.press('Enter')
-    await page.getByRole('region', { name: 'Report' }).waitFor({ timeout: 60_000 * timeoutScale() })
+    const report = page.getByRole('region', { name: 'Report' })
+    await report.waitFor({ timeout: 60_000 * timeoutScale() })
+    // The incident is shown, and beside it its first step.
+    await expect.poll(() => hasFocus(page, report)).toBe(true)
+    await page.locator('.claim', { hasText: readLab(8).steps[0]?.title }).waitFor()
+    expect(await hasFocus(page, report)).toBe(true)
     const note = await currentNote(await LabBench.open(guide.cluster, silent))
     const choice = note?.choices.indexOf(unseal(note.sealed)?.id ?? '') ?? -1
     expect(choice).toBeGreaterThanOrEqual(0)
