@@ -101,7 +101,7 @@ export function startGarbageCollector(context: ControllerContext): void {
     context.watch<KubeObject>(resource, (type, object) => {
       if (type !== 'DELETED' && object.metadata.ownerReferences) queue.add(`${resource} ${keyOf(object)}`)
       if (type !== 'DELETED') return
-      const isOwner = ({ uid }: OwnerReference) => uid === object.metadata.uid
+      const isOwner = ({ uid }: V1OwnerReference) => uid === object.metadata.uid
       for (const { name } of collected)
         for (const other of api.list(name))
           if (other.metadata.ownerReferences?.some(isOwner)) queue.add(`${name} ${keyOf(other)}`)
