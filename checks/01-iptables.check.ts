@@ -15,9 +15,7 @@ export default defineLab(1, ({ step, question, observe }) => {
 
   question('mode', inIptablesMode(serviceChains.modeAnswer))
   step('web', backendsOnTwoNodes)
-  step('probes', (context) => {
-    packetHooks.probesInFiveHooks(context)
-  })
+  step('probes', packetHooks.probesInFiveHooks)
   step('three-ways', packetHooks.threePathsCounted)
   step('namespaces', packetHooks.probesOnOneNode)
   step('families', packetHooks.familiesAreSeparate, { needsCluster: true })

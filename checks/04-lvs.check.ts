@@ -8,9 +8,7 @@ import * as schedulers from './04-lvs/schedulers.ts'
 import * as virtualServer from './04-lvs/virtual-server.ts'
 
 export default defineLab(4, ({ step, question }) => {
-  step('stage', async (context) => {
-    await lvsNodes(context)
-  })
+  step('stage', lvsNodes)
   step('virtual-server', virtualServer.virtualServerAnswers)
   step('hooks', virtualServer.requestTakesThePath)
   question('unseen-hook', virtualServer.unseenHook)

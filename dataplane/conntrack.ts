@@ -17,6 +17,7 @@ export interface Connection {
 }
 
 const SUMMARY = /^conntrack v\S+ \(conntrack-tools\):/
+const TUPLE = / src=(\S+) dst=(\S+)(?: sport=(\d+) dport=(\d+))?/g
 const PROTOCOL = /^(ipv[46] +\d+ +)?\w+ +\d+ /
 
 /**
@@ -27,7 +28,7 @@ export function parseConntrack(text: string): Connection[] {
   const connections: Connection[] = []
   eachLine(text, (line, number) => {
     if (line.trim() === '' || SUMMARY.test(line)) return
-    const [original, reply] = [readTuple(line, 0), readTuple(line, 1)]
+    const [original, reply] = [...line.matchAll(TUPLE)].map(readTuple)
     if (!PROTOCOL.test(line) || !original || !reply)
       throw new ParseError('conntrack -L', number, line, 'not a line of conntrack -L')
     connections.push({ original, reply })
@@ -35,14 +36,7 @@ export function parseConntrack(text: string): Connection[] {
   return connections
 }
 
-function readTuple(line: string, direction: 0 | 1): Tuple | undefined {
-  const fieldOf = (field: string) => [...line.matchAll(new RegExp(` ${field}=(\\S+)`, 'g'))][direction]?.[1]
-  const [source, destination, sourcePort, destinationPort] = ['src', 'dst', 'sport', 'dport'].map(fieldOf)
-  if (source === undefined || destination === undefined) return undefined
-  return {
-    source,
-    destination,
-    ...(sourcePort !== undefined && { sourcePort: Number(sourcePort) }),
-    ...(destinationPort !== undefined && { destinationPort: Number(destinationPort) }),
-  }
+function readTuple([, source = '', destination = '', sourcePort, destinationPort]: RegExpMatchArray): Tuple {
+  if (sourcePort === undefined) return { source, destination }
+  return { source, destination, sourcePort: Number(sourcePort), destinationPort: Number(destinationPort) }
 }

@@ -99,10 +99,7 @@ function markOf(item: Record<string, unknown>, metadata: Record<string, unknown>
   }
 }
 
-/**
- * The identity of a cluster: a digest of the UIDs of its nodes and its first Service. Empty if the objects
- * have no UID.
- */
+/** The identity of a cluster: a digest of the UIDs of its nodes and its first Service. Empty if the objects have no UID. */
 export function clusterIdentity(marks: readonly BirthMark[]): string {
   const uids = marks.filter((mark) => mark.uid !== '' && isFounding(mark)).map(({ uid }) => uid)
   if (uids.length === 0) return ''

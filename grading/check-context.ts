@@ -1,6 +1,6 @@
 import * as z from 'zod'
 import { Failure, NotApplicable } from './failure.ts'
-import type { LabDefinition, StepDefinition } from './lab-definition.ts'
+import type { LabDefinition } from './lab-definition.ts'
 import type { LabNotes } from './lab-notes.ts'
 import type { LiveCluster } from './live-cluster.ts'
 import type { NodeView, Snapshot } from './snapshot.ts'
@@ -17,7 +17,7 @@ export interface CheckContext {
 }
 
 /** Returns if the step passed. Otherwise throws Failure, NotApplicable or Trouble; any other error counts as Trouble. */
-export type Check = (context: CheckContext) => void | Promise<void>
+export type Check = (context: CheckContext) => unknown
 
 /** Runs in every round on a live cluster, before the steps, and records moments in the notes. */
 export type Observer = (context: CheckContext) => void
@@ -30,13 +30,25 @@ export interface LabSpec {
 }
 
 export interface CheckEntry {
-  definition: StepDefinition
   check: Check
   /** The step sends real requests, which is not possible for a capture. */
   needsCluster: boolean
   /** The number of points deducted if the step passes, for example for hints. */
   cost?: ((context: CheckContext) => number) | undefined
 }
+
+/** The check of a step about an earlier moment: with a valid note it passed, also in a capture. `prove` returns the note. */
+export const onceNoted =
+  <Note>(
+    note: string,
+    shape: z.ZodType<Note>,
+    prove: (context: CheckContext) => Promise<Note> | Note | undefined,
+  ): Check =>
+  async (context) => {
+    if (context.notes.read(note, shape)) return
+    const seen = await prove(context)
+    if (seen !== undefined) context.notes.keep(note, seen)
+  }
 
 /** What a proof keeps. */
 const proofNote = z.looseObject({})

@@ -4,7 +4,7 @@ import { parseNodeBoot } from '../dataplane/capture.ts'
 import { readPlainFile } from '../host/plain-file.ts'
 import { configMapIn } from './lab-notes.ts'
 
-/** Valid names of learners; they become parts of file names and reports. */
+/** Valid names of learners, and words of classes; they become parts of file names and reports. */
 export const LEARNER_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/
 
 /** Validates and returns the name. Throws with the rule if it is invalid. */
@@ -26,11 +26,7 @@ export type ClassKey = { kind: 'class'; secret: Buffer } | { kind: 'learner'; le
 const LEARNER_KEY = /^labgrade-learner-key (\S+) ([0-9a-f]{64})$/
 const LEAST_BYTES = 16
 
-/**
- * Reads CLASS_KEY_FILE: any text of 16 or more bytes is a class's key; the output of `class-key.ts --learner` is one
- * learner's.
- * @throws Error when the file can't be read or is too short
- */
+/** Reads CLASS_KEY_FILE: the output of `class-key.ts --learner`, else any text of 16 or more bytes as a class's. Throws Error otherwise. */
 export function readClassKey(file: string): ClassKey {
   let text: string
   try {
@@ -83,21 +79,15 @@ function learnerSecret(key: ClassKey, learner: string): Buffer {
 /** The ConfigMap with the class's word in a learner's cluster; its only key is `word`. */
 export const CLASS_MAP = 'class'
 
-const CLASS_WORD = /^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/
-
 /** Validates the word. Throws with the rule if it is invalid. */
 export function classWord(text: string): string {
-  if (CLASS_WORD.test(text)) return text
+  if (LEARNER_NAME.test(text)) return text
   throw new Error(
     `"${text}" can't be a class's word: use letters, digits, dots, dashes, at most 63, as in \`CLASS=spring-7f3a make lab-2\`.`,
   )
 }
 
-/**
- * The word for a learner's cluster: CLASS, or else derived from the key in CLASS_KEY_FILE; undefined without
- * either.
- * @throws Error when CLASS is invalid or the key file can't be read
- */
+/** The word for a learner's cluster: CLASS, or from the key in CLASS_KEY_FILE; undefined without either. Throws if it is invalid. */
 export function wordFromEnvironment({ CLASS, CLASS_KEY_FILE, LEARNER } = process.env): string | undefined {
   if (CLASS) return classWord(CLASS)
   if (!CLASS_KEY_FILE) return undefined

@@ -35,11 +35,11 @@ export function defineLab(number: number, define: (words: SpecFunctions) => void
   }
   define({
     step(id, check, { needsCluster = false } = {}) {
-      checks.set(id, { definition: stepOf(id, false), check, needsCluster })
+      stepOf(id, false)
+      checks.set(id, { check, needsCluster })
     },
     question(id, ask, cost) {
-      const definition = stepOf(id, true)
-      checks.set(id, { definition, check: questionCheck(number, definition, ask), needsCluster: false, cost })
+      checks.set(id, { check: questionCheck(number, stepOf(id, true), ask), needsCluster: false, cost })
     },
     observe: (observer) => observers.push(observer),
   })

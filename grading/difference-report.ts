@@ -55,10 +55,7 @@ export class PredictedPart extends OnNodes {
     return new PredictedPart(this.nodes, either, `${this.#inspect}; ${other.#inspect}`)
   }
 
-  /**
-   * Nothing is missing or left over, and the order is right; `expected` describes the part. Fails on the first node that
-   * differs, with each difference as a MISSING, STALE or WRONG line.
-   */
+  /** Nothing is missing, left over or out of order. Fails on the first node that differs, with all its differences as lines. */
   equalPrediction(
     mode: KubeProxyMode,
     expected: string,
@@ -79,13 +76,8 @@ export class PredictedPart extends OnNodes {
   }
 }
 
-function differenceOf({ kind, text, expected, actual }: Finding): Difference {
-  return {
-    kind: kind === 'order' ? 'wrong' : kind,
-    text,
-    ...(expected === undefined ? {} : { expected }),
-    ...(actual === undefined ? {} : { actual }),
-  }
+const differenceOf = ({ kind, text, expected, actual }: Finding): Difference => {
+  return { kind: kind === 'order' ? 'wrong' : kind, text, expected, actual }
 }
 
 /** Findings about these chains, without jumps to them from other chains. */
@@ -106,10 +98,7 @@ export interface Advice {
   next: string
 }
 
-/**
- * Seconds after which kube-proxy writes its complete state (`syncPeriod`); in iptables mode from 1.27 on, this happens
- * every hour and at a restart.
- */
+/** When kube-proxy writes its complete state (`syncPeriod`); in iptables mode since 1.27 only every hour and at a restart. */
 const FULL_SYNC: Partial<Record<KubeProxyMode, string>> = {
   ipvs: 'at its next sync, after 30 seconds at the latest',
   nftables: 'at its next sync, or when it starts',
@@ -130,10 +119,7 @@ export const otherMode = (node: string, runs: string, mode: KubeProxyMode): Advi
   next: `make ${mode}`,
 })
 
-/**
- * Advice for the differences between a node and the prediction for a mode. It depends on the kinds of difference, not
- * on the step.
- */
+/** Advice for the differences between a node and the prediction for a mode. It depends on the kinds of difference, not on the step. */
 function adviceFor(node: NodeView, mode: KubeProxyMode, findings: readonly Finding[]): Advice {
   const runs = modeOf(node)
   if (runs !== undefined && runs !== mode) return otherMode(node.name, runs, mode)

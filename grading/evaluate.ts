@@ -14,7 +14,6 @@ import { kubeProxyVersionOf, type NodeView, objectsOf, type Snapshot, stateOf } 
 export interface Evaluation {
   /** The state that kube-proxy of the node's version programs, from the objects and its configuration. */
   expected: NodeState
-  /** The node's state. */
   actual: NodeState
   /** Their differences in both directions, and other rules on the node that affect Service packets. */
   differences: readonly Finding[]
@@ -23,11 +22,7 @@ export interface Evaluation {
 /** Evaluations are cached per NodeView: the steps of a round use parts of the same one. */
 const evaluations = new WeakMap<NodeView, Map<KubeProxyMode, Evaluation>>()
 
-/**
- * Predicts and compares one node of a snapshot, for one mode.
- * @throws Trouble when the node or the objects can't be read, or the version can't be predicted
- * @throws Failure when kube-proxy refuses its configuration
- */
+/** Predicts and compares one node, for one mode. Throws Trouble if it can't be read or predicted, Failure for a rejected configuration. */
 export function evaluate(node: NodeView, mode: KubeProxyMode): Evaluation {
   const known = evaluations.get(node) ?? new Map<KubeProxyMode, Evaluation>()
   const before = known.get(mode)

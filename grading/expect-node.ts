@@ -35,10 +35,7 @@ export const expectNodes = (nodes: readonly NodeView[]): NodeExpectation => new 
 /** Expectations of one node. */
 export const expectNode = (node: NodeView): NodeExpectation => new NodeExpectation([node])
 
-/**
- * kube-proxy runs in that mode on every node. A capture in another mode was recorded at another moment: the step is not
- * applicable.
- */
+/** kube-proxy runs in that mode on every node. A capture in another mode was recorded at another moment: the step is not applicable. */
 export function expectMode(
   { nodes, live }: Pick<CheckContext, 'nodes' | 'live'>,
   mode: KubeProxyMode,
@@ -122,7 +119,6 @@ export class NodeExpectation extends OnNodes {
     return this.where((where) => 'virtualServer' in where && where.virtualServer === key, 'ipvsadm -Ln')
   }
 
-  /** Only kube-proxy's rules affect packets to Services. */
   noForeignRuleAffectsServicePackets(mode: KubeProxyMode): void {
     const foreign: Concerns = (where, { interferes }) => interferes === true && ('chain' in where || 'nft' in where)
     this.where(foreign, 'iptables-save').equalPrediction(mode, 'no foreign rule that affects packets to Services')
@@ -139,7 +135,6 @@ export class NodeExpectation extends OnNodes {
     this.each(inspect, `nothing that another mode than ${mode} programs`, faultOf, words)
   }
 
-  /** No iptables rule in any table matches the test. */
   noRuleWhere(isMeant: (rule: Rule) => boolean, inspect: string, expected: string, words: Words = {}): void {
     const faultOf = (node: NodeView): Fault | undefined => {
       for (const chains of stateOf(node).iptables.values())
@@ -162,7 +157,6 @@ export class NodeExpectation extends OnNodes {
     return new LinkExpectation(this.nodes, name)
   }
 
-  /** An interface has this address. */
   hasAddress(address: string, words: Words): void {
     this.each(
       'ip -brief address',

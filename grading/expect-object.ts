@@ -9,20 +9,13 @@ import { variantIn } from './variant.ts'
 
 type FailureTexts = Pick<FailureDetail, 'inspect' | 'expected'> & Partial<FailureDetail>
 
-/** A running Pod that checks send requests from or to. */
-export interface ReadyPod {
-  pod: ApiObject
-  address: string
-  node: string
-}
-
 /** The Pod exists, is ready, and has an address and a node. Returns them. */
-export function expectReadyPod(pod: ApiObject | undefined, name: string, details: FailureTexts): ReadyPod {
+export function expectReadyPod(pod: ApiObject | undefined, name: string, details: FailureTexts) {
   const address = pod?.status?.podIP
   const node = pod?.spec?.nodeName
   const actual = pod ? `the Pod is ${pod.status?.phase ?? 'not started'} and not ready` : `no Pod ${name}`
   expectThat(pod && address && node && hasCondition(pod, 'Ready'), { actual, ...details })
-  return { pod, address, node }
+  return { address, node }
 }
 
 /** The Pods of the default namespace with this app label, without terminating ones. */
@@ -39,7 +32,6 @@ export interface WebService {
   name: string
   address: string
   port: number
-  /** Ready backends, by address. */
   backends: WebBackend[]
 }
 

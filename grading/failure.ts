@@ -28,9 +28,7 @@ export interface StepOutcome {
   /** Not applicable at any moment of this cluster. */
   outOfReach?: true
   failure?: FailureDetail
-  /** The points deducted from a passed step. */
   cost?: number
-  /** The lines of measured values. */
   measured?: string[]
 }
 

@@ -1,5 +1,5 @@
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
-import { join, resolve } from 'node:path'
+import { join } from 'node:path'
 import { projectRoot } from '../host/layout.ts'
 import { plainText } from '../host/plain-text.ts'
 import type { LabSpec } from './check-context.ts'
@@ -9,14 +9,11 @@ import { openSource, type SnapshotSource } from './live-cluster.ts'
 import { type GradingRequest, reportOf } from './report.ts'
 import type { Report, ReportedFinding, StepReport } from './report-schema.ts'
 
-/**
- * Grades a lab once, and writes the evidence of failures. Problems of the cluster, the capture or the grader are in the
- * report; it throws only when the lab or the step does not exist.
- */
+/** Grades a lab once, and writes the evidence of failures. Throws only for an unknown lab or step; other problems are in the report. */
 export async function grade(request: GradingRequest, options: JudgeOptions = {}): Promise<Report> {
   const spec = await loadSpec(readLab(request.lab))
   if (request.step !== undefined) findStep(spec.lab, request.step)
-  return gradeWith(spec, request, () => openSource(absolute(request).source), options)
+  return gradeWith(spec, request, () => openSource(request.source), options)
 }
 
 /** The checks of a lab. Throws if its spec and its lab.yaml differ. */
@@ -48,21 +45,12 @@ export async function gradeWith(
   }
 }
 
-/** The request with an absolute path of the capture folder. */
-export function absolute(request: GradingRequest): GradingRequest {
-  if (request.source.kind !== 'capture') return request
-  return { ...request, source: { kind: 'capture', folder: resolve(request.source.folder) } }
-}
-
 /** The folder of a lab's evidence in the checkout, one per cluster: `.evidence/k8s-guide/lab-2`. */
 export function evidenceFolder(lab: number, cluster?: string): string {
   return join('.evidence', ...(cluster === undefined ? [] : [cluster]), `lab-${lab}`)
 }
 
-/**
- * Writes one file per failing step (`.evidence/k8s-guide/lab-2/flush.txt`) with the complete finding, and removes the files
- * of steps that no longer fail. Returns the report with the names of the files.
- */
+/** Writes a file per failing step (`.evidence/k8s-guide/lab-2/flush.txt`), removes those of passed ones, and adds their names to the report. */
 export function keepEvidence(report: Report, root = projectRoot): Report {
   const { lab, source } = report
   const folder = evidenceFolder(lab, source.kind === 'cluster' ? source.name : undefined)

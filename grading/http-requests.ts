@@ -113,10 +113,7 @@ while (@jobs = grep { !$_->{done} } @jobs) {
 
 const CURL_PRINT = String.raw`\t%{http_code}\t%{local_port}\t%{num_connects}\t%{exitcode}\t%{errormsg}\t\n`
 
-/**
- * The same with curl, if there is no perl. Bodies are printed first, and sed prefixes all lines, because series run in
- * parallel.
- */
+/** The same with curl, if there is no perl. Bodies are printed first, and sed prefixes all lines, because series run in parallel. */
 function asCurl(request: HttpRequests, index: number): string {
   const { address, port, times = 1, path = times > 1 ? '/?request=' : '/', source, seconds = 3, keep, insist } = request
   const options = [

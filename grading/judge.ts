@@ -72,10 +72,7 @@ export async function judgeRound(
   return judgedNow
 }
 
-/**
- * A step that fails while a machine of the cluster is down could not be checked: lost requests are not the learner's
- * fault.
- */
+/** A step that fails while a machine of the cluster is down could not be checked: lost requests are not the learner's fault. */
 async function withMachines(outcomes: StepOutcome[], live: LiveCluster | undefined): Promise<StepOutcome[]> {
   const isOpen = ({ verdict }: StepOutcome) => verdict === 'failed' || verdict === 'not yet'
   const stopped = live?.stoppedNodes && outcomes.some(isOpen) ? await live.stoppedNodes() : []
@@ -104,7 +101,6 @@ function waitsFor({ id, needs }: StepDefinition, outcomes: ReadonlyMap<string, S
   return { id, verdict: uncheckable ? 'could not check' : 'not yet', waitsFor: open, reason }
 }
 
-/** Judges a step and collects its measured lines. */
 async function measuredStep(
   definition: StepDefinition,
   entry: CheckEntry | undefined,

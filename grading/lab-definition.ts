@@ -30,10 +30,7 @@ const labSchema = z.strictObject({
   id: z.number().int().positive(),
   title: sentence,
   minutes: z.number().int().positive(),
-  /**
-   * The kernel features that the lab requires in addition to iptables; `make doctor` shows which clusters
-   * have them.
-   */
+  /** The kernel features that the lab requires in addition to iptables; `make doctor` shows which clusters have them. */
   kernel: z.array(kernelNeed).default([]),
   /** The kernel features that single steps require; without them, these steps are not applicable. */
   kernelOfSteps: z.array(kernelNeed).default([]),
@@ -57,10 +54,7 @@ export interface LabDefinition extends LabNeeds {
 /** The content of lab.yaml, without labs/claims.yaml. */
 export type WrittenLab = z.infer<typeof labSchema>
 
-/**
- * Reads the text of a lab.yaml. The steps that a step needs must precede it.
- * @throws Error with every fault that the schema finds, or with the first fault of the order
- */
+/** Reads the text of a lab.yaml. Throws Error with every fault against the schema, or the first step that does not precede its need. */
 export function parseLab(text: string, file: string): WrittenLab {
   const read = labSchema.safeParse(parse(text))
   if (!read.success) throw new Error(`${file} is not a lab: ${z.prettifyError(read.error)}`)
@@ -74,10 +68,7 @@ export function parseLab(text: string, file: string): WrittenLab {
   return read.data
 }
 
-/**
- * Reads `labs/NN-name/lab.yaml` with the claims of its steps from `labs/claims.yaml`.
- * @throws Error with the existing labs, or what `parseLab` throws
- */
+/** Reads `labs/NN-name/lab.yaml`, and its steps' claims from `labs/claims.yaml`. Throws Error with the existing labs, or as `parseLab`. */
 export function readLab(number: number): LabDefinition {
   const folder = labFolder(number)
   const file = join(labsFolder, folder, 'lab.yaml')

@@ -21,10 +21,7 @@ export function configMapIn(items: readonly unknown[], name: string): ApiObject 
 export const notesOf = (items: readonly unknown[], lab: number): ApiObject | undefined =>
   configMapIn(items, notesName(lab))
 
-/**
- * Notes of a lab's checks about moments (counts before and after, chains before the flush), as JSON in a ConfigMap. A check's
- * note is written once; a later round finds it and the step passes.
- */
+/** A lab's notes about moments (counts before and after, chains before the flush), as JSON in a ConfigMap. Each is written once. */
 export class LabNotes {
   readonly #lab: number
   readonly #written: Record<string, string>
@@ -74,10 +71,7 @@ function tellUnwritten(): void {
   warned = true
 }
 
-/**
- * Adds notes to those of a lab in the cluster, or replaces those with the same key. Concurrent writes of other processes are
- * kept: the guide grades while its learner answers in another terminal.
- */
+/** Adds or replaces a lab's notes; those of other processes stay: the guide grades while its learner answers in another terminal. */
 export const writeNotes = (client: KubeClient, lab: number, data: Readonly<Record<string, string>>): Promise<void> =>
   writeConfigMap(client, notesName(lab), data)
 

@@ -86,10 +86,7 @@ function stepLine(step: StepReport, width: number): string {
   return `${colour(verdict, MARKS[verdict])} ${id.padEnd(width)}  ${score.padStart(5)}  ${title}${chalk.dim(plainText(said))}`
 }
 
-/**
- * A finding as labelled texts: the node and the command, the expected and the actual state, the reason, and the next
- * command. Commands are `whole`.
- */
+/** A finding as labelled texts, from the node to the next command. Commands are `whole`. */
 export function findingParts(
   lab: number,
   step: string,
@@ -162,7 +159,6 @@ export function scoreLine({ steps, score, maxScore }: Pick<Report, 'steps' | 'sc
   return `${score}/${maxScore} points, ${passed} of ${counted} steps passed`
 }
 
-/** The score and the next command. */
 function summary(report: Report): string[] {
   const { steps, seconds, exitCode } = report
   const unchecked = steps.filter(({ verdict }) => verdict === 'could not check').length

@@ -50,10 +50,7 @@ export class LiveCluster {
     return new LiveCluster(this.cluster, this.client, { keepMoments: this.moments !== undefined, quiet: true })
   }
 
-  /**
-   * Runs a shell script on a node that sends packets, or belongs to such a check. Throws Trouble only when the node can't be
-   * reached, and PacketsHeld, at once, in a quiet round.
-   */
+  /** Runs a script that sends packets on a node. Throws Trouble when the node can't be reached, and PacketsHeld in a quiet round. */
   onNode(node: string, script: string): Promise<ExecResult> {
     this.#mustMaySend()
     return this.readOnNode(node, script)
@@ -126,10 +123,7 @@ export interface SnapshotSource {
   live?: LiveCluster
 }
 
-/**
- * Opens the source of snapshots: a capture folder, or the cluster that CLUSTER and NAME select.
- * @throws UserError with a sentence for people
- */
+/** Opens the source of snapshots: a capture folder, or the cluster that CLUSTER and NAME select. Throws UserError. */
 export async function openSource(source: Source): Promise<SnapshotSource> {
   if (source.kind === 'cluster') {
     // Offline grading needs none of the drivers.
@@ -142,10 +136,7 @@ export async function openSource(source: Source): Promise<SnapshotSource> {
   return { snapshot: async () => snapshot }
 }
 
-/**
- * The maximum time to wait, before nodes are read, until kube-proxies have programmed the current objects, if
- * the driver can detect it.
- */
+/** The maximum time to wait, before nodes are read, until kube-proxies have programmed the current objects, if the driver can detect it. */
 const SYNC_MS = 3000
 
 /** A running cluster as a source of snapshots, whose nodes are read in this depth. Throws UserError when it is not up. */

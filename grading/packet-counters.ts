@@ -47,10 +47,7 @@ export function countedBetween(before: HookCounts, after: HookCounts): string {
 /** One packet through these hooks, as `countedBetween` writes it. */
 export const onePacket = (...hooks: Hook[]): string => hooks.map((hook) => `${hook} 1`).join(', ')
 
-/**
- * A learner's probes: rules without a target that count new connections to a port, one in each hook, in the table mangle, the
- * only one with a chain in every hook.
- */
+/** A learner's probes: rules without a target that count new connections to a port, one in each hook of mangle, which has all five. */
 export class HookProbes {
   readonly #comment: string
   readonly #port: number

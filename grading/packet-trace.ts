@@ -1,6 +1,7 @@
 import { parseEndpoint, printEndpoint } from '../dataplane/ip-address.ts'
 import { stoppingPlace } from '../dataplane/trace/stopping-place.ts'
 import { CircleError, type Packet, PacketError, type Trace, tracePacket } from '../dataplane/trace.ts'
+import { Trouble } from './failure.ts'
 import type { Difference } from './report-schema.ts'
 import { type NodeView, stateOf } from './snapshot.ts'
 
@@ -17,25 +18,42 @@ export interface PacketEnd {
   text: string
 }
 
-interface Target {
+/** A node's name and state. */
+export type NodeTables = Pick<NodeView, 'name' | 'state'>
+
+export interface Target {
   address: string
   port: number
 }
 
-/** Traces a packet through the node's state. The result also describes a failed trace. */
-export function tracedTo(node: NodeView, sender: Sender, { address, port }: Target): PacketEnd {
+function packetOf(sender: Sender, { address, port }: Target): Packet {
   const to = { destination: address, port, protocol: 'tcp' } as const
-  const packet: Packet =
-    sender === 'node'
-      ? { from: 'host', ...to }
-      : 'pod' in sender
-        ? { from: 'pod', source: sender.pod, ...to }
-        : { from: 'external', source: sender.outside, ...to }
+  if (sender === 'node') return { from: 'host', ...to }
+  return 'pod' in sender
+    ? { from: 'pod', source: sender.pod, ...to }
+    : { from: 'external', source: sender.outside, ...to }
+}
+
+/** A packet that can't be traced, for example in a circle of jumps. */
+class Untraceable extends Trouble {}
+
+/** Traces a packet through the node's state. Throws Trouble when that is not possible. */
+export function traceOf(node: NodeTables, sender: Sender, target: Target): Trace {
   try {
-    return endOf(node, packet, tracePacket(stateOf(node), packet, { matchingOnly: true }))
+    return tracePacket(stateOf(node), packetOf(sender, target), { matchingOnly: true })
   } catch (error) {
     if (!(error instanceof PacketError || error instanceof CircleError)) throw error
-    return { backends: [], masqueraded: false, text: `on ${node.name} ${error.message}` }
+    throw new Untraceable(`on ${node.name} ${error.message}`)
+  }
+}
+
+/** The end of a traced packet. The result also describes a failed trace. */
+export function tracedTo(node: NodeView, sender: Sender, target: Target): PacketEnd {
+  try {
+    return endOf(node, packetOf(sender, target), traceOf(node, sender, target))
+  } catch (error) {
+    if (!(error instanceof Untraceable)) throw error
+    return { backends: [], masqueraded: false, text: error.message }
   }
 }
 

@@ -34,10 +34,7 @@ export const noteOfAnswer = (typed: string, at = new Date()): AnswerNote => ({
 /** How a question is answered. */
 export const answerCommand = (lab: number, step: string) => `make answer LAB=${lab} Q=${step} A='…'`
 
-/**
- * The check of a step with a question. On a live cluster, a correct answer remains correct when the cluster changes. For a
- * capture, the correct answer is always computed from the capture.
- */
+/** The check of a question: on a live cluster a correct answer remains correct; for a capture the answer is computed from the capture. */
 export function questionCheck(lab: number, { id, question = '' }: StepDefinition, ask: Question): Check {
   return async (context) => {
     const { notes, live } = context
@@ -92,10 +89,7 @@ function usable({ text }: AnswerNote): string | undefined {
   }
 }
 
-/**
- * Stores an answer in the cluster, replacing an earlier one; grading the step then judges it.
- * @throws Error with a sentence for the learner when the text can't be an answer
- */
+/** Stores an answer in the cluster, replacing an earlier one. Throws Error with a sentence for the learner if the text can't be one. */
 export async function keepAnswer(client: KubeClient, lab: number, step: string, typed: string): Promise<void> {
   await writeNotes(client, lab, { [answerKey(step)]: JSON.stringify(noteOfAnswer(typed)) })
 }
@@ -115,10 +109,7 @@ const HEXADECIMAL = /^0x[0-9a-f]{1,12}$/
 /** One digit of a fraction, 0.3, matches many values; two digits are required. */
 const FEWEST_DIGITS = 2
 
-/**
- * The learner's answer, trimmed. Only one plain line of text is accepted.
- * @throws Error with a sentence for the learner
- */
+/** The learner's answer, trimmed: one plain line of text. Throws Error with a sentence for the learner for anything else. */
 export function readAnswer(typed: string): string {
   // Cut before searching, which bounds the cost of very long text.
   const text = typed.slice(0, 4 * MOST_CHARACTERS).trim()
@@ -158,10 +149,7 @@ const FORMS: readonly { words: string; is(text: string): boolean }[] = [
   { words: 'a name that begins with KUBE-', is: (text) => CHAIN_OR_SET.test(text) },
 ]
 
-/**
- * The form that an answer must have, derived from the accepted ones.
- * @returns undefined if any text may be correct
- */
+/** The form that an answer must have, derived from the accepted ones; undefined if any text may be correct. */
 function answerForm(accepts: readonly string[]): { words: string; fits(given: string): boolean } | undefined {
   const form = FORMS.find(({ is }) => accepts.length > 0 && accepts.every((accepted) => is(plain(accepted))))
   return form && { words: form.words, fits: (given) => form.is(plain(given)) }

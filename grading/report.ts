@@ -3,7 +3,7 @@ import type { LabDefinition, StepDefinition } from './lab-definition.ts'
 import type { Report, ReportedFinding, Source, StepReport } from './report-schema.ts'
 import type { Snapshot } from './snapshot.ts'
 
-/** The input of a grading run; plain data, because it is passed to vitest's worker. */
+/** The input of a grading run. */
 export interface GradingRequest {
   lab: number
   /** Only this step. */
@@ -20,10 +20,7 @@ interface ReportCircumstances {
   handedIn?: boolean
 }
 
-/**
- * The report of a judgement: the only place that computes points, score and exit code from the verdicts. A step without an
- * outcome could not be checked.
- */
+/** The report of a judgement: the only place that computes points, score and exit code. A step without an outcome could not be checked. */
 export function reportOf(
   lab: LabDefinition,
   request: GradingRequest,
@@ -56,16 +53,15 @@ export function reportOf(
     complete: request.step === undefined && !unchecked,
     exitCode: exitCodeOf(steps),
     ...(snapshot && snapshot.leftOut.length > 0 && { notes: [...snapshot.leftOut] }),
-    ...(trouble === undefined ? {} : { trouble }),
+    trouble,
   }
 }
 
 /** kube-proxy's version and mode, if all readable nodes agree. */
-function proxyFacts({ nodes }: Snapshot): { kubeProxy?: string; mode?: string } {
-  const kubeProxy = agreed(nodes.map((node) => node.kubeProxyVersion))
-  const mode = agreed(nodes.map((node) => node.mode))
-  return { ...(kubeProxy !== undefined && { kubeProxy }), ...(mode !== undefined && { mode }) }
-}
+const proxyFacts = ({ nodes }: Snapshot) => ({
+  kubeProxy: agreed(nodes.map((node) => node.kubeProxyVersion)),
+  mode: agreed(nodes.map((node) => node.mode)),
+})
 
 function agreed(values: (string | Trouble | undefined)[]): string | undefined {
   const read = new Set(values.map((value) => (value instanceof Trouble ? undefined : value)))
@@ -87,15 +83,15 @@ function stepReport(step: StepDefinition, outcome: StepOutcome | undefined, trou
   return {
     id,
     title,
-    ...(question === undefined ? {} : { question }),
+    question,
     claims,
     verdict,
     points: verdict === 'passed' ? pointsWith(maxPoints, outcome) : 0,
     maxPoints,
-    ...(outcome?.waitsFor ? { waitsFor: outcome.waitsFor } : {}),
-    ...(reason === undefined ? {} : { reason }),
-    ...(outcome?.failure ? { finding: findingOf(step, outcome.failure) } : {}),
-    ...(outcome?.measured ? { measured: outcome.measured } : {}),
+    waitsFor: outcome?.waitsFor,
+    reason,
+    finding: outcome?.failure && findingOf(step, outcome.failure),
+    measured: outcome?.measured,
   }
 }
 
@@ -112,14 +108,14 @@ export function findingOf(step: StepDefinition, failure: FailureDetail): Reporte
   const isSolution = command !== undefined && !failure.differences?.length && step.hints.at(-1)?.includes(command)
   const hint = isSolution || failure.hint === command ? nudge : (failure.hint ?? nudge)
   return {
-    ...(failure.node === undefined ? {} : { node: failure.node }),
+    node: failure.node,
     look: failure.inspect,
     expected: failure.expected,
     actual: failure.actual,
     differences: failure.differences ?? [],
     why: failure.why ?? step.why,
     hint,
-    ...(command === undefined || isSolution ? {} : { next: command }),
+    next: isSolution ? undefined : command,
   }
 }
 

@@ -16,10 +16,7 @@ import { Trouble } from './failure.ts'
 
 const KUBE_PROXY = /^(?:Using|Using the) (\w+) Proxier/i
 
-/**
- * The mode of a running kube-proxy: its /proxyMode, else the last line of its log that names a proxier (`Using ipvs Proxier`,
- * all versions). Undefined if there is neither.
- */
+/** The mode of a running kube-proxy: its /proxyMode, else the last `Using ipvs Proxier` line of its log (all versions), else undefined. */
 export function reportedMode(proxyMode: string | undefined, log: string | undefined): string | undefined {
   const said = proxyMode?.trim()
   if (said) return said
@@ -30,10 +27,7 @@ export function reportedMode(proxyMode: string | undefined, log: string | undefi
   return modes.at(-1)?.toLowerCase()
 }
 
-/**
- * kube-proxy's version on a node: the image tag of its Pod in service, else that of a terminating or ended one (it wrote the
- * node's rules), else the version in the Node object.
- */
+/** kube-proxy's version on a node: the image tag of its Pod, else of a terminating or ended one (it wrote the rules), else the Node's. */
 export function kubeProxyVersionOn(items: readonly ApiObject[], node: string): string | Trouble {
   const pods = [...kubeProxyPods(items), ...items.filter(isKubeProxyPod)]
   const pod = pods.find((candidate) => candidate.spec?.nodeName === node)

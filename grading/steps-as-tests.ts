@@ -2,7 +2,7 @@ import type { TestProject } from 'vitest/node'
 import { selectCluster } from '../cluster/select.ts'
 import { plainText } from '../host/plain-text.ts'
 import type { LabSpec } from './check-context.ts'
-import { absolute, gradeWith } from './grader.ts'
+import { gradeWith } from './grader.ts'
 import { findingLines } from './learner-report.ts'
 import { openSource } from './live-cluster.ts'
 import type { Report, Source, StepReport, Verdict } from './report-schema.ts'
@@ -17,9 +17,7 @@ declare module 'vitest' {
   }
 }
 
-/**
- * Why a step did not pass, for vitest and its reporters: the name distinguishes failures from steps that could not be judged.
- */
+/** Why a step did not pass, for vitest and its reporters: the name distinguishes failures from steps that could not be judged. */
 class StepError extends Error {
   constructor(name: string, message: string) {
     super(message)
@@ -67,9 +65,8 @@ function chosenSteps({ lab }: LabSpec, tests: readonly { name: string; mode: str
 
 async function gradeSteps(spec: LabSpec, chosen: readonly string[]): Promise<Report> {
   const source = await chosenSource()
-  const request = absolute({ lab: spec.lab.number, source })
   const all = chosen.length === spec.lab.steps.length
-  return gradeWith(spec, request, () => openSource(request.source), all ? {} : { only: chosen })
+  return gradeWith(spec, { lab: spec.lab.number, source }, () => openSource(source), all ? {} : { only: chosen })
 }
 
 async function chosenSource(): Promise<Source> {
@@ -83,10 +80,7 @@ function messageOf(lab: number, step: StepReport | undefined): string {
   return plainText(step?.reason ?? 'the step was not judged')
 }
 
-/**
- * After a vitest run of checks, sets the exit codes of `make check-N`: 2 if a step could not be checked or none was judged,
- * so that a run without results never counts as a pass; 1 and 0 are vitest's own.
- */
+/** After a run, the exit codes of `make check-N`: 2 if a step could not be checked or none was judged; 1 and 0 are vitest's own. */
 export default function watchRun({ name, vitest }: TestProject): () => void {
   return () => {
     const modules = vitest.state.getTestModules().filter(({ project }) => project.name === name)

@@ -59,10 +59,7 @@ export interface LoggedRequest<Backend> {
   line: string
 }
 
-/**
- * The requests with a token in their URL, from the access logs of these Pods; waits until `count` have been written.
- * @throws Trouble when there are fewer
- */
+/** The requests with a token in their URL, from these Pods' access logs. Waits until there are `count`; throws Trouble if there are fewer. */
 export async function loggedRequests<Backend extends { pod: string }>(
   live: LiveCluster,
   backends: readonly Backend[],

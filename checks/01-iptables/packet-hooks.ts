@@ -10,11 +10,10 @@ import {
 } from '../../grading/packet-counters.ts'
 import { type NodeView, nodeAddressOf, type Snapshot, stateOf } from '../../grading/snapshot.ts'
 import { expectWithin } from '../../grading/traffic.ts'
-import { CLIENT, clientPod } from '../web-client.ts'
+import { clientPod } from '../web-client.ts'
 
 /** Port of kube-proxy's health check: the only listener on every node without other clients. */
 const PROBE_PORT = 10256
-/** The learner's probes of this lab. */
 const probes = new HookProbes('probe', PROBE_PORT)
 
 /** The node with the learner's probes, and their counters; if there are several, the one with the most probes. */
@@ -52,10 +51,7 @@ export function probesOnOneNode(context: CheckContext): void {
 /** Other traffic may be counted between two readings; the packet is sent up to this often. */
 const ATTEMPTS = 3
 
-/**
- * The counters match packets on the three paths through the five hooks. On a live cluster a packet is also sent on each path,
- * and must increase exactly the counters on that path.
- */
+/** The counters match packets on the three paths through the hooks; live, a packet on each path increases exactly its counters. */
 export async function threePathsCounted(context: CheckContext): Promise<void> {
   const { node, counts } = probesInFiveHooks(context)
   expectSums(node, counts)
@@ -80,7 +76,7 @@ export async function threePathsCounted(context: CheckContext): Promise<void> {
     {
       packet: `from the Pod client to ${other.name}`,
       counted: onePacket('PREROUTING', 'FORWARD', 'POSTROUTING'),
-      send: () => live.inPod(CLIENT, request(other)),
+      send: () => client.run(live, request(other)),
     },
     {
       packet: `from a process of ${node.name} to ${other.name}`,
@@ -102,7 +98,6 @@ export async function threePathsCounted(context: CheckContext): Promise<void> {
   }
 }
 
-/** Another node. */
 function neighbourOf(node: NodeView, { nodes }: Snapshot): NodeView {
   const other = nodes.find((candidate) => candidate !== node)
   if (!other) throw new Trouble('a cluster of one node forwards nothing to another')
@@ -131,10 +126,7 @@ function expectSums({ name }: NodeView, counts: HookCounts): void {
 /** A packet from a node to itself leaves and enters; it is not forwarded. */
 const THERE_AND_BACK = onePacket('PREROUTING', 'INPUT', 'OUTPUT', 'POSTROUTING')
 
-/**
- * ip6tables has separate probes in the same five hooks. An IPv4 packet increases none of them, and an IPv6 packet none of
- * iptables.
- */
+/** ip6tables has separate probes in the same five hooks. An IPv4 packet increases none of them, and an IPv6 packet none of iptables. */
 export async function familiesAreSeparate(context: CheckContext): Promise<void> {
   const { node } = probesInFiveHooks(context)
   const { live, snapshot } = context

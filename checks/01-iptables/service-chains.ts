@@ -2,7 +2,7 @@ import * as z from 'zod'
 import { serviceHash } from '../../dataplane/kube-proxy/ruleset-builder.ts'
 import type { Service } from '../../dataplane/objects.ts'
 import { targetOf } from '../../dataplane/rule.ts'
-import type { CheckContext } from '../../grading/check-context.ts'
+import { type CheckContext, onceNoted } from '../../grading/check-context.ts'
 import { inChain } from '../../grading/difference-report.ts'
 import { evaluate } from '../../grading/evaluate.ts'
 import { expectNodes } from '../../grading/expect-node.ts'
@@ -18,10 +18,7 @@ const chainHashes = ({ namespace, name, ports }: Service): string[] =>
     serviceHash(`${namespace}/${name}${port.name === '' ? '' : `:${port.name}`}`, port.protocol.toLowerCase()),
   )
 
-/**
- * Every chain of a Service (KUBE-SVC-, KUBE-SVL-, KUBE-EXT-, KUBE-FW-, KUBE-XLB-), those of its endpoints, and these other
- * chains equal the prediction on every node.
- */
+/** A Service's chains (KUBE-SVC-, -SVL-, -EXT-, -FW-, -XLB-), those of its endpoints, and these others equal the prediction on every node. */
 export function expectServiceChains(
   nodes: readonly NodeView[],
   service: Service,
@@ -97,10 +94,7 @@ export function nameOfWebChain({ snapshot }: CheckContext): Truth {
   }
 }
 
-/**
- * PREROUTING and OUTPUT jump to KUBE-SERVICES, which jumps to web's chain, which jumps to one chain with a
- * DNAT for each endpoint.
- */
+/** PREROUTING and OUTPUT jump to KUBE-SERVICES, which jumps to web's chain, which jumps to one chain with a DNAT for each endpoint. */
 export function chainsLeadToPods({ nodes, snapshot }: CheckContext): void {
   const { service, backends } = webService(snapshot)
   const chain = webChain(snapshot)
@@ -133,7 +127,6 @@ export function probabilityOfSecondRule({ nodes, snapshot }: CheckContext): Trut
 }
 
 const BEFORE = 'endpoints-before-scaling'
-const SCALED = 'scaled'
 
 const count = z.number().positive()
 
@@ -145,9 +138,8 @@ export function keepEndpoints({ snapshot, notes }: CheckContext): void {
 }
 
 /** The number of Pods changed, and with it the EndpointSlices and the rules of every node. */
-export function rulesFollowScaling(context: CheckContext): void {
+export const rulesFollowScaling = onceNoted('scaled', count, (context) => {
   const { snapshot, notes } = context
-  if (notes.read(SCALED, count)) return
   const { backends } = webService(snapshot)
   const before = notes.read(BEFORE, count) ?? backends.length
   expectThat(backends.length !== before, {
@@ -157,8 +149,8 @@ export function rulesFollowScaling(context: CheckContext): void {
     hint: personalise('kubectl scale deployment web --replicas=5', variantIn(snapshot)),
   })
   inIptablesMode(chainsLeadToPods)(context)
-  notes.keep(SCALED, backends.length)
-}
+  return backends.length
+})
 
 const NAME = 'three-ports'
 const PORTS = 3

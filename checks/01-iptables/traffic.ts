@@ -1,4 +1,3 @@
-import { tracePacket } from '../../dataplane/trace.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { expectNode, expectNodes } from '../../grading/expect-node.ts'
 import {
@@ -9,12 +8,12 @@ import {
   webService,
 } from '../../grading/expect-object.ts'
 import { expectFound, expectOnNode, expectThat, onNode } from '../../grading/failure.ts'
-import { httpRequests, readReplies } from '../../grading/http-requests.ts'
-import { tracedTo } from '../../grading/packet-trace.ts'
+import { type Sender, tracedTo, traceOf } from '../../grading/packet-trace.ts'
 import type { Truth } from '../../grading/question.ts'
+import { expectAnswers, fromNode, fromPod, send, typedRequest } from '../../grading/requests.ts'
 import { type NodeView, type Snapshot, stateOf } from '../../grading/snapshot.ts'
 import { countByPod, isLikelyShare } from '../../grading/traffic.ts'
-import { CLIENT, clientPod, expectAnswers } from '../web-client.ts'
+import { clientPod } from '../web-client.ts'
 import { webChain } from './service-chains.ts'
 
 const MANIFEST = 'labs/01-iptables/manifests/three-services.yaml'
@@ -36,20 +35,15 @@ export async function rejectsWithoutEndpoints(context: CheckContext): Promise<vo
   for (const node of nodes) rejectRule(node, address)
   if (!live) return
   const client = clientPod(context, '01-iptables')
-  const request = httpRequests([{ address, port }])
-  const typed = `curl -sS -o /dev/null --max-time 3 http://${address}:${port}/`
-  const senders = [
-    { node: client.node, inspect: `kubectl exec client -- ${typed}`, sent: live.inPod(CLIENT, request) },
-    ...nodes.map(({ name }) => ({ node: name, inspect: onNode(name, typed), sent: live.onNode(name, request) })),
-  ]
-  for (const { node, inspect, sent } of senders) {
-    const { stdout, stderr } = await sent
-    const [{ code, status, error } = { code: -1, status: 0, error: stderr.trim() }] = readReplies(stdout)
-    expectThat(code === REFUSED, {
-      node,
-      inspect,
+  const senders = [client, ...nodes.map(({ name }) => fromNode(name))]
+  const sent = await Promise.all(senders.map((from) => send(live, from, [{ address, port }])))
+  for (const [index, from] of senders.entries()) {
+    const [reply] = sent[index]?.[0]?.replies ?? []
+    expectThat(reply?.code === REFUSED, {
+      node: from.node,
+      inspect: typedRequest(from, { address, port, path: '/' }, '-o /dev/null --max-time 3'),
       expected: 'a connection that is refused immediately (curl exits with 7)',
-      actual: status > 0 ? 'an answer' : error,
+      actual: reply?.status ? 'an answer' : (reply?.error ?? 'no reply'),
     })
   }
 }
@@ -62,7 +56,6 @@ export function rejectedWith({ nodes, snapshot }: CheckContext): Truth {
   return { accepts: message === undefined ? [] : [message], inspect: onNode(node?.name ?? '', LOOK) }
 }
 
-/** The learner's Service that selects no Pod. */
 function emptyService(snapshot: Snapshot): { address: string; port: number } {
   return clusterService(snapshot, EMPTY_SERVICE, {
     inspect: `kubectl get service,endpointslices -l app=${EMPTY_SERVICE}`,
@@ -90,7 +83,7 @@ export async function sharesAreEven(context: CheckContext): Promise<void> {
   const { nodes, live, snapshot } = context
   const service = webService(snapshot)
   const client = clientPod(context, '01-iptables')
-  for (const node of nodes) expectFairRules(node, client.address, service, webChain(snapshot))
+  for (const node of nodes) expectFairRules(node, client.sender, service, webChain(snapshot))
   if (!live) return
   const { logged } = await expectAnswers(context, live, client, service, REQUESTS)
   const shares = countByPod(service.backends, await logged())
@@ -103,10 +96,9 @@ export async function sharesAreEven(context: CheckContext): Promise<void> {
   })
 }
 
-function expectFairRules(node: NodeView, source: string, service: WebService, chain: string): void {
-  const { address, port, backends } = service
-  const packet = { from: 'pod', source, destination: address, port, protocol: 'tcp' } as const
-  const { outcomes } = tracePacket(stateOf(node), packet, { matchingOnly: true })
+function expectFairRules(node: NodeView, sender: Sender, service: WebService, chain: string): void {
+  const { backends } = service
+  const { outcomes } = traceOf(node, sender, service)
   const even = 1 / backends.length
   const unfair = backends.find((backend) => {
     const own = outcomes.filter(({ to }) => to.startsWith(`${backend.address}:`))
@@ -115,17 +107,14 @@ function expectFairRules(node: NodeView, source: string, service: WebService, ch
   const shares = outcomes.map(({ to, probability }) => `${to} ${(100 * probability).toFixed(1)} %`).join(', ')
   expectOnNode(node.name, `iptables -t nat -S ${chain}`, !unfair, {
     expected: `${(100 * even).toFixed(1)} % for each of ${backends.length} Pods`,
-    actual: shares || tracedTo(node, { pod: source }, service).text,
+    actual: shares || tracedTo(node, sender, service).text,
     why: 'Each rule chooses from the packets that the rules above it did not match, so the probabilities 1/n, 1/(n-1) … 1 give equal shares.',
   })
 }
 
 const MIRROR = 'mirror'
 
-/**
- * Each endpoint chain marks packets from its own endpoint, and a Pod that reaches itself through its Service sees another
- * client address than its own.
- */
+/** Each endpoint chain marks packets of its own endpoint, and a Pod that reaches itself through its Service sees another client. */
 export async function podReachesItself(context: CheckContext): Promise<void> {
   const { nodes, snapshot, live } = context
   const { address, node, service } = mirrorOf(snapshot)
@@ -141,8 +130,7 @@ export async function podReachesItself(context: CheckContext): Promise<void> {
     )
   expectNode(snapshot.node(node)).packetReaches({ pod: address }, service, { backends: [address], masqueraded: true })
   if (!live) return
-  const pod = { name: MIRROR, address, node }
-  const { logged } = await expectAnswers(context, live, pod, service, 1, {
+  const { logged } = await expectAnswers(context, live, fromPod(MIRROR, { address, node }), service, 1, {
     expected: `an answer of the Pod ${MIRROR} to itself`,
   })
   const itself = (await logged()).find(({ client }) => client === address)

@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import type { CheckContext } from '../../grading/check-context.ts'
+import { type CheckContext, onceNoted } from '../../grading/check-context.ts'
 import { configOf } from '../../grading/evaluate.ts'
 import { expectNodes } from '../../grading/expect-node.ts'
 import { expectOnNode, expectThat, NotApplicable } from '../../grading/failure.ts'
@@ -7,8 +7,8 @@ import { expectOnNode, expectThat, NotApplicable } from '../../grading/failure.t
 const DEVICE = 'kube-ipvs0'
 const HAIRPIN_SETS = ['KUBE-LOOP-BACK', 'KUBE-6-LOOP-BACK'] as const
 
-const SCHEDULER_NOTE = 'scheduler-chosen'
 const DEFAULT_SCHEDULER = 'rr'
+const otherScheduler = z.string().refine((chosen) => chosen !== '' && chosen !== DEFAULT_SCHEDULER)
 const OUTPUTS = { ipset: 'ipset-save', ipvsadm: 'ipvsadm-save' }
 
 /** All sets except KUBE-LOOP-BACK equal the prediction, and a rule of KUBE-SERVICES matches against KUBE-CLUSTER-IP. */
@@ -60,14 +60,7 @@ export function virtualServersEqualServices({ snapshot, nodes }: CheckContext): 
 }
 
 /** kube-proxy was configured with another scheduler than rr, and every virtual server had it. */
-export function schedulerChosen({ snapshot, nodes, notes, live }: CheckContext): void {
-  if (
-    notes.read(
-      SCHEDULER_NOTE,
-      z.string().refine((chosen) => chosen !== '' && chosen !== DEFAULT_SCHEDULER),
-    )
-  )
-    return
+export const schedulerChosen = onceNoted('scheduler-chosen', otherScheduler, ({ snapshot, nodes, live }) => {
   const { scheduler } = configOf(snapshot).ipvs
   if (scheduler === DEFAULT_SCHEDULER && !live)
     throw new NotApplicable('every virtual server had rr when this capture was taken')
@@ -78,8 +71,8 @@ export function schedulerChosen({ snapshot, nodes, notes, live }: CheckContext):
     hint: 'make ipvs SCHEDULER=lc',
   })
   expectNodes(nodes).virtualServers().equalPrediction('ipvs', `${scheduler} on every virtual server`)
-  notes.keep(SCHEDULER_NOTE, scheduler)
-}
+  return scheduler
+})
 
 /** kube-ipvs0 is a dummy device, down and NOARP, and has every ClusterIP and no other address. */
 export function dummyDeviceOwnsClusterIPs({ nodes }: CheckContext): void {

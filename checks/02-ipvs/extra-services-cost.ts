@@ -1,14 +1,12 @@
 import * as z from 'zod'
 import { isServiceChain } from '../../dataplane/kube-proxy/ruleset-builder.ts'
-import type { CheckContext } from '../../grading/check-context.ts'
+import { type CheckContext, onceNoted } from '../../grading/check-context.ts'
 import { expectNodes } from '../../grading/expect-node.ts'
 import { expectOnNode, expectThat, NotApplicable } from '../../grading/failure.ts'
 import { modeOf, objectsOf, type Snapshot, stateOf } from '../../grading/snapshot.ts'
 
 const BEFORE = { iptables: 'iptables-before-crowd', ipvs: 'ipvs-before-crowd' }
-const WITH = { iptables: 'iptables-with-crowd', ipvs: 'ipvs-with-crowd' }
 const MANIFEST = 'labs/02-ipvs/manifests/crowd.yaml'
-/** Number of Services in the manifest. */
 const EXTRA_SERVICES = 20
 
 /** The rules and sets for Services on each node, with the number of Service ports at that time. */
@@ -61,8 +59,7 @@ export function keepCounts({ snapshot, nodes, notes }: CheckContext): void {
 }
 
 /** iptables mode: rules grow by the number of Service ports, and no interface has a ClusterIP. */
-export function extraServicesAddRules({ snapshot, nodes, notes, live }: CheckContext): void {
-  if (notes.read(WITH.iptables, countNote)) return
+export const extraServicesAddRules = onceNoted('iptables-with-crowd', countNote, ({ snapshot, nodes, notes, live }) => {
   const other = nodes.find((node) => modeOf(node) !== 'iptables')
   if (other && !live) throw new NotApplicable('kube-proxy had left iptables mode when this capture was taken')
   expectNodes(nodes).runMode('iptables', {
@@ -83,12 +80,11 @@ export function extraServicesAddRules({ snapshot, nodes, notes, live }: CheckCon
       actual: `${rules} rules and ${chains} chains more`,
     })
   }
-  notes.keep(WITH.iptables, now)
-}
+  return now
+})
 
 /** IPVS mode: the same extra Services add members to KUBE-CLUSTER-IP, one for each port, and no rule or chain. */
-export function extraServicesAddMembersOnly({ snapshot, notes, live }: CheckContext): void {
-  if (notes.read(WITH.ipvs, countNote)) return
+export const extraServicesAddMembersOnly = onceNoted('ipvs-with-crowd', countNote, ({ snapshot, notes, live }) => {
   if (!live && extraServices(snapshot) === 0)
     throw new NotApplicable('there were no twenty Services when this capture was taken')
   const { now, ports, counts } = countsAround(snapshot, notes.read(BEFORE.ipvs, countNote))
@@ -101,8 +97,8 @@ export function extraServicesAddMembersOnly({ snapshot, notes, live }: CheckCont
       actual: `${is.rules} rules, ${is.chains} chains of Services, ${members} members more`,
     })
   }
-  notes.keep(WITH.ipvs, now)
-}
+  return now
+})
 
 /** The counts now, the number of Service ports that were added since those before, and both counts of each node. */
 function countsAround(snapshot: Snapshot, before: CountNote | undefined) {

@@ -2,14 +2,14 @@ import * as z from 'zod'
 import { kubeProxyPods } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
 import type { Finding } from '../../dataplane/compare.ts'
 import { isServiceChain } from '../../dataplane/kube-proxy/ruleset-builder.ts'
-import type { CheckContext } from '../../grading/check-context.ts'
+import { type CheckContext, onceNoted } from '../../grading/check-context.ts'
 import { configOf, evaluate } from '../../grading/evaluate.ts'
 import { expectNode, expectNodes } from '../../grading/expect-node.ts'
 import { findService, webService } from '../../grading/expect-object.ts'
 import { expectOnNode, expectThat, NotApplicable } from '../../grading/failure.ts'
+import { expectAnswers, fromNode } from '../../grading/requests.ts'
 import { filesOf, modeOf, type NodeView, stateOf } from '../../grading/snapshot.ts'
 import { variantIn } from '../../grading/variant.ts'
-import { expectAnswers } from '../web-client.ts'
 
 const PODS_NOTE = 'agents-in-iptables-mode'
 const UNUSABLE = /can't use the IPVS proxier|IPVS proxier will not be used|ipvs not supported/i
@@ -75,13 +75,10 @@ function expectIpvsMode(node: NodeView): void {
   })
 }
 
-const NOTE = 'chains-left-by-iptables'
-
 const chainCounts = z.record(z.string(), z.number()).refine((counts) => Object.values(counts).some(Boolean))
 
 /** The old chains were counted on every node before the flush; the counts are stored in the cluster. */
-export function leftoversCounted({ nodes, notes, live }: CheckContext): void {
-  if (notes.read(NOTE, chainCounts)) return
+export const leftoversCounted = onceNoted('chains-left-by-iptables', chainCounts, ({ nodes, live }) => {
   expectNodes(nodes).runMode('ipvs', {
     expected: 'kube-proxy in ipvs mode, after the switch',
     next: 'make ipvs',
@@ -95,8 +92,8 @@ export function leftoversCounted({ nodes, notes, live }: CheckContext): void {
     hint: 'Switch to iptables mode and back once more, and have them counted before they are flushed:',
     next: 'make iptables && make ipvs && make check-2 STEP=leftovers',
   })
-  notes.keep(NOTE, counts)
-}
+  return counts
+})
 
 const staleServiceChains = (node: NodeView) =>
   [...(stateOf(node).iptables.get('nat')?.keys() ?? [])].filter(isServiceChain).length
@@ -113,7 +110,7 @@ export async function nothingLeft(context: CheckContext): Promise<void> {
   if (!live || !findService(snapshot, variantIn(snapshot).name)) return
   const service = webService(snapshot)
   for (const { name } of nodes)
-    await expectAnswers(context, live, { node: name }, service, 1, {
+    await expectAnswers(context, live, fromNode(name), service, 1, {
       expected: 'an answer of the Service web',
       hint: 'The virtual server or the return path is broken: make check-2 shows which of the later steps fails.',
     })

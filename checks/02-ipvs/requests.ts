@@ -5,14 +5,14 @@ import type { CheckContext } from '../../grading/check-context.ts'
 import { expectNode, expectNodes } from '../../grading/expect-node.ts'
 import { type WebService, webService } from '../../grading/expect-object.ts'
 import { expectOnNode, fail, onNode, Trouble } from '../../grading/failure.ts'
-import { httpRequests, readReplies } from '../../grading/http-requests.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import { packetsOn } from '../../grading/packet-counters.ts'
 import { traceLine } from '../../grading/packet-trace.ts'
+import { answersIn, expectAnswers, fromNode, send, typedRequest } from '../../grading/requests.ts'
 import { type NodeView, nodeAddressOf, type Snapshot } from '../../grading/snapshot.ts'
 import { expectLogged, expectWithin } from '../../grading/traffic.ts'
 import { nodePortService } from '../03-from-outside/exposed-service.ts'
-import { CLIENT, clientPod, expectAnswers, requestsTo } from '../web-client.ts'
+import { clientPod } from '../web-client.ts'
 import { outputLeadsToMark } from './equality.ts'
 
 /** The packets on the rule that marks packets from outside the Pod network. kube-proxy zeroes its counter at each sync. */
@@ -20,7 +20,6 @@ const markedOn = async (live: LiveCluster, node: string): Promise<number> =>
   (await packetsOn(live, node, ['nat', 'KUBE-SERVICES'], (spec) => /KUBE-CLUSTER-IP.*-j KUBE-MARK-MASQ$/.test(spec))) ??
   0
 
-/** One connection of IPVS: the client and the backend. */
 interface IpvsConnection {
   client: string
   clientPort: number
@@ -44,22 +43,22 @@ export function parseConnections(
 /** Other connections and kube-proxy's syncs disturb a counter; it is read up to this often. */
 const ATTEMPTS = 4
 
-/**
- * OUTPUT and the mark equal the prediction; a request from a node increases the marking rule's counter, one from a Pod does
- * not.
- */
+/** OUTPUT and the mark equal the prediction; a request from a node increases the marking rule's counter, one from a Pod does not. */
 export async function requestFromNodeIsMarked(context: CheckContext): Promise<void> {
   outputLeadsToMark(context)
   const { live, snapshot } = context
   if (!live) return
   const target = webService(snapshot)
-  const { node } = clientPod(context, '02-ipvs')
+  const client = clientPod(context, '02-ipvs')
+  const { node } = client
   const measure = async () => {
     const before = await markedOn(live, node)
-    await expectAnswers(context, live, { node }, target, 1, { expected: 'an answer to a request of the node itself' })
+    await expectAnswers(context, live, fromNode(node), target, 1, {
+      expected: 'an answer to a request of the node itself',
+    })
     const between = await markedOn(live, node)
-    const fromPod = await live.inPod(CLIENT, requestsTo(target, 1))
-    if (readReplies(fromPod.stdout)[0]?.status !== 200) return { actual: 'the Pod got no answer' }
+    const [byClient] = await send(live, client, [target])
+    if (!byClient || answersIn(byClient).length === 0) return { actual: 'the Pod got no answer' }
     const [byNode, byPod] = [between - before, (await markedOn(live, node)) - between]
     if (byNode === 1 && byPod === 0) return
     return { actual: `the counter moved by ${byNode} for the node's request and by ${byPod} for the Pod's` }
@@ -71,10 +70,7 @@ export async function requestFromNodeIsMarked(context: CheckContext): Promise<vo
   })
 }
 
-/**
- * A request from a node reaches each backend with the node's address on the route to that backend. On a capture, the packet
- * is traced through the recorded rules.
- */
+/** A node's request reaches each backend with the node's address on the route to it; a capture's packet is traced instead. */
 export async function sourceIsEgressAddress(context: CheckContext): Promise<void> {
   const { live, snapshot, nodes } = context
   const service = webService(snapshot)
@@ -83,7 +79,7 @@ export async function sourceIsEgressAddress(context: CheckContext): Promise<void
   // A node with a backend shows both: an address of the Pod network for its own backend, the node's for the other.
   const node = service.backends[0]?.node ?? nodes[0]?.name ?? ''
   const times = Math.max(4, backends.length * 2)
-  const { logged } = await expectAnswers(context, live, { node }, service, times, {
+  const { logged } = await expectAnswers(context, live, fromNode(node), service, times, {
     expected: `${times} answers to ${times} requests of the node itself`,
     hint: 'The answer to a request that is not masqueraded does not return: look at KUBE-MARK-MASQ and KUBE-POSTROUTING.',
   })
@@ -108,15 +104,15 @@ export async function rulesSeeFirstPacketOnly({ live, snapshot, nodes }: CheckCo
   if (!live) throw new Trouble('no cluster to send requests in')
   const service = webService(snapshot)
   const node = nodes.at(-1)?.name ?? ''
-  const requests = requestsTo(service, REQUESTS_ON_ONE_CONNECTION, { keep: true })
+  const requests = [{ ...service, times: REQUESTS_ON_ONE_CONNECTION, keep: true }]
   const measure = async () => {
     const before = await markedOn(live, node)
-    const { stdout } = await live.onNode(node, `${requests}; ${LIST_CONNECTIONS}`)
+    const [sent = { replies: [] }] = await send(live, fromNode(node), requests)
+    const { stdout } = await live.onNode(node, LIST_CONNECTIONS)
     const packets = (await markedOn(live, node)) - before
-    const answers = readReplies(stdout)
-    const connects = answers.reduce((total, { connects }) => total + connects, 0)
-    const good = answers.filter(({ status }) => status === 200).length
-    const ports = new Set(answers.map(({ port }) => port))
+    const connects = sent.replies.reduce((total, { connects }) => total + connects, 0)
+    const good = answersIn(sent).length
+    const ports = new Set(sent.replies.map(({ port }) => port))
     const held = parseConnections(stdout, service).filter(({ clientPort }) => ports.has(clientPort)).length
     const isGood = good === REQUESTS_ON_ONE_CONNECTION
     if (isGood && connects === 1 && packets === 1 && held === 1) return
@@ -219,20 +215,19 @@ const SERIES = 3
 async function expectAnswersEverywhere(live: LiveCluster, snapshot: Snapshot, nodePort: number): Promise<void> {
   await Promise.all(
     askedByNext(snapshot.nodes).map(async ({ node, from }) => {
-      const address = nodeAddressOf(snapshot, node.name)
+      const target = { address: nodeAddressOf(snapshot, node.name), port: nodePort }
       const sender = { outside: nodeAddressOf(snapshot, from) }
       let resent = 0
       const measure = async () => {
-        const { stdout } = await live.onNode(from, httpRequests([{ address, port: nodePort, times: PORT_REQUESTS }]))
-        const replies = readReplies(stdout)
+        const [{ replies } = { replies: [] }] = await send(live, fromNode(from), [{ ...target, times: PORT_REQUESTS }])
         const bad = replies.length === 0 ? NO_REPLY : replies.find(({ status }) => status === 0 || status >= 400)
         if (bad)
           fail({
             node: node.name,
-            inspect: onNode(from, `curl -sS --fail --max-time 3 http://${address}:${nodePort}/`),
+            inspect: typedRequest(fromNode(from), { ...target, path: '/' }, '--fail --max-time 3'),
             expected: `an answer on port ${nodePort} of ${node.name} to each of ${PORT_REQUESTS} requests from ${from}`,
             actual: `${bad.error || `status ${bad.status}`}, to request ${replies.length || 1}`,
-            differences: traceLine(node, sender, { address, port: nodePort }),
+            differences: traceLine(node, sender, target),
           })
         const again = replies.reduce((sum, reply) => sum + reply.resent, 0)
         if (again === 0) return

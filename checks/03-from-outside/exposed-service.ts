@@ -4,21 +4,23 @@ import type { CheckContext } from '../../grading/check-context.ts'
 import { expectNodes } from '../../grading/expect-node.ts'
 import { WEB_NAMESPACE, webService } from '../../grading/expect-object.ts'
 import { expectFound, expectThat } from '../../grading/failure.ts'
+import type { HttpRequests } from '../../grading/http-requests.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
+import {
+  type Answered,
+  answersIn,
+  DROPPED_SECONDS,
+  EXAMPLE_CLIENT,
+  fromOutside,
+  send,
+  typedRequest,
+} from '../../grading/requests.ts'
 import { objectsOf, type Snapshot } from '../../grading/snapshot.ts'
 import { personalise, variantIn } from '../../grading/variant.ts'
 import { isMetWithin } from '../../host/wait.ts'
 import { expectServiceChains } from '../01-iptables/service-chains.ts'
 import { backendsOnTwoNodes } from '../web-client.ts'
-import {
-  addressesOutside,
-  DROPPED_SECONDS,
-  EXAMPLE_CLIENT,
-  expectFromOutside,
-  type OutsideRequest,
-  sendFromOutside,
-  typedCommand,
-} from './outside-requests.ts'
+import { addressesOutside, expectFromOutside } from './outside-requests.ts'
 
 /** A Service of the learner that outside clients can reach, in front of the web Pods, and the first of its TCP ports. */
 interface ExposedService {
@@ -99,10 +101,7 @@ export function webHasChains(context: CheckContext): void {
 const NOTICE_MS = 6000
 const REQUESTS = 16
 
-/**
- * Every node has rules for the load balancer's address with its own chain for outside traffic, and an outside client gets an
- * answer.
- */
+/** Every node has rules for the load balancer's address with its own chain for outside traffic, and an outside client gets an answer. */
 export async function addressAnswers({ snapshot, nodes, live }: CheckContext): Promise<void> {
   const { name, address, port, service } = loadBalancerService(snapshot)
   expectServiceChains(nodes, service, {
@@ -115,32 +114,25 @@ export async function addressAnswers({ snapshot, nodes, live }: CheckContext): P
   nodesWithBackends(snapshot).packetReaches({ outside: client }, { address, port })
 }
 
-/** The nodes that have a ready Pod of web. */
 function nodesWithBackends(snapshot: Snapshot) {
   const names = new Set(webService(snapshot).backends.map(({ node }) => node))
   return expectNodes(snapshot.nodes.filter(({ name }) => names.has(name)))
 }
 
-/**
- * Waits until requests from outside are answered, enough for each node behind the load balancer; fails after the load
- * balancer's reaction time.
- */
-export async function expectAllAnswered(live: LiveCluster, target: OutsideRequest): Promise<void> {
+/** Requests from outside are answered, enough for each node behind the load balancer, within the load balancer's reaction time. */
+export async function expectAllAnswered(live: LiveCluster, target: HttpRequests): Promise<void> {
   const request = { seconds: 2, ...target, times: REQUESTS }
-  let statuses: number[] = []
+  let answered: Answered = { request, replies: [] }
   const isAnswered = await isMetWithin(NOTICE_MS, async () => {
-    statuses = (await sendFromOutside(live, [request]))[0]?.statuses ?? []
-    return statuses.length === REQUESTS && statuses.every((status) => status === 200)
+    ;[answered = answered] = await send(live, fromOutside, [request])
+    return answersIn(answered).length === REQUESTS
   })
   if (isAnswered) return
-  expectFromOutside(
-    { request, statuses },
-    {
-      times: REQUESTS,
-      expected: `answers from ${request.address} to ${REQUESTS} requests of a client outside the cluster`,
-      hint: 'Does any node accept its traffic? Compare the endpoints, the policy and the allowed sources of the Service.',
-    },
-  )
+  expectFromOutside(answered, {
+    times: REQUESTS,
+    expected: `answers from ${request.address} to ${REQUESTS} requests of a client outside the cluster`,
+    hint: 'Does any node accept its traffic? Compare the endpoints, the policy and the allowed sources of the Service.',
+  })
 }
 
 /**
@@ -174,16 +166,13 @@ export async function rangesLetIn({ snapshot, nodes, live }: CheckContext): Prom
   const refused = clients.find((client) => !isAllowed(client))
   const allAllowed = refused === undefined && other !== undefined
   const source = expectFound(allAllowed ? undefined : allowed, {
-    inspect: typedCommand({ ...target, ...(other !== undefined && { source: other }) }),
+    inspect: typedRequest(fromOutside, { ...target, path: '/', ...(other !== undefined && { source: other }) }),
     expected: `ranges that hold one of ${own} and ${other}, the addresses of the machine outside, and not the other`,
     actual: `${ranges.join(', ')} ${allowed === undefined ? 'holds none' : 'holds both'}`,
   })
   await expectAllAnswered(live, { ...target, source })
   if (refused === undefined) return
   const request = { ...target, source: refused, seconds: DROPPED_SECONDS }
-  for (const answered of await sendFromOutside(live, [request]))
-    expectFromOutside(answered, {
-      times: 0,
-      expected: `no answer to ${refused}, which is in none of the ranges`,
-    })
+  for (const answered of await send(live, fromOutside, [request]))
+    expectFromOutside(answered, { times: 0, expected: `no answer to ${refused}, which is in none of the ranges` })
 }

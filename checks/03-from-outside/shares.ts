@@ -8,11 +8,11 @@ import { WEB_NAMESPACE, webService } from '../../grading/expect-object.ts'
 import { expectThat, NotApplicable } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import type { Truth } from '../../grading/question.ts'
+import { fromOutside, sendMarked, typedRequest } from '../../grading/requests.ts'
 import { objectsOf, type Snapshot } from '../../grading/snapshot.ts'
 import { barsByPod, countByPod, isLikelyShare, type PodShare, shareBars } from '../../grading/traffic.ts'
 import { timeoutScale } from '../../host/wait.ts'
 import { expectAllAnswered, localService } from './exposed-service.ts'
-import { sendAndReadLogs, typedCommand } from './outside-requests.ts'
 
 const sharesSchema = z
   .array(z.object({ pod: z.string(), node: z.string(), requests: z.number().int().nonnegative() }))
@@ -29,16 +29,12 @@ function podsByNode(snapshot: Snapshot): Map<string, number> {
   return counts
 }
 
-/**
- * The part of all requests that a Pod on a node can expect under externalTrafficPolicy Local: the load balancer spreads over nodes,
- * each node over its own Pods.
- */
+/** A Pod's part of all requests under externalTrafficPolicy Local: the load balancer spreads over nodes, each node over its own Pods. */
 function expectedShare(pods: ReadonlyMap<string, number>, node: string): number {
   const neighbours = pods.get(node)
   return neighbours === undefined ? 0 : 1 / pods.size / neighbours
 }
 
-/** Some node has more Pods than another one. */
 const isUneven = (pods: ReadonlyMap<string, number>): boolean => new Set(pods.values()).size > 1
 
 const describeSpread = (pods: ReadonlyMap<string, number>): string =>
@@ -52,7 +48,6 @@ function spanOf(shares: readonly PodShare[]): string {
   return `${Math.min(...parts)} % to ${Math.max(...parts)} %`
 }
 
-/** The bars of shares, under a title. */
 const drawShares = (shares: readonly PodShare[], title: string): string[] => [
   `${totalOf(shares)} requests ${title}:`,
   ...shareBars(barsByPod(shares)),
@@ -65,18 +60,18 @@ const ATTEMPTS = 3
 const BACK_MS = 20_000
 const GAP_MS = 500
 
-/**
- * Measures the share of each Pod with real connections from outside to the load balancer's address, draws it, and fails
- * unless each matches the expectation for externalTrafficPolicy Local and the placement of the Pods.
- */
+/** Measures each Pod's share of real connections from outside, draws it, and fails unless it matches policy Local and the Pods' placement. */
 async function measureShares({ snapshot, show }: CheckContext, live: LiveCluster) {
   const { address, port, name } = localService(snapshot)
   const web = webService(snapshot)
   const pods = podsByNode(snapshot)
   await expectAllAnswered(live, { address, port })
   const measure = async () => {
-    const [answered] = await sendAndReadLogs(live, web, [{ address, port, times: REQUESTS }])
-    const shares = countByPod(web.backends, answered?.logged ?? [])
+    const { logs } = await sendMarked(live, fromOutside, web, [{ address, port, times: REQUESTS }])
+    const shares = countByPod(
+      web.backends,
+      (await logs()).flatMap(({ logged }) => logged),
+    )
     return shares.sort((a, b) => a.node.localeCompare(b.node) || b.requests - a.requests)
   }
   const unlikely = (shares: readonly PodShare[]) =>
@@ -89,7 +84,7 @@ async function measureShares({ snapshot, show }: CheckContext, live: LiveCluster
   const wrong = unlikely(shares)
   const wanted = wrong && Math.round(expectedShare(pods, wrong.node) * 100)
   expectThat(isGood(shares), {
-    inspect: typedCommand({ address, port }),
+    inspect: typedRequest(fromOutside, { address, port, path: '/' }),
     expected: `${REQUESTS} requests to ${name} spread evenly over the nodes that have Pods, and on each over its Pods`,
     actual: wrong
       ? `${wrong.pod} got ${wrong.requests} of ${total}, not about ${wanted} %`

@@ -5,30 +5,19 @@ import { expectNode, expectNodes } from '../../grading/expect-node.ts'
 import { webService } from '../../grading/expect-object.ts'
 import { expectFound, expectThat, NotApplicable, onNode } from '../../grading/failure.ts'
 import type { Truth } from '../../grading/question.ts'
+import { DROPPED_SECONDS, EXAMPLE_CLIENT, fromOutside, send, sendMarked } from '../../grading/requests.ts'
 import { controlPlaneOf, type NodeView, nodeAddressOf, stateOf } from '../../grading/snapshot.ts'
 import { expectLogged } from '../../grading/traffic.ts'
 import { OUTSIDE } from '../../host/outside.ts'
 import { expectServiceChains } from '../01-iptables/service-chains.ts'
 import { expectPolicy, localService, nodePortService } from './exposed-service.ts'
-import {
-  addressesOutside,
-  DROPPED_SECONDS,
-  EXAMPLE_CLIENT,
-  expectFromOutside,
-  sendAndReadLogs,
-  sendFromOutside,
-  toEachNode,
-  tracedFromOutside,
-} from './outside-requests.ts'
+import { addressesOutside, expectFromOutside, toEachNode, tracedFromOutside } from './outside-requests.ts'
 
 /** `--service-node-port-range` of the API server by default. */
 const RANGE = { first: 30000, last: 32767 }
 const NODE_PORTS = 'KUBE-NODEPORTS'
 
-/**
- * The node port is in the range, KUBE-NODEPORTS is the last rule of KUBE-SERVICES, and every node answers an outside client,
- * with or without a local Pod.
- */
+/** The node port is in the range, KUBE-NODEPORTS leads to the Service, and every node answers outside, with or without a local Pod. */
 export async function nodePortAnswersEverywhere({ snapshot, nodes, live }: CheckContext): Promise<void> {
   const { name, nodePort, service } = nodePortService(snapshot)
   expectThat(nodePort >= RANGE.first && nodePort <= RANGE.last, {
@@ -50,7 +39,7 @@ export async function nodePortAnswersEverywhere({ snapshot, nodes, live }: Check
   }
   const requests = toEachNode(snapshot, nodePort)
   if (live)
-    for (const answered of await sendFromOutside(live, requests)) expectFromOutside(answered, { times: 1, ...words })
+    for (const answered of await send(live, fromOutside, requests)) expectFromOutside(answered, { times: 1, ...words })
   else
     for (const { node, ...target } of requests)
       expectNode(node).packetReaches({ outside: EXAMPLE_CLIENT }, target, {}, words)
@@ -68,10 +57,7 @@ export function nodePortChain({ snapshot, nodes: [node] }: CheckContext): Truth 
 /** Requests to each node: enough that some go to a Pod on another node. */
 const REQUESTS = 6
 
-/**
- * With externalTrafficPolicy Cluster a node forwards requests to Pods on other nodes, and no Pod sees the client: each logs
- * an address of the node that received the request.
- */
+/** Policy Cluster: a node forwards requests to Pods of other nodes, and each Pod logs an address of the node instead of the client. */
 export async function clientIsLost({ snapshot, nodes, live }: CheckContext): Promise<void> {
   const { service, nodePort } = nodePortService(snapshot)
   expectPolicy(service, 'Cluster')
@@ -89,10 +75,11 @@ export async function clientIsLost({ snapshot, nodes, live }: CheckContext): Pro
       expectNode(node).packetReaches({ outside: EXAMPLE_CLIENT }, target, { backends, masqueraded: true })
     return
   }
-  const answered = await sendAndReadLogs(live, web, requests)
+  const { answered, logs } = await sendMarked(live, fromOutside, web, requests)
   for (const one of answered)
     expectFromOutside(one, { times: REQUESTS, expected: `${REQUESTS} answers to ${REQUESTS} requests from outside` })
-  for (const { request, logged } of answered) {
+  const received = await logs()
+  for (const { request, logged } of received) {
     const { node } = request
     expectLogged(
       logged,
@@ -105,7 +92,7 @@ export async function clientIsLost({ snapshot, nodes, live }: CheckContext): Pro
       }),
     )
   }
-  const forwarded = answered.flatMap(({ request, logged }) =>
+  const forwarded = received.flatMap(({ request, logged }) =>
     logged.filter(({ backend }) => backend.node !== request.node.name),
   )
   expectFound(forwarded[0], {
@@ -118,10 +105,7 @@ export async function clientIsLost({ snapshot, nodes, live }: CheckContext): Pro
 const addressesOf = (node: NodeView) =>
   stateOf(node).links.flatMap((link) => link.addresses.map(({ address }) => address))
 
-/**
- * Question: the client that web logs for a request to a node without Pods: the node's own address, because the Pods are on other
- * nodes.
- */
+/** Question: the client that web logs for a request to a node without Pods: the node's own address, because the Pods are on other nodes. */
 export function loggedClient({ snapshot, nodes }: CheckContext): Truth {
   const { nodePort, service } = nodePortService(snapshot)
   const taken = new Set(webService(snapshot).backends.map(({ node }) => node))
@@ -137,10 +121,7 @@ export function loggedClient({ snapshot, nodes }: CheckContext): Truth {
 const TO_ONE_NODE = 4
 const LIST_LOCAL_CHAINS = 'iptables-save | grep -E "KUBE-SVL|KUBE-EXT|no local endpoints"'
 
-/**
- * With externalTrafficPolicy Local a node answers with its own Pods, which see the real client, and drops packets if it has
- * none.
- */
+/** With externalTrafficPolicy Local a node answers with its own Pods, which see the real client, and drops packets if it has none. */
 export async function clientIsKept({ snapshot, nodes, live }: CheckContext): Promise<void> {
   const { service, nodePort } = localService(snapshot)
   expectServiceChains(nodes, service, {
@@ -158,7 +139,8 @@ export async function clientIsKept({ snapshot, nodes, live }: CheckContext): Pro
       expectNode(node).packetReaches({ outside: EXAMPLE_CLIENT }, target, { backends: local, masqueraded: false })
     return
   }
-  const [outside, answered] = await Promise.all([addressesOutside(live), sendAndReadLogs(live, web, requests)])
+  const outside = await addressesOutside(live)
+  const { answered, logs } = await sendMarked(live, fromOutside, web, requests)
   for (const one of answered) {
     const { node, local } = one.request
     expectFromOutside(
@@ -171,7 +153,7 @@ export async function clientIsKept({ snapshot, nodes, live }: CheckContext): Pro
           },
     )
   }
-  for (const { request, logged } of answered) {
+  for (const { request, logged } of await logs()) {
     const { name } = request.node
     expectLogged(
       logged,
@@ -203,7 +185,7 @@ export async function healthPortReports({ snapshot, nodes, live }: CheckContext)
   if (!live) return
   const { backends } = webService(snapshot)
   const requests = toEachNode(snapshot, port).map((request) => ({ ...request, seconds: 2 }))
-  for (const one of await sendFromOutside(live, requests)) {
+  for (const one of await send(live, fromOutside, requests)) {
     const node = one.request.node.name
     const pods = backends.filter((backend) => backend.node === node).length
     const status = pods > 0 ? 200 : 503

@@ -1,16 +1,13 @@
-import { tracePacket } from '../../dataplane/trace.ts'
-import type { CheckContext } from '../../grading/check-context.ts'
 import { expectOnNode } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
-import { stateOf } from '../../grading/snapshot.ts'
-import { EXAMPLE_CLIENT } from '../03-from-outside/outside-requests.ts'
-import { destination, type LvsNodes, lvsNodes, NETWORK_SIZE, PORT } from './lvs-nodes.ts'
-import { type Act, countOf, expectAnswers, tally } from './outside-client.ts'
-import { expectScheduling, expectVirtualServer } from './virtual-server.ts'
-
-type Locality = 'dh' | 'lblc' | 'lblcr'
+import { traceOf } from '../../grading/packet-trace.ts'
+import { fromOutside } from '../../grading/requests.ts'
+import { destination, type LvsNodes, NETWORK_SIZE, PORT } from './lvs-nodes.ts'
+import { type Act, countOf, expectAnswers, requests, tally } from './outside-client.ts'
+import { compareSchedulers, expectScheduling, expectVirtualServer } from './virtual-server.ts'
 
 const SCHEDULERS = ['dh', 'lblc', 'lblcr'] as const
+type Locality = (typeof SCHEDULERS)[number]
 /** Number of new destinations, connected to one after the other. */
 const FRESH = 16
 /** Connections to one destination, with a weight of 2: many more than the weight of one real server. */
@@ -31,45 +28,33 @@ const BURST_RULES: Record<Locality, { most: number; because: string }> = {
  * fewest connections; under a burst dh stays, lblc moves the destination and lblcr shares it (ip_vs_dh.c, ip_vs_lblc.c,
  * ip_vs_lblcr.c).
  */
-export async function schedulersUseDestinations(context: CheckContext): Promise<void> {
-  const lvs = await lvsNodes(context)
-  for (const scheduler of SCHEDULERS)
+export const schedulersUseDestinations = compareSchedulers(
+  SCHEDULERS,
+  (lvs, scheduler, live) => {
     expectVirtualServer(lvs, { key: `FWM ${PORT[scheduler]}`, scheduler, forward: 'masq', weights: [2, 2] })
-  const { live } = context
-  if (!live) {
-    for (const scheduler of SCHEDULERS) expectMarkByRules(lvs, scheduler)
-    return
-  }
-  const lines: string[] = []
-  for (const scheduler of SCHEDULERS) lines.push(await expectAssigned(live, lvs, scheduler))
-  context.show(lines)
-}
+    if (!live) expectMarkByRules(lvs, scheduler)
+  },
+  (live, lvs, scheduler) => expectAssigned(live, lvs, scheduler),
+)
 
 /** By the director's rules the first packet to such a destination has the mark of the scheduler's virtual server. */
 function expectMarkByRules({ director }: LvsNodes, scheduler: Locality): void {
   const port = PORT[scheduler]
-  const to = { destination: destination(1), port, protocol: 'tcp' } as const
-  const { hops } = tracePacket(
-    stateOf(director),
-    { from: 'external', source: EXAMPLE_CLIENT, ...to },
-    { matchingOnly: true },
-  )
+  const to = { address: destination(1), port }
+  const { hops } = traceOf(director, fromOutside.sender, to)
   const marks = hops.flatMap(({ rule }) => /-j MARK --set-x?mark (0x[\da-f]+)/.exec(rule)?.[1] ?? [])
   const isMarked = marks.some((mark) => Number(mark) === port)
   expectOnNode(director.name, 'iptables -t mangle -S PREROUTING', isMarked, {
     expected: `a rule in PREROUTING that gives what is sent to port ${port} of 198.19.0.0/16 the mark ${port}`,
-    actual: `marks of a packet to ${to.destination}:${port}: ${marks.join(', ') || 'none'}`,
+    actual: `marks of a packet to ${to.address}:${port}: ${marks.join(', ') || 'none'}`,
   })
 }
 
-/**
- * Opens one connection to each of 16 new destinations, then another to each; then 12 to one more destination. Returns one line with
- * the answering servers.
- */
+/** Connects to each of 16 new destinations, then again, then 12 times to one more. Returns one line with the answering servers. */
 async function expectAssigned(live: LiveCluster, lvs: LvsNodes, scheduler: Locality, draw = 0): Promise<string> {
-  const places = newDestinations(draw).map((address) => ({ hold: `${address}:${PORT[scheduler]}` }))
+  const places = newDestinations(draw).map((address) => ({ address, port: PORT[scheduler], hold: true }))
   const fresh = places.slice(0, FRESH)
-  const burst = places.slice(FRESH).flatMap((one) => Array.from({ length: BURST }, () => one))
+  const burst = places.slice(FRESH).flatMap((one) => requests(BURST, one))
   const acts: Act[] = [...fresh, 'release all', ...fresh, 'release all', ...burst, 'release all']
   const hint = `${lvs.director.name} needs 198.19.0.0/16 as local addresses and a rule in mangle PREROUTING that marks port ${PORT[scheduler]}; outside needs a route there.`
   const answers = await expectAnswers(live, lvs, acts, hint)

@@ -2,6 +2,7 @@ import type { CheckContext } from '../../grading/check-context.ts'
 import { expectNode, expectNodes } from '../../grading/expect-node.ts'
 import { expectThat, NotApplicable } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
+import type { Target } from '../../grading/packet-trace.ts'
 import type { Truth } from '../../grading/question.ts'
 import { type NodeView, stateOf } from '../../grading/snapshot.ts'
 import { type LvsNodes, lvsNodes, REAL_PORT, type RealNode, SHARED_VIP, VIP } from './lvs-nodes.ts'
@@ -13,17 +14,17 @@ type Method = keyof typeof REAL_PORT
 /** Of each forwarding method: the virtual server, the filter for its packets at a real server, and how they arrive there. */
 const METHODS = {
   masq: {
-    to: `${VIP}:${REAL_PORT.masq}`,
+    address: VIP,
     filter: `tcp dst port ${REAL_PORT.masq}`,
     arrives: 'with the addresses of the director and of the real server',
   },
   route: {
-    to: `${SHARED_VIP}:${REAL_PORT.route}`,
+    address: SHARED_VIP,
     filter: `dst host ${SHARED_VIP} and tcp dst port ${REAL_PORT.route}`,
     arrives: 'unchanged',
   },
   tunnel: {
-    to: `${SHARED_VIP}:${REAL_PORT.tunnel}`,
+    address: SHARED_VIP,
     filter: 'ip proto 4',
     arrives: 'unchanged, in a packet from the director to the real server',
   },
@@ -71,8 +72,8 @@ export async function tunnelAnswers(context: CheckContext): Promise<void> {
 
 async function sharedAddressAnswers(context: CheckContext, lvs: LvsNodes, method: 'route' | 'tunnel'): Promise<void> {
   const { live, snapshot } = context
-  const { to } = METHODS[method]
-  expectVirtualServer(lvs, { key: `TCP ${to}`, scheduler: 'rr', forward: method, weights: [1, 1] })
+  const to = { address: SHARED_VIP, port: REAL_PORT[method] }
+  expectVirtualServer(lvs, { key: `TCP ${SHARED_VIP}:${to.port}`, scheduler: 'rr', forward: method, weights: [1, 1] })
   expectAddress(lvs, SHARED_VIP)
   expectNodes(lvs.realServers.map(({ node }) => snapshot.node(node))).hasAddress(SHARED_VIP, {
     expected: `${SHARED_VIP} as an address of the real server's node, too`,
@@ -104,14 +105,15 @@ function headersOf(method: Method, { directorAddress }: LvsNodes, { address }: R
 async function expectForwardedBy(context: CheckContext, lvs: LvsNodes, method: Method): Promise<void> {
   const [server] = lvs.realServers
   if (!context.live || !server) return
-  const { to, filter, arrives } = METHODS[method]
+  const { address, filter, arrives } = METHODS[method]
+  const to = { address, port: REAL_PORT[method] }
   const frame = await frameAt(context.live, server, filter, to)
   const sender = hardwareAddress(lvs.director, lvs.directorAddress)
   const right = new RegExp(`^\\S+ ${sender ?? '\\S+'} > .*length \\d+: ${headersOf(method, lvs, server)}: Flags`)
   expectThat(right.test(frame), {
     node: server.node,
     inspect: `kubectl exec ${server.pod} -c tools -- tcpdump -Z root -nn -e -i eth0 -c 1 ${filter}`,
-    expected: `a packet for ${to} in a frame from the director${sender ? `, ${sender}` : ''}, ${arrives}`,
+    expected: `a packet for ${address}:${to.port} in a frame from the director${sender ? `, ${sender}` : ''}, ${arrives}`,
     actual: frame || 'no such packet arrived at the real server',
   })
   context.show([frame])
@@ -121,7 +123,7 @@ async function expectForwardedBy(context: CheckContext, lvs: LvsNodes, method: M
  * The first SYN that matches the filter at a real server, while requests are sent, as tcpdump prints it; empty if none arrives:
  * `10:16:33.538180 72:54:… > 8a:6d:…, ethertype IPv4 (0x0800), length 94: 172.18.0.2 > 172.18.0.3: 172.18.0.1.52588 > 192.0.2.11.8092: Flags [S]`
  */
-async function frameAt(live: LiveCluster, { pod }: RealNode, filter: string, to: string): Promise<string> {
+async function frameAt(live: LiveCluster, { pod }: RealNode, filter: string, to: Target): Promise<string> {
   let over = false
   const place = { namespace: 'default', name: pod, container: 'tools' }
   const command = `timeout ${CAPTURE_SECONDS} tcpdump -Z root -l -nn -e -i eth0 '${filter}' 2>/dev/null | grep -m 1 -F 'Flags [S]'`

@@ -31,10 +31,7 @@ function hostPart(number: number): string {
 /** The ports of real servers. Direct routing and tunnels keep the port, so each method has its own. */
 export const REAL_PORT = { masq: 8090, route: 8091, tunnel: 8092 } as const
 
-/**
- * A second real server on each node. Far from the first: mh adds port and address before it hashes (ip_vs_mh.c:
- * ip_vs_mh_hashkey), so that neighbouring ports and addresses could have the same hash.
- */
+/** A second real server on each node, on a distant port: mh hashes port plus address, so neighbours could be equal (ip_vs_mh_hashkey). */
 export const SECOND_PORT = 8990
 
 /** Scheduler → port of its virtual server, or the firewall mark that equals the port. */
@@ -62,10 +59,7 @@ export interface RealNode {
   pod: string
 }
 
-/**
- * Director and real servers. Fails when one is missing; not applicable on a kernel without IPVS and on a cluster without an
- * outside machine.
- */
+/** Director and real servers. Fails when one is missing; not applicable without IPVS in the kernel or a machine outside. */
 export async function lvsNodes(context: CheckContext): Promise<LvsNodes> {
   const { snapshot, live } = context
   if (live && !hasOutside(live.cluster))

@@ -1,22 +1,27 @@
 // Connections of the machine outside the cluster to virtual servers: single requests, and connections that stay open.
 
-import { fail, onNode } from '../../grading/failure.ts'
+import { fail } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
+import { fromOutside, typedRequest } from '../../grading/requests.ts'
 import { OUTSIDE } from '../../host/outside.ts'
 import type { LvsNodes } from './lvs-nodes.ts'
 
-/**
- * An action of the client: one request (to `192.0.2.10:8101`), a connection that stays open, or the end of those to a node or of all. A
- * `source` is an address of the machine outside to send from.
- */
-export type Act = { request: string; source?: string } | { hold: string } | { release: string } | 'release all'
+/** One request on a connection of its own, which is closed after the answer, or stays open. */
+interface Request {
+  address: string
+  port: number
+  /** An address of the machine outside to send from. */
+  source?: string
+  hold?: boolean
+}
 
-/** The actions that open a connection, and so get an answer. */
-type Opening = Exclude<Act, 'release all' | { release: string }>
-const opens = (act: Act): act is Opening => act !== 'release all' && !('release' in act)
+/** An action of the client: a request, or the end of the open connections to a node, or of all of them. */
+export type Act = Request | { release: string } | 'release all'
 
-/** This number of requests to a virtual server. */
-export const requests = (times: number, to: string): Act[] => Array.from({ length: times }, () => ({ request: to }))
+const isRequest = (act: Act): act is Request => act !== 'release all' && 'address' in act
+
+/** This number of the same request. */
+export const requests = (times: number, request: Request): Act[] => Array<Act>(times).fill(request)
 
 // Perl is part of every Debian, and one process for all connections avoids a fork for each. They end with a reset, after
 // which IPVS lists them for 10 s instead of two minutes.
@@ -52,9 +57,8 @@ __DATA__`
 
 function asLine(act: Act): string {
   if (act === 'release all') return 'release'
-  if ('release' in act) return `release ${act.release}`
-  if ('hold' in act) return `hold ${act.hold.replace(':', ' ')}`
-  return `request ${act.request.replace(':', ' ')} ${act.source ?? ''}`
+  if (!isRequest(act)) return `release ${act.release}`
+  return `${act.hold ? 'hold' : 'request'} ${act.address} ${act.port} ${act.source ?? ''}`
 }
 
 const NODE_AND_PORT = /^(\S+):\d+$/
@@ -65,12 +69,6 @@ export async function perform(live: LiveCluster, acts: readonly Act[]): Promise<
   return [...stdout.matchAll(/^#answer (.*)$/gm)].flatMap(([, name = '']) => (NODE_AND_PORT.test(name) ? name : []))
 }
 
-/** The command that sends one request, as the learner types it. */
-function typedCommand(act: Opening): string {
-  const source = 'source' in act && act.source !== undefined ? `--interface ${act.source} ` : ''
-  return onNode(OUTSIDE, `curl -sS --max-time 2 ${source}http://${'request' in act ? act.request : act.hold}`)
-}
-
 /** Like perform, but fails on the first connection without an answer. */
 export async function expectAnswers(
   live: LiveCluster,
@@ -79,16 +77,15 @@ export async function expectAnswers(
   hint: string,
 ): Promise<string[]> {
   const answers = await perform(live, acts)
-  const act = acts.filter(opens)[answers.length]
-  if (act)
-    fail({
-      node: director.name,
-      inspect: typedCommand(act),
-      expected: `an answer of a real server through ${'request' in act ? act.request : act.hold}`,
-      actual: 'no answer',
-      hint,
-    })
-  return answers
+  const request = acts.filter(isRequest)[answers.length]
+  if (!request) return answers
+  return fail({
+    node: director.name,
+    inspect: typedRequest(fromOutside, { ...request, seconds: 2 }),
+    expected: `an answer of a real server through ${request.address}:${request.port}`,
+    actual: 'no answer',
+    hint,
+  })
 }
 
 /** The node in a real server's answer. */

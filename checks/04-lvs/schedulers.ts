@@ -5,17 +5,17 @@ import type { Truth } from '../../grading/question.ts'
 import { shareBars } from '../../grading/traffic.ts'
 import { client, type LvsNodes, lvsNodes, PORT, REAL_PORT, SECOND_PORT, VIP, withoutOne } from './lvs-nodes.ts'
 import { type Act, countOf, expectAnswers, nodeOf, requests, tally } from './outside-client.ts'
-import { expectScheduling, expectVirtualServer, heaviest } from './virtual-server.ts'
+import { compareSchedulers, expectScheduling, expectVirtualServer, heaviest } from './virtual-server.ts'
 
 /** Two full rounds of weights 3 and 1, so the split is exact at any position in the scheduler's round. */
 const REQUESTS = 8
-const at = (scheduler: 'rr' | 'wrr') => `${VIP}:${PORT[scheduler]}`
-const wrr = { key: `TCP ${at('wrr')}`, scheduler: 'wrr', forward: 'masq', weights: [3, 1] } as const
+const at = (scheduler: keyof typeof PORT) => ({ address: VIP, port: PORT[scheduler] })
+const wrr = { key: `TCP ${VIP}:${PORT.wrr}`, scheduler: 'wrr', forward: 'masq', weights: [3, 1] } as const
 
 /** rr takes the real servers strictly in turn, regardless of weights; wrr in proportion to their weights. */
 export async function schedulersTakeTurns(context: CheckContext): Promise<void> {
   const lvs = await lvsNodes(context)
-  expectVirtualServer(lvs, { key: `TCP ${at('rr')}`, scheduler: 'rr', forward: 'masq', weights: [3, 1] })
+  expectVirtualServer(lvs, { key: `TCP ${VIP}:${PORT.rr}`, scheduler: 'rr', forward: 'masq', weights: [3, 1] })
   const weighted = expectVirtualServer(lvs, wrr)
   if (!context.live) return
   const acts = [...requests(REQUESTS, at('rr')), ...requests(REQUESTS, at('wrr'))]
@@ -48,7 +48,7 @@ export async function heavierShare(context: CheckContext): Promise<Truth> {
   const total = weights.reduce((sum, weight) => sum + weight, 0)
   return {
     accepts: [`${Math.max(...weights)}/${total}`],
-    inspect: onNode(lvs.director.name, `ipvsadm -Ln -t ${at('wrr')}`),
+    inspect: onNode(lvs.director.name, `ipvsadm -Ln -t ${VIP}:${PORT.wrr}`),
   }
 }
 
@@ -69,29 +69,22 @@ const EARLY = 3
 const AFTERWARDS = 2
 
 /** Each of the four schedulers that count connections distributes open connections differently. */
-export async function schedulersCountConnections(context: CheckContext): Promise<void> {
-  const lvs = await lvsNodes(context)
-  const schedulers = (Object.keys(RULES) as Counting[]).map((scheduler) => {
+export const schedulersCountConnections = compareSchedulers(
+  Object.keys(RULES) as Counting[],
+  (lvs, scheduler) => {
     const key = `TCP ${VIP}:${PORT[scheduler]}`
-    const server = expectVirtualServer(lvs, { key, scheduler, forward: 'masq', weights: [4, 1] })
-    return { scheduler, heavy: heaviest(lvs, server) }
-  })
-  const { live } = context
-  if (!live) return
-  const lines: string[] = []
-  for (const { scheduler, heavy } of schedulers) lines.push(await expectCounting(live, lvs, scheduler, heavy))
-  context.show(['H: the heavy one, L: the light one, in the order in which connections were opened', ...lines])
-}
+    return heaviest(lvs, expectVirtualServer(lvs, { key, scheduler, forward: 'masq', weights: [4, 1] }))
+  },
+  expectCounting,
+  ['H: the heavy one, L: the light one, in the order in which connections were opened'],
+)
 
-/**
- * Opens eight connections, closes those of the heavy server, opens two more. Fails if the scheduler behaved differently; else returns
- * one line with its choices.
- */
+/** Opens eight connections, closes the heavy server's, opens two more. Fails unless the choices are the scheduler's; returns them as a line. */
 async function expectCounting(live: LiveCluster, lvs: LvsNodes, scheduler: Counting, heavy: string): Promise<string> {
   const { early, all, because } = RULES[scheduler]
   const to = `${VIP}:${PORT[scheduler]}`
   const hint = 'Other open connections count as well: close yours, then check again.'
-  const open = (count: number) => Array.from({ length: count }, () => ({ hold: to }))
+  const open = (count: number) => requests(count, { ...at(scheduler), hold: true })
   const acts: Act[] = [...open(OPENED), { release: heavy }, ...open(AFTERWARDS), 'release all']
   const answers = await expectAnswers(live, lvs, acts, hint)
   const [opened, afterwards] = [answers.slice(0, OPENED), answers.slice(OPENED)]
@@ -117,22 +110,8 @@ const PORTS = [REAL_PORT.masq, SECOND_PORT]
 /** sh reassigns its buckets, so about a third stays by chance; Maglev moves few clients (NSDI 2016, section 5.3). */
 const STAYS = { sh: { least: 0, most: 0.65 }, mh: { least: 0.75, most: 1 } } as const
 
-/**
- * Both schedulers send a client to the same real server each time. When one of four is missing, sh also moves most clients of
- * the other servers, and mh keeps them.
- */
-export async function schedulersHashSources(context: CheckContext): Promise<void> {
-  const lvs = await lvsNodes(context)
-  const hashing = (['sh', 'mh'] as const).map((scheduler) => ({
-    scheduler,
-    missing: expectBothServers(lvs, scheduler),
-  }))
-  const { live } = context
-  if (!live) return
-  const lines: string[] = []
-  for (const { scheduler, missing } of hashing) lines.push(await expectHashing(live, lvs, scheduler, missing))
-  context.show(lines)
-}
+/** Both send a client to the same real server each time. Without one of four, sh also moves most clients of the others, mh keeps them. */
+export const schedulersHashSources = compareSchedulers(['sh', 'mh'], expectBothServers, expectHashing)
 
 /** Four real servers behind one port and three of them behind the other. Returns the name of the fourth, `NODE:PORT`. */
 function expectBothServers(lvs: LvsNodes, scheduler: Hashing): string {
@@ -147,14 +126,11 @@ function expectBothServers(lvs: LvsNodes, scheduler: Hashing): string {
   return `${node}:${fourth?.port ?? 0}`
 }
 
-/**
- * Sends a request of each client, then a second one of some, and one of each to the port without the missing server. Returns one line
- * with the clients that kept their server.
- */
+/** Each client sends a request, some a second one, and each one to the port without that server. Returns how many kept their server. */
 async function expectHashing(live: LiveCluster, lvs: LvsNodes, scheduler: Hashing, missing: string): Promise<string> {
   const port = PORT[scheduler]
   const from = (clients: number, to: number): Act[] =>
-    Array.from({ length: clients }, (_, index) => ({ request: `${VIP}:${to}`, source: client(index + 1) }))
+    Array.from({ length: clients }, (_, index) => ({ address: VIP, port: to, source: client(index + 1) }))
   const acts = [...from(CLIENTS, port), ...from(AGAIN, port), ...from(CLIENTS, withoutOne(port))]
   const hint = `Outside must have the clients' addresses (ip route add local 198.18.0.0/16 dev lo), and the director a route back to them.`
   const answers = await expectAnswers(live, lvs, acts, hint)

@@ -7,7 +7,7 @@ import {
   virtualServerKey,
 } from '../../dataplane/ipvsadm-save.ts'
 import { HOOKS, type Hook } from '../../dataplane/trace/step.ts'
-import type { CheckContext } from '../../grading/check-context.ts'
+import { type Check, type CheckContext, onceNoted } from '../../grading/check-context.ts'
 import { configOf } from '../../grading/evaluate.ts'
 import { expectMode, expectNode } from '../../grading/expect-node.ts'
 import { expectOnNode, expectThat, onNode } from '../../grading/failure.ts'
@@ -18,7 +18,6 @@ import { stateOf } from '../../grading/snapshot.ts'
 import { type LvsNodes, lvsNodes, REAL_PORT, VIP, VIPS } from './lvs-nodes.ts'
 import { countOf, expectAnswers, requests, tally } from './outside-client.ts'
 
-/** A virtual server that the lab requires. */
 interface Wanted {
   /** `TCP 192.0.2.10:8090` or `FWM 8109`. */
   key: string
@@ -64,6 +63,28 @@ export function expectScheduling(
   expectOnNode(director.name, `ipvsadm -Ln ${of}`, holds, details)
 }
 
+/**
+ * A check of several schedulers, with a measured line for each.
+ * @param servers expects the virtual servers of a scheduler
+ * @param measure opens connections, fails if they are distributed in another way, and returns a line
+ */
+export const compareSchedulers =
+  <Scheduler extends string, Servers>(
+    schedulers: readonly Scheduler[],
+    servers: (lvs: LvsNodes, scheduler: Scheduler, live: LiveCluster | undefined) => Servers,
+    measure: (live: LiveCluster, lvs: LvsNodes, scheduler: Scheduler, found: Servers) => Promise<string>,
+    title: readonly string[] = [],
+  ): Check =>
+  async (context) => {
+    const { live } = context
+    const lvs = await lvsNodes(context)
+    const found = schedulers.map((scheduler) => ({ scheduler, servers: servers(lvs, scheduler, live) }))
+    if (!live) return
+    const lines = [...title]
+    for (const one of found) lines.push(await measure(live, lvs, one.scheduler, one.servers))
+    context.show(lines)
+  }
+
 /** The node of the real server with the largest weight. */
 export function heaviest({ realServers }: LvsNodes, server: VirtualServer): string {
   const [first] = server.realServers.toSorted((one, other) => other.weight - one.weight)
@@ -71,8 +92,8 @@ export function heaviest({ realServers }: LvsNodes, server: VirtualServer): stri
 }
 
 const REQUESTS = 4
-const FIRST = `${VIP}:${REAL_PORT.masq}`
-const FIRST_SERVER: Wanted = { key: `TCP ${FIRST}`, scheduler: 'rr', forward: 'masq', weights: [1, 1] }
+const FIRST = { address: VIP, port: REAL_PORT.masq }
+const FIRST_SERVER: Wanted = { key: `TCP ${VIP}:${REAL_PORT.masq}`, scheduler: 'rr', forward: 'masq', weights: [1, 1] }
 const CHECK_FIRST = 'make check-4 STEP=virtual-server shows why.'
 
 /** The learner's first virtual server, as later steps need it. */
@@ -104,12 +125,9 @@ export const expectAddress = ({ director }: LvsNodes, address: string): void =>
     why: 'IPVS is hooked into LOCAL_IN, which only packets to an address of the node traverse.',
   })
 
-const NOTE = 'spared-by-kube-proxy'
-
 /** kube-proxy ran in IPVS mode with excludeCIDRs, and did not delete the learner's virtual server. */
-export async function kubeProxySparesOthers(context: CheckContext): Promise<void> {
-  const { snapshot, notes, live } = context
-  if (notes.read(NOTE, z.literal(true))) return
+export const kubeProxySparesOthers = onceNoted('spared-by-kube-proxy', z.literal(true), async (context) => {
+  const { snapshot, live } = context
   const lvs = await lvsNodes(context)
   const { excludeCIDRs } = configOf(snapshot).ipvs
   const open = VIPS.find((address) => !excludeCIDRs.some((range) => contains(range, address)))
@@ -122,14 +140,11 @@ export async function kubeProxySparesOthers(context: CheckContext): Promise<void
   expectMode(context, 'ipvs', { hint: 'make ipvs' })
   expectFirstServer(lvs)
   if (live) await requestFirstServer(live, lvs, 1)
-  notes.keep(NOTE, true)
-}
+  return true
+})
 
 const probes = new HookProbes('lab-4', REAL_PORT.masq)
-/**
- * The path of a packet that IPVS intercepts in LOCAL_IN and forwards through LOCAL_OUT (net/netfilter/ipvs: ip_vs_core.c,
- * ip_vs_xmit.c).
- */
+/** The path of a packet that IPVS takes in LOCAL_IN and forwards through LOCAL_OUT (net/netfilter/ipvs/ip_vs_core.c, ip_vs_xmit.c). */
 const PATH: Hook[] = ['PREROUTING', 'INPUT', 'OUTPUT', 'POSTROUTING']
 
 /** One request increases the counters on the path through IPVS by one, and not the one in FORWARD. */

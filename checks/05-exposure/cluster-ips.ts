@@ -4,6 +4,7 @@ import { type CheckContext, onceSeen } from '../../grading/check-context.ts'
 import { inChain } from '../../grading/difference-report.ts'
 import { expectMode, expectNodes } from '../../grading/expect-node.ts'
 import { podsWithLabel, webService } from '../../grading/expect-object.ts'
+import type { NodeTables } from '../../grading/packet-trace.ts'
 import { type NodeView, type Snapshot, stateOf } from '../../grading/snapshot.ts'
 import { expectListener } from '../../grading/traffic.ts'
 import { chainsLeadToPods, expectJumpsFirst } from '../01-iptables/service-chains.ts'
@@ -17,7 +18,7 @@ import {
   expectListenerEverywhere,
   expectOpen,
 } from './node-agent.ts'
-import { expectPacket, expectPredictedIpvs, type NodeTables } from './packet-path.ts'
+import { expectPacket, expectPredictedIpvs } from './packet-path.ts'
 
 /** iptables mode: the agent listens on all addresses of its node, which do not include ClusterIPs. */
 export const clusterIPsLeadNowhere = onceSeen('closed-in-iptables-mode', async (context) => {
@@ -51,7 +52,7 @@ export const everyClusterIPLeadsToAgent = onceSeen('exposed-in-ipvs-mode', async
       expected: `a packet of the client for ${address}:${AGENT_PORT} delivered to a listener on the node`,
       hint: `Remove the rules that you added yourself. If it is stopped by ${ACCESS_FILTER}: ${OLD_RULES}`,
     }).isDelivered()
-  if (live) await expectOpen(live, addresses, place.node)
+  if (live) await expectOpen(live, place.client, addresses)
   return { version: view.kubeProxyVersion, addresses }
 })
 
@@ -119,15 +120,15 @@ function nodesOfAgents(snapshot: Snapshot): readonly NodeView[] {
   return snapshot.nodes.filter(({ name }) => names.includes(name))
 }
 
-/** The address of a backend of web on a node, as an example of a Pod on that node. */
-const podOn = (snapshot: Snapshot, node: string): string | undefined =>
-  webService(snapshot).backends.find((backend) => backend.node === node)?.address
+/** A backend of web on a node, as an example of a Pod on that node. */
+function podOn(snapshot: Snapshot, node: string): { sender: { pod: string } } | undefined {
+  const backend = webService(snapshot).backends.find((one) => one.node === node)
+  return backend && { sender: { pod: backend.address } }
+}
 
 const OWN_COMMENT = /--comment "?lab-5(?!\d)/
 
-/**
- * kube-proxy 1.20 also had this chain in nat. Newer versions do not remove it, because the kubelet has a chain of that name.
- */
+/** kube-proxy 1.20 also had this chain in nat. Newer versions do not remove it, because the kubelet has a chain of that name. */
 const leftByOldVersion = inChain('nat KUBE-FIREWALL')
 
 /** At the end: no rule of the learner is left, and kube-proxy's state on every node equals the prediction. */

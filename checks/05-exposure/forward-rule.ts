@@ -18,10 +18,7 @@ const ATTEMPTS = 3
 
 const STOPPED = 'a request that gets no answer, and a packet more on the rule'
 
-/**
- * The sent requests get no answer and the rule counts them, or they get this number of answers and the rule counts none. Fails
- * otherwise; throws Trouble when the rule is gone, or is rewritten each time.
- */
+/** The requests get no answer and the rule counts them, or `answers` and it counts none. Throws Trouble when the rule is gone or rewritten. */
 export async function expectCounted(
   live: LiveCluster,
   { node, rule, inspect }: { node: string; rule: Stop; inspect: string },
@@ -72,13 +69,15 @@ export const forwardRuleStops = onceSeen(NOTE, async (context) => {
     hint: 'make iptables, then make flush-nat; this lab begins in that mode (make reset-5).',
   })
   const service = webService(snapshot)
-  const { address: client, node } = clientPod(context, '05-exposure')
-  chainsLeadToPods({ ...context, nodes: [snapshot.node(node)] })
-  const by = expectPacket(snapshot.node(node), client, service, {
+  const client = clientPod(context, '05-exposure')
+  const { node } = client
+  const view = snapshot.node(node)
+  chainsLeadToPods({ ...context, nodes: [view] })
+  const by = expectPacket(view, client, service, {
     inspect: LIST_FORWARD,
-    expected: `a rule in FORWARD on ${node} that stops the packets of ${client} to port ${POD_PORT} of the Pods`,
+    expected: `a rule in FORWARD on ${node} that stops the packets of ${client.address} to port ${POD_PORT} of the Pods`,
   }).isStopped(({ hook }) => hook === 'FORWARD')
-  if (live) await expectCounted(live, { node, rule: by, inspect: LIST_FORWARD }, () => answered(live, service))
+  if (live) await expectCounted(live, { node, rule: by, inspect: LIST_FORWARD }, () => answered(live, client, service))
   return { ...by, node }
 })
 
@@ -99,12 +98,12 @@ export const forwardRuleNotTraversed = onceSeen('not-asked-in-ipvs-mode', async 
     }).isStopped((by) => by.rule === rule.rule)
   if (!live) return rule
   const place = { node: rule.node, rule, inspect: LIST_FORWARD }
-  await expectCounted(live, place, () => answered(live, service, REQUESTS), {
+  await expectCounted(live, place, () => answered(live, client, service, REQUESTS), {
     answers: REQUESTS,
     expected: `${REQUESTS} answers through ${service.name}, and not one packet more on the rule`,
   })
   const backend = podAt(service.backends[0]?.address ?? '')
-  await expectCounted(live, place, () => answered(live, backend), {
+  await expectCounted(live, place, () => answered(live, client, backend), {
     expected: `no direct answer from the Pod ${backend.address}, and a packet more on the rule`,
   })
   return rule
@@ -127,16 +126,13 @@ function expectForwardRule({ notes }: CheckContext, node: NodeView): RuleNote {
 
 const KERNEL_TABLES = new Set(['raw', 'mangle', 'nat', 'filter', 'security'])
 
-/**
- * IPVS mode: a rule also stops the client's requests to web, and the rule that stopped them in iptables mode still exists.
- * One rule in PREROUTING is enough for both, because the paths of the modes differ only after it.
- */
+/** IPVS mode: a rule stops the requests to web, too, and that of iptables mode still exists, unless one in PREROUTING stops both. */
 export const stoppedInEitherMode = onceSeen('stopped-in-either-mode', async (context) => {
   const { live } = context
   const { service, client, node, view } = clientInIpvsMode(context)
   const by = expectPacket(view, client, service, {
     inspect: 'iptables -nvL INPUT',
-    expected: `a rule on ${node} that stops packets from ${client} to ${service.address} before IPVS`,
+    expected: `a rule on ${node} that stops packets from ${client.address} to ${service.address} before IPVS`,
   }).isStopped(({ table }) => KERNEL_TABLES.has(table))
   // One rule in PREROUTING stops both; else the one of iptables mode must still be there, too.
   if (by.hook !== 'PREROUTING') expectForwardRule(context, view)
@@ -147,7 +143,7 @@ export const stoppedInEitherMode = onceSeen('stopped-in-either-mode', async (con
       hint: 'The rule in FORWARD stops those: keep it.',
     }).isStopped()
   const inspect = `iptables -t ${by.table} -nvL ${by.chain}`
-  if (live) await expectCounted(live, { node, rule: by, inspect }, () => answered(live, service))
+  if (live) await expectCounted(live, { node, rule: by, inspect }, () => answered(live, client, service))
   return { ...by, node }
 })
 
@@ -155,7 +151,8 @@ export const stoppedInEitherMode = onceSeen('stopped-in-either-mode', async (con
 export function chainBeforeIpvs(context: CheckContext): Truth {
   expectMode(context, 'ipvs', { hint: 'make ipvs KUBE_PROXY_VERSION=1.20' })
   const service = webService(context.snapshot)
-  const { address: client, node } = clientPod(context, '05-exposure')
+  const client = clientPod(context, '05-exposure')
+  const { node } = client
   return {
     accepts: filterHooks(context.snapshot.node(node), client, service),
     inspect: `make trace FROM=pod/client TO=svc/${service.name}:${service.port} NODE=${node}`,

@@ -2,12 +2,18 @@ import type { CheckContext } from '../../grading/check-context.ts'
 import { expectMode } from '../../grading/expect-node.ts'
 import { expectReadyPod, podsWithLabel, type WebService, webService } from '../../grading/expect-object.ts'
 import { expectThat, fail } from '../../grading/failure.ts'
-import { httpRequests, readReplies } from '../../grading/http-requests.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
+import {
+  answersIn,
+  DROPPED_SECONDS,
+  expectAnswers,
+  type PodRequester,
+  send,
+  typedRequest,
+} from '../../grading/requests.ts'
 import { type NodeView, nodeAddressOf, objectsOf, type Snapshot } from '../../grading/snapshot.ts'
 import { expectListener } from '../../grading/traffic.ts'
-import { DROPPED_SECONDS } from '../03-from-outside/outside-requests.ts'
-import { backendsOnTwoNodes, CLIENT, clientPod, expectAnswers, requestsTo } from '../web-client.ts'
+import { backendsOnTwoNodes, clientPod } from '../web-client.ts'
 import { expectPredictedIpvs } from './packet-path.ts'
 
 export const AGENT_PORT = 9100
@@ -16,12 +22,11 @@ const ANY_ADDRESS = new Set(['0.0.0.0', '*', '[::]'])
 
 /** The client Pod, the agent on the same node, and the addresses through which one may reach the other. */
 export interface ClientAndAgent {
-  client: string
+  client: PodRequester
   node: string
   view: NodeView
   /** The node's own address. */
   nodeAddress: string
-  /** The Service web. */
   service: WebService
   /** IPv4 ClusterIPs of all Services. */
   addresses: string[]
@@ -29,7 +34,8 @@ export interface ClientAndAgent {
 
 /** The client and the agent on its node. Fails when one of them is not ready. */
 export function clientAndAgent(context: CheckContext): ClientAndAgent {
-  const { address: client, node } = clientPod(context, '05-exposure')
+  const client = clientPod(context, '05-exposure')
+  const { node } = client
   const { snapshot } = context
   const agent = podsWithLabel(snapshot, 'node-agent').find(({ spec }) => spec?.nodeName === node)
   expectReadyPod(agent, 'node-agent', {
@@ -70,40 +76,33 @@ export async function expectListenerEverywhere({ live }: CheckContext, { node }:
     })
 }
 
-/** The result of one request to the agent's port. */
-interface AgentReply {
-  address: string
-  /** The node whose agent answered; absent when none did. */
-  node: string | undefined
-  /**
-   * A connection was established without an answer in time, for example by a busy agent: it is unknown which process accepted
-   * it.
-   */
-  silent: boolean
-  /** The error if there was no answer. */
-  error: string
-}
-
-/** Sends a request from the client Pod to the agent's port on each of these addresses. */
-async function requestAgents(live: LiveCluster, addresses: readonly string[], seconds = 2): Promise<AgentReply[]> {
-  const requests = addresses.map((address) => ({ ...agentAt(address), seconds }))
-  const replies = readReplies((await live.inPod(CLIENT, httpRequests(requests))).stdout)
-  return addresses.map((address, index) => {
-    const { line = '', error = '', port = 0, status = 0 } = replies.find((reply) => reply.index === index) ?? {}
-    return { address, node: /^agent of (\S+)$/.exec(line)?.[1], silent: port > 0 && status === 0, error }
+/** Requests to the agent's port on each address: the node that answered, the error, and whether a connection was accepted and stayed silent. */
+async function requestAgents(live: LiveCluster, client: PodRequester, addresses: readonly string[], seconds = 2) {
+  const sent = await send(
+    live,
+    client,
+    addresses.map((address) => ({ ...agentAt(address), seconds })),
+  )
+  return sent.map(({ request, replies }) => {
+    const { line = '', error = '', port = 0, status = 0 } = replies[0] ?? {}
+    const inspect = typedRequest(client, request, '--connect-timeout 2')
+    return {
+      address: request.address,
+      inspect,
+      node: /^agent of (\S+)$/.exec(line)?.[1],
+      silent: port > 0 && status === 0,
+      error,
+    }
   })
 }
 
-/** The learner's command for a request to the agent at an address. */
-const typedCommand = (address: string) =>
-  `kubectl exec client -- curl -sS --connect-timeout 2 http://${address}:${AGENT_PORT}`
-
 /** The client reaches the agent of its own node through all these addresses. */
-export async function expectOpen(live: LiveCluster, addresses: readonly string[], node: string): Promise<void> {
-  for (const { address, node: by, error } of await requestAgents(live, addresses))
+export async function expectOpen(live: LiveCluster, client: PodRequester, addresses: readonly string[]): Promise<void> {
+  const { node } = client
+  for (const { address, inspect, node: by, error } of await requestAgents(live, client, addresses))
     expectThat(by === node, {
       node,
-      inspect: typedCommand(address),
+      inspect,
       expected: `an answer of the agent of ${node} on ${address}:${AGENT_PORT}`,
       actual: by ? `the agent of ${by} answers` : error || 'no answer of the agent',
     })
@@ -112,35 +111,32 @@ export async function expectOpen(live: LiveCluster, addresses: readonly string[]
 /** web has its Pods, the client is ready, and the agent beside it answers on the node's own address. */
 export async function agentAnswers(context: CheckContext): Promise<void> {
   backendsOnTwoNodes(context)
-  const { node, nodeAddress } = clientAndAgent(context)
-  if (context.live) await expectOpen(context.live, [nodeAddress], node)
+  const { client, nodeAddress } = clientAndAgent(context)
+  if (context.live) await expectOpen(context.live, client, [nodeAddress])
 }
 
-/**
- * The client reaches no agent through these addresses (in some networks another machine answers on any address, which is
- * ignored). The agent still answers on the node's own address, and so does the Service if one is given.
- */
+/** The client reaches no agent through these addresses (other machines' answers don't count), but on the node's own, and the Service. */
 export async function expectClosed(
   live: LiveCluster,
   addresses: readonly string[],
   { client, node, nodeAddress, view }: ClientAndAgent,
   { hint, service }: { hint: string; service?: WebService },
 ): Promise<void> {
-  const replies = await requestAgents(live, addresses, DROPPED_SECONDS)
+  const replies = await requestAgents(live, client, addresses, DROPPED_SECONDS)
   const wrong = replies.find((reply) => reply.node !== undefined || reply.silent)
   if (wrong)
     fail({
       node,
-      inspect: typedCommand(wrong.address),
+      inspect: wrong.inspect,
       expected: `no answer of an agent on port ${AGENT_PORT} of ${wrong.address}`,
       actual: wrong.node
         ? `the agent of ${wrong.node} answers`
         : 'a connection was accepted there, without an answer in time',
       hint,
     })
-  await expectOpen(live, [nodeAddress], node)
+  await expectOpen(live, client, [nodeAddress])
   if (service)
-    await expectAnswers(view, live, { ...CLIENT, address: client, node }, service, 1, {
+    await expectAnswers(view, live, client, service, 1, {
       expected: `an answer of the Service ${service.name}, which must stay open`,
     })
 }
@@ -148,9 +144,9 @@ export async function expectClosed(
 /** The number of the client's requests to a Service, or to one Pod, that were answered. */
 export async function answered(
   live: LiveCluster,
+  client: PodRequester,
   target: { address: string; port: number },
   times = 1,
 ): Promise<number> {
-  const { stdout } = await live.inPod(CLIENT, requestsTo(target, times))
-  return readReplies(stdout).filter(({ status }) => status === 200).length
+  return (await send(live, client, [{ ...target, times }])).flatMap(answersIn).length
 }

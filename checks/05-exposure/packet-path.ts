@@ -1,12 +1,13 @@
 import { printEndpoint } from '../../dataplane/ip-address.ts'
 import { NodeNetwork } from '../../dataplane/trace/node-network.ts'
 import type { Hook } from '../../dataplane/trace/step.ts'
-import { CircleError, PacketError, type Trace, tracePacket } from '../../dataplane/trace.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { expectMode, expectNodes } from '../../grading/expect-node.ts'
 import { webService } from '../../grading/expect-object.ts'
-import { expectFound, expectThat, onNode, Trouble } from '../../grading/failure.ts'
-import { type NodeView, stateOf } from '../../grading/snapshot.ts'
+import { expectFound, expectThat, onNode } from '../../grading/failure.ts'
+import { type NodeTables, type Target, traceOf } from '../../grading/packet-trace.ts'
+import type { Requester } from '../../grading/requests.ts'
+import { stateOf } from '../../grading/snapshot.ts'
 import { dummyDeviceOwnsClusterIPs } from '../02-ipvs/equality.ts'
 import { clientPod } from '../web-client.ts'
 
@@ -22,28 +23,11 @@ export interface Stop {
 /** The end of a connection's first packet on a node: delivered to a local listener, forwarded to another host, or stopped. */
 type PacketPath = { end: 'delivered' } | { end: 'sent on'; to: string[] } | { end: 'stopped'; by: Stop }
 
-/** A node's name and state. */
-export type NodeTables = Pick<NodeView, 'name' | 'state'>
+type Source = Pick<Requester, 'sender'>
 
-interface Destination {
-  address: string
-  port: number
-}
-
-/** A packet of a Pod through the tables of its node. Throws Trouble when it can't be traced. */
-function traced(node: NodeTables, source: string, { address, port }: Destination): Trace {
-  const packet = { from: 'pod', source, destination: address, port, protocol: 'tcp' } as const
-  try {
-    return tracePacket(stateOf(node), packet, { matchingOnly: true })
-  } catch (error) {
-    if (!(error instanceof PacketError || error instanceof CircleError)) throw error
-    throw new Trouble(`on ${node.name} ${error.message}`)
-  }
-}
-
-function packetPathOf(node: NodeTables, source: string, to: Destination): PacketPath {
+function packetPathOf(node: NodeTables, { sender }: Source, to: Target): PacketPath {
   const { links, routes } = stateOf(node)
-  const { lost, outcomes, steps, verdict } = traced(node, source, to)
+  const { lost, outcomes, steps, verdict } = traceOf(node, sender, to)
   const [loss] = lost
   if (loss && outcomes.length === 0) {
     const { table, chain, rule } = loss
@@ -55,24 +39,21 @@ function packetPathOf(node: NodeTables, source: string, to: Destination): Packet
 }
 
 /** The filter chains that the packet traverses before IPVS or forwarding: INPUT, or FORWARD. */
-export function filterHooks(node: NodeTables, source: string, to: Destination): Hook[] {
-  const { steps } = traced(node, source, to)
+export function filterHooks(node: NodeTables, { sender }: Source, to: Target): Hook[] {
+  const { steps } = traceOf(node, sender, to)
   const ipvs = steps.findIndex(({ table }) => table === 'ipvs')
   const before = ipvs === -1 ? steps : steps.slice(0, ipvs)
   return [...new Set(before.filter(({ table }) => table === 'filter').map(({ hook }) => hook))]
 }
 
-/**
- * Expectations of the path of a client's packet through a node. Each fails with the path that the packet takes instead; `inspect` is the
- * command to inspect it on the node.
- */
+/** Expectations of a packet's path through a node; each fails with the path taken instead. `inspect` is the command to inspect it there. */
 export function expectPacket(
   node: NodeTables,
-  client: string,
-  to: Destination,
+  source: Source,
+  to: Target,
   { inspect, ...words }: { inspect: string; expected: string; hint?: string },
 ) {
-  const path = packetPathOf(node, client, to)
+  const path = packetPathOf(node, source, to)
   const actual = `a packet for ${to.address}:${to.port} ${describePath(path, node.name)}`
   const told = { node: node.name, inspect: onNode(node.name, inspect), actual, ...words }
   return {
@@ -95,10 +76,7 @@ function describePath(path: PacketPath, node: string): string {
   return `is stopped on ${node} by ${path.by.table} ${path.by.chain}: ${path.by.rule}`
 }
 
-/**
- * The state that this lab's packets depend on in IPVS mode equals the prediction: the addresses of kube-ipvs0, and the
- * virtual server of web. Otherwise the result could be caused by a fault instead of the mode.
- */
+/** The addresses of kube-ipvs0 and web's virtual server equal the prediction: a fault in them would have the same result as the mode. */
 export function expectPredictedIpvs(context: CheckContext, node: string): void {
   const { snapshot } = context
   const nodes = [snapshot.node(node)]
@@ -113,7 +91,7 @@ export function expectPredictedIpvs(context: CheckContext, node: string): void {
 export function clientInIpvsMode(context: CheckContext) {
   expectMode(context, 'ipvs', { hint: 'make ipvs KUBE_PROXY_VERSION=1.20' })
   const service = webService(context.snapshot)
-  const { address: client, node } = clientPod(context, '05-exposure')
-  expectPredictedIpvs(context, node)
-  return { service, client, node, view: context.snapshot.node(node) }
+  const client = clientPod(context, '05-exposure')
+  expectPredictedIpvs(context, client.node)
+  return { service, client, node: client.node, view: context.snapshot.node(client.node) }
 }

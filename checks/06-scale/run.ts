@@ -31,10 +31,7 @@ const MIN_VALUES = 3
 
 const repeated: readonly Quantity[] = ['changeMs', 'newMoreMicros', 'keptMoreMicros', 'workMicros', 'busyMore']
 
-/**
- * The run that the steps judge, stored in the cluster by `make measure`. Not applicable for a capture without one, and on a machine
- * that can't run the measuring kernel.
- */
+/** The run that `make measure` stored in the cluster. Not applicable for a capture without one, or where the measuring kernel can't run. */
 export async function measuredRun({ notes, live }: CheckContext): Promise<Measurement> {
   const run = notes.read(MEASUREMENT, measurement)
   if (!run) await expectMeasurable(live)
@@ -90,10 +87,7 @@ function predictedCounts(mode: SwitchedMode, services: number, endpoints: number
   return countState(predict(objects, { node: MEASURED_NODE, mode, version: MEASURED_VERSION }))
 }
 
-/**
- * The counts on the node equal those that kube-proxy of that mode programs, at every size. They are linear in the number of Services,
- * and extrapolated from predictions for ten and for twenty.
- */
+/** The counts on the node are those of kube-proxy at every size: linear in the Services, extrapolated from predictions for 10 and 20. */
 const countsArePredicted = (mode: SwitchedMode) => async (context: CheckContext) => {
   const { endpoints, ...run } = await measuredRun(context)
   const [ten, twenty] = [predictedCounts(mode, 10, endpoints), predictedCounts(mode, 20, endpoints)]

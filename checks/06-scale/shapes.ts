@@ -93,10 +93,7 @@ function judgeShapes(shapes: readonly Shape[]): void {
   if (unclear) throw new Trouble(`the noise hides whether it is ${unclear.wanted}: ${unclear.figures}. ${again}`)
 }
 
-/**
- * A check of shapes of the run. Once it passed on the live cluster it remains passed, independent of later runs; a capture is
- * judged by the run in it.
- */
+/** A check of shapes of the run. Once passed on the live cluster it remains passed; a capture is judged by the run in it. */
 export const shapesOf =
   (note: string, shapesIn: (run: Measurement) => Shape[]): Check =>
   async (context: CheckContext) => {
@@ -118,10 +115,7 @@ export const shapesOf =
 /** The smallest increase that counts as noticeable. */
 const NOTICEABLE = 0.1
 
-/**
- * Question: the first size at which a new connection with iptables to the last Service took over 10% longer; "none" if there is
- * none.
- */
+/** Question: the first size at which a new connection with iptables to the last Service took over 10% longer; "none" if there is none. */
 export async function turningPoint(context: CheckContext): Promise<Truth> {
   const first = lastServiceSlowdown((await measuredRun(context)).iptables).find(({ part }) => part > NOTICEABLE)
   return { accepts: [first === undefined ? 'none' : String(first.services)], inspect: SHOW }

@@ -22,10 +22,7 @@ export const modeWithList = ({ nodes }: CheckContext): Truth => ({
 /** Question: the mode with schedulers: only a virtual server has one. */
 export const modeWithScheduler = always('make ipvs SCHEDULER=lc', 'ipvs')
 
-/**
- * Question: the mode for thousands of Services on this cluster's kernel and kube-proxy: one without a growing list, nftables
- * before IPVS.
- */
+/** Question: the mode for thousands of Services on this kernel and kube-proxy: one without a growing list, nftables before IPVS. */
 export async function modeForThousands({ live, nodes }: CheckContext): Promise<Truth> {
   const [node] = nodes
   const runs = async (mode: 'nftables' | 'ipvs') => {

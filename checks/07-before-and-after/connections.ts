@@ -3,12 +3,13 @@ import { type CheckContext, onceSeen } from '../../grading/check-context.ts'
 import { expectMode } from '../../grading/expect-node.ts'
 import { type WebBackend, type WebService, webService } from '../../grading/expect-object.ts'
 import { expectThat, NotApplicable } from '../../grading/failure.ts'
-import { httpRequests, readReplies } from '../../grading/http-requests.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
+import type { Target } from '../../grading/packet-trace.ts'
 import type { Truth } from '../../grading/question.ts'
-import { barsByPod, countByPod, loggedRequests, type PodShare, shareBars } from '../../grading/traffic.ts'
+import { answersIn, type PodRequester, send, sendMarked, typedRequest } from '../../grading/requests.ts'
+import { barsByPod, countByPod, type PodShare, shareBars } from '../../grading/traffic.ts'
 import { chainsLeadToPods } from '../01-iptables/service-chains.ts'
-import { CLIENT, clientPod, newToken } from '../web-client.ts'
+import { clientPod } from '../web-client.ts'
 
 const FOLDER = 'labs/07-before-and-after/manifests'
 const DEAF = 'deaf'
@@ -19,13 +20,13 @@ export interface DeafEndpoint {
   /** The endpoint without a listener. */
   deaf: WebBackend
   healthy: WebBackend[]
-  /** Node of the client. */
-  node: string
+  client: PodRequester
 }
 
 /** The Pod deaf and two others as endpoints of web, and a client. Fails when one is missing. */
-export function deafEndpoint({ snapshot, live }: CheckContext): DeafEndpoint {
-  const { node } = clientPod({ snapshot }, '07-before-and-after')
+export function deafEndpoint(context: CheckContext): DeafEndpoint {
+  const { snapshot, live } = context
+  const client = clientOf(context)
   const service = webService(snapshot)
   const deaf = service.backends.find(({ pod }) => pod === DEAF)
   const healthy = service.backends.filter(({ pod }) => pod !== DEAF)
@@ -37,35 +38,37 @@ export function deafEndpoint({ snapshot, live }: CheckContext): DeafEndpoint {
     actual: deaf ? `deaf and ${healthy.length} more` : `${healthy.length} endpoints, without deaf`,
     next: deaf ? 'make web' : `kubectl apply -f ${FOLDER}/deaf.yaml`,
   })
-  return { service, deaf, healthy, node }
+  return { service, deaf, healthy, client }
 }
+
+/** The Pod that connects to web. Fails if it is not ready. */
+export const clientOf = (context: CheckContext): PodRequester => clientPod(context, '07-before-and-after')
 
 /** Expects a result of the client's connections to an address. */
 export function expectConnections(
-  address: string,
-  port: number,
+  context: CheckContext,
+  { address, port }: Target,
   { holds, ...details }: { holds: boolean; expected: string; actual: string; node?: string },
 ): void {
-  expectThat(holds, {
-    inspect: `kubectl exec ${CLIENT.name} -- curl -sS --max-time 3 http://${address}:${port}`,
-    ...details,
-  })
+  expectThat(holds, { inspect: typedRequest(clientOf(context), { address, port }), ...details })
 }
 
 /** deaf is ready, an endpoint of web, and refuses; the others answer. */
 export const onlyDeafRefuses = onceSeen('deaf-and-ready', async (context) => {
-  const { deaf, healthy } = deafEndpoint(context)
+  const { deaf, healthy, client } = deafEndpoint(context)
   if (!context.live) return { deaf: deaf.address }
-  const addresses = [deaf, ...healthy].map(({ address }) => address)
-  const script = httpRequests(addresses.map((address) => ({ address, port: 80 })))
-  const replies = readReplies((await context.live.inPod(CLIENT, script)).stdout)
-  const statuses = addresses.map((_, index) => replies.find((reply) => reply.index === index)?.status)
-  const answered = addresses.filter((_, index) => statuses[index] === 200)
-  expectConnections(deaf.address, 80, {
-    holds: statuses[0] === 0 && answered.length === healthy.length,
-    expected: `an answer of ${addresses.slice(1).join(' and ')}, and none of ${deaf.address}`,
-    actual: `${answered.join(', ') || 'none'} answered`,
-  })
+  const targets = [deaf, ...healthy].map(({ address }) => ({ address, port: 80 }))
+  const sent = await send(context.live, client, targets)
+  const answered = sent.filter((one) => answersIn(one).length > 0).map(({ request }) => request.address)
+  expectConnections(
+    context,
+    { address: deaf.address, port: 80 },
+    {
+      holds: sent[0]?.replies[0]?.status === 0 && answered.length === healthy.length,
+      expected: `an answer of ${healthy.map(({ address }) => address).join(' and ')}, and none of ${deaf.address}`,
+      actual: `${answered.join(', ') || 'none'} answered`,
+    },
+  )
   return { deaf: deaf.address }
 })
 
@@ -92,21 +95,21 @@ interface Connections {
 
 /** Opens this number of sequential connections from the client to a Service, continues after a failure, and shows the answers. */
 export async function connect(
-  { show }: CheckContext,
+  context: CheckContext,
   live: LiveCluster,
   service: WebService,
   times: number,
 ): Promise<Connections> {
-  const token = newToken()
-  const { address, port, backends } = service
-  const script = httpRequests([{ address, port, path: `/?${token}=`, times, insist: true }])
-  const replies = readReplies((await live.inPod(CLIENT, script)).stdout)
-  const good = replies.filter(({ status }) => status === 200).length
-  const logged = good > 0 ? await loggedRequests(live, backends, token, good) : []
-  const answered = countByPod(backends, logged)
-  const failed = replies.length - good
-  show(shareBars([...barsByPod(answered), { labels: ['no answer', ''], count: failed }]))
-  return { sent: replies.length, failed, answered }
+  const requests = [{ address: service.address, port: service.port, times, insist: true }]
+  const { answered, logs } = await sendMarked(live, clientOf(context), service, requests)
+  const [{ replies } = { replies: [] }] = answered
+  const shares = countByPod(
+    service.backends,
+    (await logs()).flatMap(({ logged }) => logged),
+  )
+  const failed = replies.length - answersIn({ replies }).length
+  context.show(shareBars([...barsByPod(shares), { labels: ['no answer', ''], count: failed }]))
+  return { sent: replies.length, failed, answered: shares }
 }
 
 /** The same, and fails if one was not answered. */
@@ -118,7 +121,7 @@ export async function expectAllConnect(
 ): Promise<Connections> {
   const connections = await connect(context, live, service, wanted)
   const { sent, failed } = connections
-  expectConnections(service.address, service.port, {
+  expectConnections(context, service, {
     holds: failed === 0 && sent === wanted,
     expected: `an answer to each of ${wanted} connections`,
     actual: sent === wanted ? `${failed} of ${sent} failed` : `${sent} were sent, and ${failed} of them failed`,
@@ -138,7 +141,7 @@ export const connectionsFail = onceSeen('connections-that-failed', async (contex
   chainsLeadToPods(context)
   if (!live) return { at: 'a capture' }
   const { sent, failed } = await connect(context, live, service, CONNECTIONS)
-  expectConnections(service.address, service.port, {
+  expectConnections(context, service, {
     holds: failed > 0 && failed < sent,
     expected: `that some of ${CONNECTIONS} connections meet ${deaf.address} and fail, and others do not`,
     actual: `${failed} of ${sent} failed`,

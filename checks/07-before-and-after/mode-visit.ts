@@ -34,10 +34,7 @@ export function onceInMode(
   }
 }
 
-/**
- * The step back: after the grader has observed every node in the mode, they run iptables mode with its predicted rules, before foreign
- * ones, and without state of another mode.
- */
+/** The step back: the mode was seen on every node, and all run iptables mode as predicted, before foreign rules, without its leftovers. */
 export const backInIptablesMode =
   ({ mode, step, note, inspect, back, require }: ModeVisit): Check =>
   async (context) => {

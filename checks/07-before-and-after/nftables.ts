@@ -7,18 +7,15 @@ import { expectNodes } from '../../grading/expect-node.ts'
 import { webService } from '../../grading/expect-object.ts'
 import { OutOfReach, Trouble } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
+import { send } from '../../grading/requests.ts'
 import { filesOf, kubeProxyVersionOf, type NodeView, stateOf } from '../../grading/snapshot.ts'
-import { CLIENT } from '../web-client.ts'
-import { expectAllConnect, expectConnections } from './connections.ts'
+import { clientOf, expectAllConnect, expectConnections } from './connections.ts'
 import { backInIptablesMode, type ModeVisit, onceInMode } from './mode-visit.ts'
 
 /** A kernel's features do not change while a cluster runs. */
 const known = new WeakMap<LiveCluster['cluster'], Map<FlushedMode, Promise<string | undefined>>>()
 
-/**
- * The features of a mode that the nodes' kernel lacks, as a clause; undefined if it lacks none. Throws Trouble if no node
- * can be probed.
- */
+/** The features of a mode that the nodes' kernel lacks, as a clause; undefined if none. Throws Trouble if no node can be probed. */
 export function kernelLacks(
   live: LiveCluster,
   nodes: readonly NodeView[],
@@ -113,13 +110,14 @@ export const mapsLeadToPods = onceInMode(visit, 'maps-of-nftables', async (conte
   if (!live) return { at: 'a capture' }
   const service = webService(snapshot)
   const { answered } = await expectAllConnect(context, live, service, CONNECTIONS)
-  const curl = `curl -s -o /dev/null --connect-timeout 2 -w '%{errormsg}' http://${service.address}:${OTHER_PORT}/`
-  const { exitCode } = await live.inPod(CLIENT, curl)
-  // curl exits with 7 for a refused connection, with 28 for a lost packet.
-  expectConnections(service.address, OTHER_PORT, {
-    holds: exitCode === 7,
+  const other = { address: service.address, port: OTHER_PORT, seconds: 2 }
+  const [sent] = await send(live, clientOf(context), [other])
+  // 7 for a refused connection, 28 for a lost packet, as curl exits.
+  const code = sent?.replies[0]?.code
+  expectConnections(context, other, {
+    holds: code === 7,
     expected: `that port ${OTHER_PORT} of the ClusterIP, which has no Service, is refused immediately`,
-    actual: exitCode === 28 ? 'no answer in time' : `curl ended with ${exitCode}`,
+    actual: code === 28 ? 'no answer in time' : `curl ended with ${code}`,
   })
   return { answered }
 })

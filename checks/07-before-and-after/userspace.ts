@@ -83,11 +83,11 @@ export const noConnectionFails = onceInMode(visit, 'connections-tried-again', as
   const { live } = context
   const endpoint = deafEndpoint(context)
   if (!live) return { at: 'a capture' }
-  const { service, healthy, node } = endpoint
+  const { service, healthy, client } = endpoint
   const { sent, failed, answered } = await connect(context, live, service, CONNECTIONS)
   const fewest = Math.min(...healthy.map(({ pod }) => answered.find((one) => one.pod === pod)?.requests ?? 0))
-  expectConnections(service.address, service.port, {
-    node,
+  expectConnections(context, service, {
+    node: client.node,
     holds: failed === 0 && sent >= CONNECTIONS && fewest >= CONNECTIONS / healthy.length - 2,
     expected: `an answer to each of ${CONNECTIONS} connections, from the Pods of web in turn`,
     actual: `${failed} of ${sent} failed; ${answered.map(({ pod, requests }) => `${pod} answered ${requests}`).join(', ')}`,
@@ -99,7 +99,7 @@ export const noConnectionFails = onceInMode(visit, 'connections-tried-again', as
 async function refusalsInLog(
   { snapshot }: CheckContext,
   live: LiveCluster,
-  { deaf, node }: DeafEndpoint,
+  { deaf, client: { node } }: DeafEndpoint,
 ): Promise<number> {
   const pod = kubeProxyPods(snapshot.items).find(({ spec }) => spec?.nodeName === node)?.metadata.name ?? ''
   const log = await live.log({ namespace: 'kube-system', name: pod }, LOG_SECONDS)
@@ -116,8 +116,8 @@ async function refusalsInLog(
 export async function addressThatWebSees(context: CheckContext): Promise<Truth> {
   await visit.require(context)
   expectMode(context, 'userspace', { hint: 'make userspace' })
-  const { node } = deafEndpoint(context)
-  const addresses = stateOf(context.snapshot.node(node))
+  const { client } = deafEndpoint(context)
+  const addresses = stateOf(context.snapshot.node(client.node))
     .links.filter(({ name }) => name !== 'lo')
     .flatMap((link) => link.addresses)
     .filter(({ family }) => family === 'inet')

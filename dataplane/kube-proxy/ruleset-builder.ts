@@ -134,16 +134,12 @@ const BASE32 = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'
 
 /** The first letters of the base32 (RFC 4648) text of the SHA-256 of `text`. */
 export function shortHash(text: string, length: 8 | 16 = 16): string {
+  const digits = hash('sha256', text)
   let letters = ''
-  let bits = 0
-  let count = 0
-  for (const byte of hash('sha256', text, 'buffer').subarray(0, (length * 5) / 8)) {
-    bits = ((bits & 31) << 8) | byte
-    count += 8
-    while (count >= 5) {
-      count -= 5
-      letters += BASE32[(bits >> count) & 31]
-    }
+  // Five hexadecimal digits are four letters.
+  for (let at = 0; letters.length < length; at += 5) {
+    const bits = Number.parseInt(digits.slice(at, at + 5), 16)
+    for (const shift of [15, 10, 5, 0]) letters += BASE32[(bits >> shift) & 31]
   }
   return letters
 }

@@ -25,9 +25,9 @@ export function fakeLab(steps: Record<string, FakeStep>): LabSpec {
   )
   const lab: LabDefinition = { number: 99, folder: '99-fake', title: 'A lab for tests', minutes: 1, steps: definitions }
   const checks = new Map(
-    definitions.flatMap((definition) => {
-      const { check, needsCluster = false, cost } = steps[definition.id] ?? {}
-      return check ? [[definition.id, { definition, check, needsCluster, cost }] as const] : []
+    definitions.flatMap(({ id }) => {
+      const { check, needsCluster = false, cost } = steps[id] ?? {}
+      return check ? [[id, { check, needsCluster, cost }] as const] : []
     }),
   )
   return { lab, checks, observers: [] }

@@ -3,6 +3,7 @@ import { measureWithNodes } from '../../checks/03-from-outside/shares.ts'
 import { type ClientAndAgent, expectClosed } from '../../checks/05-exposure/node-agent.ts'
 import { Failure } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
+import { fromPod } from '../../grading/requests.ts'
 import type { PodShare } from '../../grading/traffic.ts'
 
 const shares = (...requests: [number, number]): PodShare[] =>
@@ -34,7 +35,8 @@ test('unexpected shares with all nodes are measured at most three times', async 
   expect(asked()).toBe(3)
 })
 
-const place = { client: '10.244.1.9', node: 'worker', nodeAddress: '172.18.0.3' } as ClientAndAgent
+const client = fromPod('client', { address: '10.244.1.9', node: 'worker' })
+const place = { client, node: 'worker', nodeAddress: '172.18.0.3' } as ClientAndAgent
 /** The client Pod's requests, answered with these lines: the one to a ClusterIP, then the one to the node's own address. */
 const answers = (...lines: string[]) =>
   ({ inPod: async () => ({ exitCode: 0, stdout: `${lines.shift()}\n`, stderr: '' }) }) as unknown as LiveCluster

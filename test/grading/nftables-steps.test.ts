@@ -34,6 +34,12 @@ const kubeProxy = [
     metadata: { namespace: 'kube-system', name: 'kube-proxy-1', labels: { 'k8s-app': 'kube-proxy' } },
     spec: { nodeName: WORKER, containers: [{ image: 'registry/kube-proxy:v1.34.11' }] },
   },
+  {
+    kind: 'Pod',
+    metadata: { namespace: 'default', name: 'client' },
+    spec: { nodeName: WORKER },
+    status: { phase: 'Running', podIP: '10.244.1.9', conditions: [{ type: 'Ready', status: 'True' }] },
+  },
 ]
 
 interface Scene {
@@ -46,7 +52,7 @@ interface Scene {
   notes?: Record<string, string>
   /** Of the requests, so many never leave the client. */
   unsent?: number
-  /** curl's exit code for a port that is no Service's. */
+  /** The code of a request to a port that is no Service's. */
   otherPort?: number
 }
 
@@ -85,8 +91,9 @@ function contextOf({
     requests = [...script.matchAll(/\?(probe-[0-9a-f-]+)=\[1-(\d+)\]/g)].flatMap(([, token, count]) =>
       Array.from({ length: Number(count) - unsent }, () => `10.244.1.9 ${token}`),
     )
-    const stdout = requests.map(() => '#request\t0\t200\t4000\t1\t0\t\t\n').join('')
-    return { exitCode: script.includes(':9/') ? otherPort : 0, stdout, stderr: '' }
+    const toOtherPort = script.includes(':9/') ? `#request\t0\t0\t0\t1\t${otherPort}\tan error\t\n` : ''
+    const stdout = requests.map(() => '#request\t0\t200\t4000\t1\t0\t\t\n').join('') + toOtherPort
+    return { exitCode: 0, stdout, stderr: '' }
   }
   live.log = async () => requests.join('\n')
   return { snapshot, nodes: snapshot.nodes, notes: new LabNotes(7, snapshot), live, show: () => {} }

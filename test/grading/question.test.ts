@@ -30,7 +30,7 @@ function asking(): LabSpec {
       ? fail({ inspect, expected: 'a colour', actual: 'none' })
       : { accepts: [colour], inspect }
   })
-  return { ...spec, checks: new Map([['colour', { definition, check, needsCluster: false }]]) }
+  return { ...spec, checks: new Map([['colour', { check, needsCluster: false }]]) }
 }
 
 const cluster = (colour: string, notes: Record<string, unknown> = {}) => {
