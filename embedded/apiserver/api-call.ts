@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Readable } from 'node:stream'
 import type { ExecResult } from '../../host/shell-word.ts'
-import type { GuestProcess } from '../machine/machine.ts'
+import type { GuestProcess, SpawnOptions } from '../machine/machine.ts'
 import type { Api } from './api.ts'
 import type { ResourceTarget } from './resource.ts'
 import type { Schema } from './schema.ts'
@@ -22,13 +22,8 @@ export interface ExecRequest {
   tty: boolean
 }
 
-export interface TerminalSize {
-  columns: number
-  rows: number
-}
-
 /** Starts a command, or attaches to a running one, with a terminal of that size. */
-export type StartCommand = (size?: TerminalSize) => Promise<GuestProcess>
+export type StartCommand = (size?: SpawnOptions['size']) => Promise<GuestProcess>
 
 export interface LogRequest extends ContainerTarget {
   follow: boolean

@@ -23,7 +23,7 @@ import { jsonOf, type KubeObject, type ObjectMeta, Store, type Stored, type Stor
 import { prepare, validate } from './strategies.ts'
 
 export type { DeleteOptions, Draft } from './object-lifecycle.ts'
-export type { KubeObject, OwnerReference } from './store.ts'
+export type { KubeObject } from './store.ts'
 
 export interface WriteOptions {
   /** Everything is checked and filled in, nothing is stored. */

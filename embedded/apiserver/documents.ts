@@ -29,45 +29,20 @@ export function serveDocument({ method, headers }: IncomingMessage, response: Se
   else throw unknownPath()
 }
 
-function versionInfo(): object {
-  const [major, minor] = gitVersion.slice(1).split('.')
-  const platform = `${process.platform}/${processor?.kubernetes}`
-  const build = { gitCommit: '', gitTreeState: 'clean', buildDate: '1970-01-01T00:00:00Z', goVersion: '', compiler: '' }
-  return { major, minor, gitVersion, ...build, platform }
-}
+const [major, minor] = gitVersion.slice(1).split('.')
+const build = { gitCommit: '', gitTreeState: 'clean', buildDate: '1970-01-01T00:00:00Z', goVersion: '', compiler: '' }
 
-function groupList(): object {
-  const named = groups.filter(({ group }) => group !== '')
-  const list = named.map(({ group: name, groupVersion, version }) => {
+const namedGroups = groups
+  .filter(({ group }) => group !== '')
+  .map(({ group: name, groupVersion, version }) => {
     const own = { groupVersion, version }
     return { name, versions: [own], preferredVersion: own }
   })
-  return { kind: 'APIGroupList', apiVersion: 'v1', groups: list }
-}
 
 const verbs = ['create', 'delete', 'get', 'list', 'patch', 'update', 'watch']
 const unstoredVerbs = {
   metrics: ['get', 'list'],
   absent: ['create', 'delete', 'get', 'list', 'patch'],
-}
-
-/** The resources of one version. kubectl falls back to this form of discovery where it finds no aggregated one. */
-function resourceList(groupVersion: string): object {
-  const own = <T extends Pick<Resource, 'group' | 'version'>>(list: readonly T[]) =>
-    list.filter((resource) => apiVersionOf(resource) === groupVersion)
-  const list = [
-    ...own(resources).flatMap(({ subresources, categories, ...resource }) => [
-      { ...described(resource), verbs, categories },
-      ...subresources.flatMap((subresource) => describedSubresource(resource, subresource)),
-    ]),
-    ...own(unstored).map((other) => ({ ...described(other), verbs: unstoredVerbs[other.is] })),
-  ]
-  return { kind: 'APIResourceList', apiVersion: 'v1', groupVersion, resources: list }
-}
-
-function described(resource: Pick<Unstored, 'name' | 'namespaced' | 'kind' | 'shortNames'>) {
-  const { name, namespaced, kind, shortNames } = resource
-  return { name, singularName: kind.toLowerCase(), namespaced, kind, shortNames }
 }
 
 /** The subresources whose kinds `kubectl scale` and `kubectl drain` read. */
@@ -76,12 +51,23 @@ const subresourceKinds: Readonly<Record<string, { group: string; version: string
   eviction: { group: 'policy', version: 'v1', kind: 'Eviction' },
 }
 
-function describedSubresource(
-  { name, namespaced }: Pick<Resource, 'name' | 'namespaced'>,
-  subresource: string,
-): object[] {
-  const type = subresourceKinds[subresource]
-  return type ? [{ name: `${name}/${subresource}`, singularName: '', namespaced, ...type, verbs }] : []
+/** The resources of one version. kubectl falls back to this form of discovery where it finds no aggregated one. */
+function resourceList(groupVersion: string): object {
+  const own = <T extends Resource | Unstored>(list: readonly T[]) =>
+    list.filter((resource) => apiVersionOf(resource) === groupVersion)
+  const list = [
+    ...own(resources).flatMap(({ name, namespaced, kind, shortNames, categories, subresources }) => [
+      { name, singularName: kind.toLowerCase(), namespaced, kind, shortNames, verbs, categories },
+      ...subresources.flatMap((subresource) => {
+        const type = subresourceKinds[subresource]
+        return type ? [{ name: `${name}/${subresource}`, singularName: '', namespaced, ...type, verbs }] : []
+      }),
+    ]),
+    ...own(unstored).map(({ name, namespaced, kind, shortNames, is }) => {
+      return { name, singularName: kind.toLowerCase(), namespaced, kind, shortNames, verbs: unstoredVerbs[is] }
+    }),
+  ]
+  return { kind: 'APIResourceList', apiVersion: 'v1', groupVersion, resources: list }
 }
 
 // OpenAPI, sufficient for kubectl to detect which query parameters a kind has. It has no schemas, which `kubectl explain` reads.
@@ -109,9 +95,9 @@ const openApiV3 = {
 }
 
 const documents: ReadonlyMap<string, object> = new Map([
-  ['version', versionInfo()],
+  ['version', { major, minor, gitVersion, ...build, platform: `${process.platform}/${processor?.kubernetes}` }],
   ['api', { kind: 'APIVersions', versions: ['v1'] }],
-  ['apis', groupList()],
+  ['apis', { kind: 'APIGroupList', apiVersion: 'v1', groups: namedGroups }],
   [
     'openapi/v3',
     { paths: Object.fromEntries(groups.map(({ path }) => [path, { serverRelativeURL: '/openapi/v3/kinds' }])) },

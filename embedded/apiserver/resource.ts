@@ -119,10 +119,9 @@ export function apiVersionOf(resource: Pick<Resource, 'group' | 'version'>): str
 }
 
 /** A kind in discovery without stored objects. */
-export interface Unstored extends Pick<Resource, 'name' | 'kind' | 'group' | 'version' | 'namespaced'> {
+export interface Unstored extends Pick<Resource, 'name' | 'kind' | 'group' | 'version' | 'namespaced' | 'shortNames'> {
   /** `metrics`: measured for each request. `absent`: every request is refused by name. */
   is: 'metrics' | 'absent'
-  shortNames: readonly string[]
 }
 
 const unstoredKinds =
@@ -198,13 +197,12 @@ export function parsePath(path: string): Target {
   const named = ({ name, group: own }: Resource | Unstored) => name === rest[2] && own === group
   const inNamespace = rest[0] === 'namespaces' && (group !== '' || [...resources, ...unstored].some(named))
   const [namespace, plural, name, subresource, ...more] = inNamespace ? rest.slice(1) : [undefined, ...rest]
-  const found = <T extends Resource | Unstored>(list: readonly T[], anyVersion = false) =>
-    list.find((own) => own.name === plural && own.group === group && (anyVersion || own.version === version))
+  const isFound = (own: Resource | Unstored) => own.name === plural && own.group === group
+  const other = unstored.find(isFound)
   // `kubectl autoscale` may use an older version of a kind that is absent.
-  const other = found(unstored, true)
   if (other?.is === 'absent') throw absentKind(substituted.get(other.name) ?? other.kind)
   if (other && other.version === version) return { is: 'metrics', resource: other, namespace, name }
-  const resource = found(resources) ?? found(olderVersions)
+  const resource = [...resources, ...olderVersions].find((own) => isFound(own) && own.version === version)
   if (!resource) throw unknownPath()
   const what = substituted.get(subresource ?? '')
   if (what !== undefined) throw absentKind(what)

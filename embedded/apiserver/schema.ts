@@ -1,6 +1,6 @@
 import { isObject, type Json, type JsonObject } from './json.ts'
-import { bodyKinds, resources } from './resource.ts'
-import { badRequest } from './status-error.ts'
+import { bodyKinds, type Resource, resources } from './resource.ts'
+import { badRequest, type StatusError } from './status-error.ts'
 
 export type Scalar = 'string' | 'int32' | 'int64' | 'number' | 'boolean' | 'date' | 'intOrString' | 'quantity' | 'any'
 
@@ -21,20 +21,13 @@ interface Model {
 // Amounts such as `500m`; a plain number is accepted too.
 const quantities = ['limits', 'requests', 'capacity', 'allocatable', 'overhead', 'sizeLimit', 'divisor', 'hard', 'used']
 
-let loading: Promise<Schema> | undefined
-
 /**
  * The schema of every served kind, read from the model classes of @kubernetes/client-node. Only the classes in use are
  * loaded: the whole package takes a second to start.
  */
-export function loadSchema(): Promise<Schema> {
-  loading ??= load([...bodyKinds.map((kind) => `V1${kind}`), ...resources.map((resource) => resource.schema)])
-  return loading
-}
-
-async function load(roots: readonly string[]): Promise<Schema> {
+export async function loadSchema(): Promise<Schema> {
   const schema = new Map<string, Map<string, FieldType>>()
-  let open = [...new Set(roots)]
+  let open = [...bodyKinds.map((kind) => `V1${kind}`), ...resources.map((resource) => resource.schema)]
   while (open.length > 0) {
     const models = await Promise.all(open.map(loadModel))
     const found = new Set<string>()
@@ -83,28 +76,25 @@ function readType(type: string, format: string): FieldType {
   return scalar ? { is: scalar } : { is: 'object', name: type }
 }
 
-export interface Decoded {
-  value: JsonObject
-  /** Paths of fields that the kind doesn't have, as `spec.ports[0].prot`. They are left out of the value. */
-  unknown: string[]
+type Kind = Pick<Resource, 'kind' | 'version' | 'schema'>
+
+/** 400 for an object that is not of a kind. */
+export function notOfKind({ kind, version }: Kind, why: string): StatusError {
+  return badRequest(`${kind} in version "${version}" cannot be handled as a ${kind}: ${why}`)
 }
 
 /**
- * Reads an object of a kind as Kubernetes' decoder does: nulls are absent fields, unknown fields are dropped and named,
- * a value of the wrong type throws 400 with Go's error message.
+ * Reads an object of a kind as Kubernetes' decoder does: nulls are absent fields, a value of the wrong type throws 400 with Go's
+ * error message. `unknown` are the paths of fields that the kind doesn't have (`spec.ports[0].prot`); they are left out of the value.
  */
-export function decode(
-  schema: Schema,
-  typeName: string,
-  object: JsonObject,
-  gvk: { kind: string; version: string },
-): Decoded {
+export function decode(schema: Schema, kind: Kind, object: JsonObject): { value: JsonObject; unknown: string[] } {
   const unknown: string[] = []
 
   function fail(value: Json, goType: string, struct: string, path: string): never {
     const what = Array.isArray(value) ? 'array' : typeof value
-    const message = `json: cannot unmarshal ${what === 'boolean' ? 'bool' : what} into Go struct field ${struct}.${path.replaceAll(/\[[^\]]*\]/g, '')} of type ${goType}`
-    throw badRequest(`${gvk.kind} in version "${gvk.version}" cannot be handled as a ${gvk.kind}: ${message}`)
+    const field = `${struct}.${path.replaceAll(/\[[^\]]*\]/g, '')}`
+    const given = what === 'boolean' ? 'bool' : what
+    throw notOfKind(kind, `json: cannot unmarshal ${given} into Go struct field ${field} of type ${goType}`)
   }
 
   function read(value: Json, type: FieldType, struct: string, path: string): Json {
@@ -140,7 +130,7 @@ export function decode(
     return result
   }
 
-  return { value: readObject(object, typeName, ''), unknown }
+  return { value: readObject(object, kind.schema, ''), unknown }
 }
 
 /** `V1PodSpec` → `PodSpec`. */

@@ -43,7 +43,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   // Requests wait until the schema is loaded, shortly after the port is open.
   const schema = loadSchema()
   schema.catch(() => {})
-  const server = createServer({ cert: options.tls.cert, key: options.tls.key, ALPNProtocols: ['http/1.1'] })
+  const server = createServer({ ...options.tls, ALPNProtocols: ['http/1.1'] })
   // Clients reuse idle connections; closing one too early would lose a request.
   server.keepAliveTimeout = idleMs
   const sockets = new Set<Socket>()

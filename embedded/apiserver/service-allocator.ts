@@ -9,18 +9,11 @@ export interface ServiceRanges {
   nodePortRange: [number, number]
 }
 
-export function needsClusterIP(spec: V1ServiceSpec): boolean {
-  return spec.type !== 'ExternalName'
-}
-
-/** True for the types whose ports may have node ports. */
-export function hasNodePorts(spec: V1ServiceSpec): boolean {
-  return spec.type === 'NodePort' || spec.type === 'LoadBalancer'
-}
-
-export function needsHealthCheckPort(spec: V1ServiceSpec): boolean {
-  return spec.type === 'LoadBalancer' && spec.externalTrafficPolicy === 'Local'
-}
+/** Whether a Service of its type has a cluster IP, may have node ports, and needs a port for health checks. */
+export const needsClusterIP = ({ type }: V1ServiceSpec) => type !== 'ExternalName'
+export const hasNodePorts = ({ type }: V1ServiceSpec) => type === 'NodePort' || type === 'LoadBalancer'
+export const needsHealthCheckPort = ({ type, externalTrafficPolicy }: V1ServiceSpec) =>
+  type === 'LoadBalancer' && externalTrafficPolicy === 'Local'
 
 /**
  * Allocates the cluster IP and node ports that a Service needs, or reports faults of the requested ones. Allocated

@@ -1,11 +1,5 @@
 import { isIP } from 'node:net'
-import type {
-  DiscoveryV1EndpointPort,
-  V1EndpointSlice,
-  V1Service,
-  V1ServicePort,
-  V1ServiceSpec,
-} from '@kubernetes/client-node'
+import type * as k8s from '@kubernetes/client-node'
 import ipaddr from 'ipaddr.js'
 import { type FieldErrors, syntaxFaults } from './field-errors.ts'
 import { fill } from './json.ts'
@@ -25,8 +19,8 @@ const serviceRules: Rules = {
   'spec.ports[].protocol': protocol,
   'spec.ports[].targetPort': check.port,
   'spec.ports[]': [
-    check.unique(({ port, protocol }: V1ServicePort) => `${port}/${protocol}`),
-    check.unique(({ nodePort, protocol }: V1ServicePort) => (nodePort ? `${nodePort}/${protocol}` : undefined)),
+    check.unique(({ port, protocol }: k8s.V1ServicePort) => `${port}/${protocol}`),
+    check.unique(({ nodePort, protocol }: k8s.V1ServicePort) => (nodePort ? `${nodePort}/${protocol}` : undefined)),
   ],
   'spec.sessionAffinity': check.oneOf('ClientIP', 'None'),
   'spec.sessionAffinityConfig.clientIP.timeoutSeconds': check.not<number>(
@@ -49,11 +43,11 @@ const serviceRules: Rules = {
   ],
   'spec.internalTrafficPolicy|externalTrafficPolicy': check.oneOf('Cluster', 'Local'),
   'spec.loadBalancerSourceRanges[]': check.not<string>((cidr) => !ipaddr.isValidCIDR(cidr.trim()), cidrFault),
-  spec: check.each<V1ServiceSpec>((spec, _, errors) => validateType(spec, errors)),
+  spec: check.each<k8s.V1ServiceSpec>((spec, _, errors) => validateType(spec, errors)),
 }
 
 /** core/v1 and the registry of Services: an update keeps what the old state was allocated. This cluster supports IPv4 only. */
-export const serviceStrategy: Strategy<V1Service> = {
+export const serviceStrategy: Strategy<k8s.V1Service> = {
   defaults: {
     '': { spec: { type: 'ClusterIP', sessionAffinity: 'None' }, status: { loadBalancer: {} } },
     'spec.ports[]': { protocol: 'TCP' },
@@ -82,14 +76,14 @@ export const serviceStrategy: Strategy<V1Service> = {
   },
 }
 
-const isExternal = (spec: V1ServiceSpec) =>
+const isExternal = (spec: k8s.V1ServiceSpec) =>
   hasNodePorts(spec) || (spec.type === 'ClusterIP' && Boolean(spec.externalIPs?.length))
 
 /** Keeps allocated values that an update omits, and removes unchanged values that its type does not use. */
-function carryAllocations(spec: V1ServiceSpec, old: V1ServiceSpec): void {
-  const portOf = ({ port, protocol }: V1ServicePort) =>
+function carryAllocations(spec: k8s.V1ServiceSpec, old: k8s.V1ServiceSpec): void {
+  const portOf = ({ port, protocol }: k8s.V1ServicePort) =>
     old.ports?.find((other) => other.port === port && other.protocol === protocol)
-  const drop = (fields: readonly (keyof V1ServiceSpec)[]) => {
+  const drop = (fields: readonly (keyof k8s.V1ServiceSpec)[]) => {
     for (const field of fields) if (String(spec[field]) === String(old[field])) delete spec[field]
   }
   if (!needsClusterIP(spec)) drop(['clusterIP', 'clusterIPs', 'internalTrafficPolicy', 'ipFamilies', 'ipFamilyPolicy'])
@@ -105,7 +99,7 @@ function carryAllocations(spec: V1ServiceSpec, old: V1ServiceSpec): void {
 }
 
 /** Which fields a Service of its type needs, and which it can't have. */
-function validateType(spec: V1ServiceSpec, errors: FieldErrors): void {
+function validateType(spec: k8s.V1ServiceSpec, errors: FieldErrors): void {
   const { type, clusterIP, externalName, ports = [], externalTrafficPolicy, healthCheckNodePort } = spec
   if (type === 'ExternalName') {
     if (!externalName) errors.required('spec.externalName')
@@ -133,15 +127,15 @@ function validateType(spec: V1ServiceSpec, errors: FieldErrors): void {
 }
 
 /** discovery.k8s.io/v1 */
-export const endpointSliceStrategy: Strategy<V1EndpointSlice> = {
+export const endpointSliceStrategy: Strategy<k8s.V1EndpointSlice> = {
   defaults: { '': { endpoints: [] }, 'ports[]': { name: '', protocol: 'TCP' } },
   rules: {
     addressType: [check.required, check.oneOf('IPv4', 'IPv6', 'FQDN')],
     'endpoints[].addresses': check.required,
-    'ports[]': check.unique(({ name }: DiscoveryV1EndpointPort) => name),
+    'ports[]': check.unique(({ name }: k8s.DiscoveryV1EndpointPort) => name),
     'ports[].protocol': protocol,
     'ports[].port': check.port,
-    '': check.each<V1EndpointSlice>((slice, _, errors) => {
+    '': check.each<k8s.V1EndpointSlice>((slice, _, errors) => {
       const version = { IPv4: 4, IPv6: 6 }[slice.addressType]
       for (const { field, value } of placesOf(slice, 'endpoints[].addresses[]'))
         if (version && isIP(String(value)) !== version)

@@ -1,42 +1,17 @@
+import type { V1ManagedFieldsEntry, V1ObjectMeta } from '@kubernetes/client-node'
 import { deepFreeze, type JsonObject } from './json.ts'
 import { resources } from './resource.ts'
 import { StatusError } from './status-error.ts'
 
-export interface OwnerReference {
-  apiVersion: string
-  kind: string
+/** The metadata of a stored object, with times as text. */
+export interface ObjectMeta extends Omit<V1ObjectMeta, 'creationTimestamp' | 'deletionTimestamp' | 'managedFields'> {
   name: string
-  uid: string
-  controller?: boolean
-  blockOwnerDeletion?: boolean
-}
-
-export interface ObjectMeta {
-  name: string
-  namespace?: string
   uid: string
   resourceVersion: string
-  generation?: number
   creationTimestamp: string
   deletionTimestamp?: string
-  deletionGracePeriodSeconds?: number
-  labels?: Record<string, string>
-  annotations?: Record<string, string>
-  ownerReferences?: OwnerReference[]
-  finalizers?: string[]
-  generateName?: string
-  managedFields?: ManagedFieldsEntry[]
-}
-
-/** The last write of one client. Which fields it wrote is not recorded. */
-export interface ManagedFieldsEntry {
-  manager: string
-  operation: 'Update'
-  apiVersion: string
-  time: string
-  fieldsType: 'FieldsV1'
-  fieldsV1: Record<string, never>
-  subresource?: string
+  /** The last write of each client. Which fields it wrote is not recorded. */
+  managedFields?: (Omit<V1ManagedFieldsEntry, 'time'> & { time: string })[]
 }
 
 /** Any object of the API. */

@@ -1,13 +1,14 @@
 import { constants } from 'node:os'
 import { createInterface } from 'node:readline'
 import type { Readable, Writable } from 'node:stream'
+import { text } from 'node:stream/consumers'
 import { finished } from 'node:stream/promises'
 import { setTimeout } from 'node:timers/promises'
 import type { V1Pod } from '@kubernetes/client-node'
 import { OUTSIDE } from '../../host/outside.ts'
-import type { GuestProcess } from '../machine/machine.ts'
+import type { GuestProcess, SpawnOptions } from '../machine/machine.ts'
 import type { Api, KubeObject } from './api.ts'
-import type { ExecRequest, NodeBackend, StartCommand, TerminalSize } from './api-call.ts'
+import type { ExecRequest, NodeBackend, StartCommand } from './api-call.ts'
 import type { ResourceTarget, Target } from './resource.ts'
 import type { SpdyStream } from './spdy.ts'
 import { badRequest, messageOf } from './status-error.ts'
@@ -80,7 +81,7 @@ async function runSession(start: StartCommand, transport: CommandTransport): Pro
   const [stdin, stdout, stderr, sizes] = ['stdin', 'stdout', 'stderr', 'resize'].map((type) =>
     transport.streams.get(type),
   )
-  let size: TerminalSize | undefined
+  let size: SpawnOptions['size']
   let process: GuestProcess | undefined
   const sized = new Promise<void>((resolve) => {
     if (!sizes) return resolve()
@@ -111,7 +112,7 @@ async function runSession(start: StartCommand, transport: CommandTransport): Pro
   }
 }
 
-function readSize(line: string): TerminalSize | undefined {
+function readSize(line: string): SpawnOptions['size'] {
   try {
     const { Width, Height }: { Width?: unknown; Height?: unknown } = JSON.parse(line)
     return typeof Width === 'number' && typeof Height === 'number' ? { columns: Width, rows: Height } : undefined
@@ -180,14 +181,10 @@ function portForwarder(pod: string, dial: (port: number) => Promise<GuestProcess
 
 /** Forwards one connection until it ends. Returns the reason if it could not be opened. */
 async function forwardConnection(stream: SpdyStream, dialled: Promise<GuestProcess>): Promise<string | undefined> {
-  const connection = await dialled
-  let said = ''
-  connection.stderr.on('data', (bytes: Buffer) => {
-    said += bytes
-  })
-  connection.stdin.on('error', () => {})
-  stream.input.pipe(connection.stdin)
-  await Promise.all([carry(connection.stdout, stream.output), connection.exited])
+  const { stdin, stdout, stderr, exited } = await dialled
+  stdin.on('error', () => {})
+  stream.input.pipe(stdin)
+  const [said] = await Promise.all([text(stderr), carry(stdout, stream.output), exited])
   // socat names the system call that failed, then the reason.
   return said.includes(' E connect') ? said.trim().split(': ').at(-1) : undefined
 }

@@ -17,8 +17,9 @@ interface Scalable {
 
 /** PUT and PATCH of `scale`. */
 export async function updateScale(call: ApiCall): Promise<object> {
-  const requested = await requestedObject(call, 'V1Scale', () => scaleOf(found(call)))
-  const { value } = decode(call.schema, 'V1Scale', requested, { kind: 'Scale', version: 'v1' })
+  const present = scaleOf(found(call))
+  const requested = await requestedObject(call, 'V1Scale', () => present)
+  const { value } = decode(call.schema, { kind: 'Scale', version: 'v1', schema: 'V1Scale' }, requested)
   const { metadata, spec } = value as { metadata?: { resourceVersion?: string }; spec?: { replicas?: number } }
   const object = found(call)
   const next = {

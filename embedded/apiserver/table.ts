@@ -34,8 +34,9 @@ export function or(absent: string | number, path: string): (object: unknown) => 
 /** How long ago a time was, as kubectl prints it: `5s`, `3m12s`, `7h5m`, `20d`. */
 export function ageOf(time: unknown, now: Date): string {
   if (typeof time !== 'string') return '<unknown>'
-  const seconds = Math.max(0, Math.trunc((now.getTime() - Date.parse(time)) / 1000))
-  if (seconds < 120) return `${seconds}s`
+  const seconds = Math.trunc((now.getTime() - Date.parse(time)) / 1000)
+  if (seconds < -1) return '<invalid>'
+  if (seconds < 120) return `${Math.max(0, seconds)}s`
   const minutes = Math.floor(seconds / 60)
   if (minutes < 10) return pair(minutes, 'm', seconds % 60, 's')
   if (minutes < 180) return `${minutes}m`

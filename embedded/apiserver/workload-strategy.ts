@@ -1,13 +1,4 @@
-import type {
-  V1CronJob,
-  V1CronJobSpec,
-  V1DaemonSetSpec,
-  V1Deployment,
-  V1DeploymentSpec,
-  V1DeploymentStrategy,
-  V1Job,
-  V1JobSpec,
-} from '@kubernetes/client-node'
+import type * as k8s from '@kubernetes/client-node'
 import { Cron } from 'croner'
 import { matchesSelector } from '../../dataplane/label-selector.ts'
 import { fill } from './json.ts'
@@ -42,11 +33,11 @@ const workloadRules: Rules = {
     if (isZero(maxUnavailable) && isZero(maxSurge))
       errors.invalid(`${field}.maxUnavailable`, maxUnavailable, 'may not be 0 when `maxSurge` is 0')
   }),
-  strategy: check.each<V1DeploymentStrategy>(({ type, rollingUpdate }, field, errors) => {
+  strategy: check.each<k8s.V1DeploymentStrategy>(({ type, rollingUpdate }, field, errors) => {
     if (type === 'Recreate' && rollingUpdate)
       errors.forbidden(`${field}.rollingUpdate`, "may not be specified when strategy `type` is 'Recreate'")
   }),
-  '': check.each<V1DeploymentSpec>(({ selector, template }, field, errors) => {
+  '': check.each<k8s.V1DeploymentSpec>(({ selector, template }, field, errors) => {
     if (!selector) return
     const { matchLabels = {}, matchExpressions = [] } = selector
     const labels = template.metadata?.labels ?? {}
@@ -58,7 +49,7 @@ const workloadRules: Rules = {
 }
 
 /** The strategy of a kind with these defaults of its specification and of its status. */
-const workload = <Spec>(spec: (given: Spec) => object, status: object = {}): Strategy<V1Deployment> => ({
+const workload = <Spec>(spec: (given: Spec) => object, status: object = {}): Strategy<k8s.V1Deployment> => ({
   defaults: { '': { spec: { template }, status }, spec, ...templateDefaults },
   rules: under('spec', workloadRules),
   fixed: ['spec.selector'],
@@ -67,7 +58,7 @@ const workload = <Spec>(spec: (given: Spec) => object, status: object = {}): Str
 const rolling = (type: string | undefined, rollingUpdate: object) =>
   !type || type === 'RollingUpdate' ? { type: 'RollingUpdate', rollingUpdate } : {}
 
-export const deploymentStrategy = workload(({ strategy }: V1DeploymentSpec) => ({
+export const deploymentStrategy = workload(({ strategy }: k8s.V1DeploymentSpec) => ({
   ...{ replicas: 1, revisionHistoryLimit: 10, progressDeadlineSeconds: 600 },
   strategy: rolling(strategy?.type, { maxUnavailable: '25%', maxSurge: '25%' }),
 }))
@@ -75,7 +66,7 @@ export const deploymentStrategy = workload(({ strategy }: V1DeploymentSpec) => (
 export const replicaSetStrategy = workload(() => ({ replicas: 1 }), { replicas: 0 })
 
 export const daemonSetStrategy = workload(
-  ({ updateStrategy }: V1DaemonSetSpec) => ({
+  ({ updateStrategy }: k8s.V1DaemonSetSpec) => ({
     revisionHistoryLimit: 10,
     updateStrategy: rolling(updateStrategy?.type, { maxUnavailable: 1, maxSurge: 0 }),
   }),
@@ -90,10 +81,10 @@ const jobSpecRules: Rules = {
 }
 
 /** batch/v1: a new Job gets the labels by which its Pods are found. */
-export const jobStrategy: Strategy<V1Job> = {
+export const jobStrategy: Strategy<k8s.V1Job> = {
   defaults: {
     '': { spec: { template }, status: {} },
-    spec: ({ parallelism }: V1JobSpec) => ({
+    spec: ({ parallelism }: k8s.V1JobSpec) => ({
       ...(parallelism === undefined && { completions: 1 }),
       ...{ parallelism: 1, backoffLimit: 6, completionMode: 'NonIndexed', suspend: false },
       podReplacementPolicy: 'TerminatingOrFailed',
@@ -112,7 +103,7 @@ export const jobStrategy: Strategy<V1Job> = {
   fixed: ['spec.template'],
 }
 
-export const cronJobStrategy: Strategy<V1CronJob> = {
+export const cronJobStrategy: Strategy<k8s.V1CronJob> = {
   defaults: {
     '': {
       spec: {
@@ -125,7 +116,7 @@ export const cronJobStrategy: Strategy<V1CronJob> = {
   },
   rules: {
     'spec.schedule': check.required,
-    spec: check.each<V1CronJobSpec>(({ schedule, timeZone }, field, errors) =>
+    spec: check.each<k8s.V1CronJobSpec>(({ schedule, timeZone }, field, errors) =>
       errors.invalid(`${field}.schedule`, schedule, ...scheduleFaults(schedule, timeZone)),
     ),
     'spec.concurrencyPolicy': check.oneOf('Allow', 'Forbid', 'Replace'),

@@ -4,7 +4,7 @@ import { readObject, readPatch, warn } from './http-messages.ts'
 import { isObject, type JsonObject } from './json.ts'
 import { found, shaped } from './read-objects.ts'
 import { apiVersionOf } from './resource.ts'
-import { decode } from './schema.ts'
+import { decode, notOfKind } from './schema.ts'
 import { badRequest } from './status-error.ts'
 import { jsonOf, type Stored, storedOf } from './store.ts'
 
@@ -56,13 +56,11 @@ function decoded(call: ApiCall, body: JsonObject): Stored {
     const given = `${body.kind ?? ''} in version "${body.apiVersion ?? ''}"`
     throw badRequest(`${given} is not what this path takes: the expected kind is ${kind} in version "${version}"`)
   }
-  const { value, unknown } = decode(call.schema, resource.schema, body, { kind, version: resource.version })
+  const { value, unknown } = decode(call.schema, resource, body)
   const warnings = [...new Set(unknown)].map((field) => `unknown field "${field}"`)
   const validation = call.query.get('fieldValidation')
-  if (warnings.length > 0 && validation === 'Strict') {
-    const message = `strict decoding error: ${warnings.join(', ')}`
-    throw badRequest(`${kind} in version "${resource.version}" cannot be handled as a ${kind}: ${message}`)
-  }
+  if (warnings.length > 0 && validation === 'Strict')
+    throw notOfKind(resource, `strict decoding error: ${warnings.join(', ')}`)
   const object = storedOf({ ...value, kind, metadata: value.metadata ?? {} })
   const { namespace } = object.metadata
   if (resource.namespaced && namespace && namespace !== call.namespace)

@@ -1,6 +1,6 @@
-import type { V1LabelSelector } from '@kubernetes/client-node'
+import type { V1LabelSelector, V1OwnerReference } from '@kubernetes/client-node'
 import { matchesSelector } from '../../dataplane/label-selector.ts'
-import type { Api, KubeObject, OwnerReference } from '../apiserver/api.ts'
+import type { Api, KubeObject } from '../apiserver/api.ts'
 import { apiVersionOf, resourceNamed, resources } from '../apiserver/resource.ts'
 import { type ControllerContext, keyOf, splitKey, type Workqueue } from './context.ts'
 
@@ -8,7 +8,7 @@ import { type ControllerContext, keyOf, splitKey, type Workqueue } from './conte
 // owners.
 
 /** The owner that manages the object, if any. */
-export function controllerOf(object: KubeObject): OwnerReference | undefined {
+export function controllerOf(object: KubeObject): V1OwnerReference | undefined {
   return object.metadata.ownerReferences?.find(({ controller }) => controller === true)
 }
 
@@ -18,7 +18,7 @@ export function isControlledBy(object: KubeObject, owner: KubeObject): boolean {
 }
 
 /** The reference that makes `owner` the controller of an object. */
-export function controllerReference(owner: KubeObject): OwnerReference {
+export function controllerReference(owner: KubeObject): V1OwnerReference {
   return {
     apiVersion: owner.apiVersion,
     kind: owner.kind,
@@ -57,7 +57,7 @@ function patchOwners<T extends KubeObject>(
   api: Api,
   resource: string,
   { metadata: { namespace, name, uid } }: T,
-  ownerReferences: OwnerReference[],
+  ownerReferences: V1OwnerReference[],
 ): T {
   const references = ownerReferences.length > 0 ? ownerReferences : null
   return api.patch<T>(resource, namespace, name, { metadata: { uid, ownerReferences: references } })
@@ -101,14 +101,14 @@ export function startGarbageCollector(context: ControllerContext): void {
     context.watch<KubeObject>(resource, (type, object) => {
       if (type !== 'DELETED' && object.metadata.ownerReferences) queue.add(`${resource} ${keyOf(object)}`)
       if (type !== 'DELETED') return
-      const isOwner = ({ uid }: OwnerReference) => uid === object.metadata.uid
+      const isOwner = ({ uid }: V1OwnerReference) => uid === object.metadata.uid
       for (const { name } of collected)
         for (const other of api.list(name))
           if (other.metadata.ownerReferences?.some(isOwner)) queue.add(`${name} ${keyOf(other)}`)
     })
 
   /** False only for an owner of a kind that this API serves. */
-  function ownerExists({ apiVersion, kind, name, uid }: OwnerReference, namespace: string | undefined): boolean {
+  function ownerExists({ apiVersion, kind, name, uid }: V1OwnerReference, namespace: string | undefined): boolean {
     const resource = collected.find((own) => own.kind === kind && apiVersionOf(own) === apiVersion)
     return !resource || api.get(resource.name, resource.namespaced ? namespace : undefined, name)?.metadata.uid === uid
   }

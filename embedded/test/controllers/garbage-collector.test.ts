@@ -1,5 +1,6 @@
+import type { V1OwnerReference } from '@kubernetes/client-node'
 import { beforeEach, describe, expect, test } from 'vitest'
-import type { Draft, OwnerReference } from '../../apiserver/api.ts'
+import type { Draft } from '../../apiserver/api.ts'
 import { cluster, useTestCluster } from './cluster.ts'
 import { deployment, service } from './manifests.ts'
 
@@ -25,10 +26,15 @@ test('a deletion removes the owner at once and then what it owned', async () => 
 })
 
 describe('an object', () => {
-  const configMap = (name: string, ownerReferences?: OwnerReference[]): Draft => ({
+  const configMap = (name: string, ownerReferences?: V1OwnerReference[]): Draft => ({
     metadata: { name, ...(ownerReferences && { ownerReferences }) },
   })
-  const reference = (name: string, uid: string): OwnerReference => ({ apiVersion: 'v1', kind: 'ConfigMap', name, uid })
+  const reference = (name: string, uid: string): V1OwnerReference => ({
+    apiVersion: 'v1',
+    kind: 'ConfigMap',
+    name,
+    uid,
+  })
   const create = (draft: Draft) => cluster.api.create('configmaps', 'default', draft)
   const find = (name: string) => cluster.api.get('configmaps', 'default', name)
 

@@ -257,6 +257,8 @@ test('on a narrow page, the reason of a refused action is where the learner has 
   await narrow.locator('.text').waitFor()
   await narrow.getByRole('tab', { name: 'Packet path' }).click()
   const to = narrow.getByRole('combobox', { name: 'To', exact: true })
+  // Until the nodes were read, every path is refused for that reason.
+  await narrow.locator('#places-To option').first().waitFor({ state: 'attached' })
   await to.fill('svc/none:80')
   const alerts = narrow.getByRole('alert')
   await narrow.evaluate(`
