@@ -56,10 +56,7 @@ export async function expectNode(options: ExpectOptions): Promise<number> {
     process.stdout.write(printState(expected, as))
     return ExitCode.passed
   }
-  const findings = compareNodeState(expected, observed, {
-    mode: mode === 'ipvs' ? 'ipvs' : 'iptables',
-    untouched: true,
-  })
+  const findings = compareNodeState(expected, observed, { mode, untouched: true })
   process.stdout.write(report(findings))
   return findings.length === 0 ? ExitCode.passed : ExitCode.notYet
 }

@@ -13,8 +13,7 @@ import { refuse } from './untrusted-text.ts'
 /**
  * Judges a submission again, from its raw captures alone. A step about the cluster's current state is judged on the final
  * capture first, then on the capture of the moment when it passed; a step about a moment in reverse order, because the final
- * capture only has a note of it. The verdicts in the file only decide which captures are used: a step that had not passed on the
- * cluster is not passed by a capture, which shows less than real requests.
+ * capture only has a note of it. The verdicts in the file only decide which captures are used.
  */
 export async function rejudge(
   spec: LabSpec,
@@ -22,14 +21,12 @@ export async function rejudge(
   snapshotOf = snapshotsOf(submission),
 ): Promise<StepOutcome[]> {
   const { manifest } = submission
-  const claims = new Map(manifest.steps.map((claim) => [claim.id, claim]))
+  const captureOf = new Map(manifest.steps.map(({ id, capture }) => [id, capture]))
   const outcomes = new Map<string, StepOutcome>()
   for (const step of spec.lab.steps) {
-    const { capture: own, verdict } = claims.get(step.id) ?? {}
+    const own = captureOf.get(step.id)
     const places = step.moment ? [own, manifest.final] : [manifest.final, own]
-    const judged = await judgeOn(spec, step, new Set(places), snapshotOf)
-    const isOpen = own === undefined && (verdict === 'failed' || verdict === 'not yet')
-    const outcome = isOpen && judged.verdict === 'passed' ? { id: step.id, ...NEVER_PASSED } : judged
+    const outcome = await judgeOn(spec, step, new Set(places), snapshotOf)
     const open = step.needs.filter((need) => !SETTLED.includes(outcomes.get(need)?.verdict))
     const waits = { verdict: 'not yet', waitsFor: open, reason: `waits for: ${open.join(', ')}` } as const
     // A step whose needs did not pass waits for them, as on the cluster.
@@ -37,8 +34,6 @@ export async function rejudge(
   }
   return [...outcomes.values()]
 }
-
-const NEVER_PASSED = { verdict: 'not yet', reason: 'it had not passed on the cluster' } as const
 
 const SETTLED: readonly (Verdict | undefined)[] = ['passed', 'not applicable']
 

@@ -121,6 +121,16 @@ describe('scripts/expect.ts', () => {
     expect(different.stdout).toContain('Stale (')
   })
 
+  test.each([
+    ['userspace', 'v1.24.3'],
+    ['nftables', 'v1.30.3'],
+  ])('--diff compares with mode %s', async (mode, version) => {
+    const input = ['--objects', objects('web-nodeport'), '--node', 'k8s-guide-worker']
+    const folder = recordingPath(version, 'iptables', 'web-nodeport')
+    const { stdout } = await runScript([...input, '--mode', mode, '--kube-proxy', version, '--diff', folder])
+    expect(stdout).toContain(`mode ${mode} does not use it`)
+  })
+
   test('uses the objects and addresses of a capture', async () => {
     const capture = recordingPath('kind-v1.20.2', 'nodeport-loadbalancer')
     const given = ['--node', 'k8s-guide-worker2', '--mode', 'iptables', '--kube-proxy', '1.20']
