@@ -70,12 +70,14 @@ async function switchAlone(cluster: Cluster, mode: RunnableMode, options: Switch
   const lacks = await withProgress(
     progress,
     `Checking the kernel modules for mode "${mode}" on ${nodes.length} nodes`,
-    () => modeLacks(cluster, nodes, needs, scheduler ?? (current.scheduler || 'rr')),
+    async () => {
+      const found = await modeLacks(cluster, nodes, needs, scheduler ?? (current.scheduler || 'rr'))
+      if (found !== undefined && (mode !== 'ipvs' || !options.force))
+        throw new ModeUnsupported(needs, found, advice(cluster, mode, found))
+      return found
+    },
   )
-  if (lacks !== undefined) {
-    if (mode !== 'ipvs' || !options.force) throw new ModeUnsupported(needs, lacks, advice(cluster, mode, lacks))
-    progress.note(`Mode "${mode}" can't run here: ${lacks}. Continuing, because FORCE=1 is set.`)
-  }
+  if (lacks !== undefined) progress.note(`Mode "${mode}" can't run here: ${lacks}. Continuing, because FORCE=1 is set.`)
   if (mode === 'nftables')
     requireNftablesVersion(image?.image ?? daemonSet.spec?.template.spec?.containers[0]?.image ?? '')
   const isConfigured = current.mode === mode && (scheduler === undefined || scheduler === current.scheduler)
