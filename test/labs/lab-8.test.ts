@@ -154,7 +154,6 @@ test("a learner's own rule that stops the kubelets' probes is named within secon
   expect(message).toContain(`: -A ${rule}. Delete the rule: make exec NODE=${node} CMD='${undo}'`)
   expect(Date.now() - began).toBeLessThan(30_000 * timeoutScale())
   await runOnNode(own.cluster, node, undo)
-  await openNext(own.bench, { seed: 'test' })
 })
 
 const reverting = [['the beginning of another lab', 1] as const, ['reset', INCIDENT_LAB] as const]

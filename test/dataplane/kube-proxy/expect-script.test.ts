@@ -122,7 +122,7 @@ describe('scripts/expect.ts', () => {
   })
 
   test.each([
-    ['userspace', 'v1.24.3'],
+    ['userspace', 'v1.20.2'],
     ['nftables', 'v1.30.3'],
   ])('--diff compares with mode %s', async (mode, version) => {
     const input = ['--objects', objects('web-nodeport'), '--node', 'k8s-guide-worker']
