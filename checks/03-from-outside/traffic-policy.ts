@@ -17,7 +17,10 @@ import { addressesOutside, expectFromOutside, toEachNode, tracedFromOutside } fr
 const RANGE = { first: 30000, last: 32767 }
 const NODE_PORTS = 'KUBE-NODEPORTS'
 
-/** The node port is in the range, KUBE-NODEPORTS leads to the Service, and every node answers outside, with or without a local Pod. */
+/**
+ * The node port is in the range, KUBE-NODEPORTS is the last rule of KUBE-SERVICES and leads to the Service, and every node answers an
+ * outside client, with or without a local Pod.
+ */
 export async function nodePortAnswersEverywhere({ snapshot, nodes, live }: CheckContext): Promise<void> {
   const { name, nodePort, service } = nodePortService(snapshot)
   expectThat(nodePort >= RANGE.first && nodePort <= RANGE.last, {
