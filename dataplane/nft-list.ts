@@ -179,10 +179,11 @@ function match({ op, left, right }: Json): string {
   return `${expression(left, radix)} ${sign}${value}`
 }
 
-function nat(kind: string, { family, addr, port }: Json): string {
+function nat(kind: string, { family, addr, port, flags }: Json): string {
   const address = expression(addr)
-  if (port === undefined) return `${kind} ${family === undefined ? '' : `${family} `}to ${address}`
-  return `${kind} to ${address.includes(':') ? `[${address}]` : address}:${expression(port)}`
+  const options = flags === undefined ? '' : ` ${word(flags)}`
+  if (port === undefined) return `${kind} ${family === undefined ? '' : `${family} `}to ${address}${options}`
+  return `${kind} to ${address.includes(':') ? `[${address}]` : address}:${expression(port)}${options}`
 }
 
 function statement(value: unknown): string {

@@ -38,6 +38,10 @@ describe('nft -j list', () => {
     [[{ counter: { packets: 7, bytes: 9 } }, { drop: null }], 'drop'],
     [[{ reject: { type: 'icmp', expr: 'port-unreachable' } }], 'reject'],
     [[{ dnat: { addr: 'fd00::1', port: 80 } }], 'dnat to [fd00::1]:80'],
+    [
+      [{ dnat: { addr: '10.0.0.1', port: 80, flags: ['random', 'persistent'] } }],
+      'dnat to 10.0.0.1:80 random,persistent',
+    ],
     [[{ masquerade: null }], 'masquerade'],
     [[{ log: { prefix: 'seen' } }, { drop: null }], 'log drop'],
     [[{ snat: { addr: '192.0.2.1' } }], 'snat to 192.0.2.1'],
