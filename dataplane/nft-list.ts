@@ -211,15 +211,15 @@ function statement(value: unknown): string {
     case 'mangle':
       return `${expression(inner.key)} set ${expression(inner.value, isMark(inner.key) ? 'mark' : 'decimal')}`
     case 'set':
-      return `${inner.op} ${inner.set} { ${expression(inner.elem)} }`
+      return `${inner.op} ${inner.set} { ${[expression(inner.elem), ruleText(inner.stmt ?? [])].join(' ').trimEnd()} }`
     default:
       return JSON.stringify(value)
   }
 }
 
 /** The statements of a rule as one line of `nft list`, without counters, which do not affect packets. */
-const ruleText = (statements: readonly unknown[]): string =>
-  statements
+const ruleText = (statements: unknown): string =>
+  (Array.isArray(statements) ? statements : [statements])
     .filter((one) => !(isObject(one) && 'counter' in one))
     .map((one) => statement(one))
     .join(' ')

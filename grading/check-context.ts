@@ -39,15 +39,10 @@ export interface CheckEntry {
 
 /** The check of a step about an earlier moment: with a valid note it passed, also in a capture. `prove` returns the note. */
 export const onceNoted =
-  <Note>(
-    note: string,
-    shape: z.ZodType<Note>,
-    prove: (context: CheckContext) => Promise<Note> | Note | undefined,
-  ): Check =>
+  <Note>(note: string, shape: z.ZodType<Note>, prove: (context: CheckContext) => Promise<Note> | Note): Check =>
   async (context) => {
     if (context.notes.read(note, shape)) return
-    const seen = await prove(context)
-    if (seen !== undefined) context.notes.keep(note, seen)
+    context.notes.keep(note, await prove(context))
   }
 
 /** What a proof keeps. */

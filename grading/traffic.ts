@@ -59,13 +59,17 @@ export interface LoggedRequest<Backend> {
   line: string
 }
 
-/** The requests with a token in their URL, from these Pods' access logs. Waits until there are `count`; throws Trouble if there are fewer. */
+/**
+ * The requests with a token in their URL, from these Pods' access logs; none are read if there are no answers. Waits until there are
+ * `count`; throws Trouble if there are fewer.
+ */
 export async function loggedRequests<Backend extends { pod: string }>(
   live: LiveCluster,
   backends: readonly Backend[],
   token: string,
   count: number,
 ): Promise<LoggedRequest<Backend>[]> {
+  if (count === 0) return []
   const read = async (backend: Backend) => {
     const log = await live.log({ namespace: WEB_NAMESPACE, name: backend.pod }, LOG_SECONDS)
     const lines = log.split('\n').filter((line) => line.includes(token))

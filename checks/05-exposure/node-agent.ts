@@ -76,7 +76,10 @@ export async function expectListenerEverywhere({ live }: CheckContext, { node }:
     })
 }
 
-/** Requests to the agent's port on each address: the node that answered, the error, and whether a connection was accepted and stayed silent. */
+/**
+ * Requests to the agent's port on each address: the node that answered, the error, and whether a connection was accepted without an
+ * answer in time, for example by a busy agent: it is unknown which process accepted it.
+ */
 async function requestAgents(live: LiveCluster, client: PodRequester, addresses: readonly string[], seconds = 2) {
   const sent = await send(
     live,
@@ -115,7 +118,10 @@ export async function agentAnswers(context: CheckContext): Promise<void> {
   if (context.live) await expectOpen(context.live, client, [nodeAddress])
 }
 
-/** The client reaches no agent through these addresses (other machines' answers don't count), but on the node's own, and the Service. */
+/**
+ * The client reaches no agent through these addresses; in some networks another machine answers on any address, which is ignored.
+ * It still reaches the agent on the node's own address, and the Service if one is given.
+ */
 export async function expectClosed(
   live: LiveCluster,
   addresses: readonly string[],

@@ -97,7 +97,7 @@ interface Connections {
 export async function connect(
   context: CheckContext,
   live: LiveCluster,
-  service: WebService,
+  service: Pick<WebService, 'address' | 'port' | 'backends'>,
   times: number,
 ): Promise<Connections> {
   const requests = [{ address: service.address, port: service.port, times, insist: true }]

@@ -113,7 +113,7 @@ export const mapsLeadToPods = onceInMode(visit, 'maps-of-nftables', async (conte
   const other = { address: service.address, port: OTHER_PORT, seconds: 2 }
   const [sent] = await send(live, clientOf(context), [other])
   // 7 for a refused connection, 28 for a lost packet, as curl exits.
-  const code = sent?.replies[0]?.code
+  const { code = 'no reply' } = sent?.replies[0] ?? {}
   expectConnections(context, other, {
     holds: code === 7,
     expected: `that port ${OTHER_PORT} of the ClusterIP, which has no Service, is refused immediately`,

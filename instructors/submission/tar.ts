@@ -22,8 +22,9 @@ function requireHarmlessType(type: string, path: string): void {
 const PART = /^(?:\.|submission\.json|signature|captures(?:\/[A-Za-z0-9][\w.-]*)*)$/
 
 // The 512-byte headers of POSIX.1-1988 "ustar" archives. The extended headers of POSIX.1-2001 (pax) are skipped: contents are
-// found by their digests, and no size in a submission is too large for the field in the ustar header. The library tar-stream 3.2 is not strict enough: it accepts an archive without its end, entries after the end, and a size
-// such as "1z", which parseInt reads as 1. A truncated or altered submission must be refused.
+// found by their digests, and no size in a submission is too large for the field in the ustar header. The library tar-stream
+// 3.2 is not strict enough: it accepts an archive without its end, entries after the end, and a size such as "1z", which
+// parseInt reads as 1. A truncated or altered submission must be refused.
 
 export const BLOCK = 512
 

@@ -67,6 +67,20 @@ describe('nft -j list', () => {
       [{ match: { op: '==', left: 'x', right: { set: [{ range: ['10.0.0.2', '10.0.0.1'] }] } } }],
       'x 10.0.0.2-10.0.0.1',
     ],
+    [
+      [
+        {
+          set: {
+            op: 'update',
+            elem: { payload: { protocol: 'ip', field: 'saddr' } },
+            set: '@seen',
+            stmt: [{ limit: { rate: 10, per: 'second', inv: true } }, { counter: { packets: 1, bytes: 60 } }],
+          },
+        },
+        { drop: null },
+      ],
+      'update @seen { ip saddr limit rate over 10/second } drop',
+    ],
     [[{ xt: null }], '{"xt":null}'],
     [[{ constructor: { x: 1 } }], '{"constructor":{"x":1}}'],
   ])('%j is %s', (expr, text) => expect(textOf(...expr)).toBe(text))
@@ -177,6 +191,7 @@ test('a large change is split into transactions that refer only to existing obje
   const lines = scripts.join('').split('\n')
   const last = (start: string) => lines.findLastIndex((line) => line.startsWith(start))
   const first = (start: string) => lines.findIndex((line) => line.startsWith(start))
+  expect(lines).toContain('add map ip kube-proxy m { type any : verdict; }')
   expect(last('add chain ')).toBeLessThan(first('add rule '))
   expect(last('add map ')).toBeLessThan(first('add element '))
   const added = lines.flatMap((line) => (line.startsWith('add element ip kube-proxy m ') ? line.split(',') : []))

@@ -3,11 +3,11 @@ import { readCaptureFolder } from '../../cluster/capture-folder.ts'
 import { expectMode, expectNode, expectNodes } from '../../grading/expect-node.ts'
 import { clusterService, expectReadyPod, webService } from '../../grading/expect-object.ts'
 import { expectFound, Failure, type FailureDetail, NotApplicable } from '../../grading/failure.ts'
-import type { LiveCluster } from '../../grading/live-cluster.ts'
 import { HookProbes } from '../../grading/packet-counters.ts'
 import { expectAnswers, fromNode } from '../../grading/requests.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
 import { expectListener, expectLogged } from '../../grading/traffic.ts'
+import { madeLiveCluster } from './made-live-cluster.ts'
 import { breakFile, flushedCapture, kindCapture } from './solved-capture.ts'
 
 const good = flushedCapture()
@@ -28,8 +28,7 @@ async function failureOf(assertion: () => unknown): Promise<FailureDetail | unde
 }
 
 /** A cluster whose nodes print this. */
-const printing = (stdout: string) =>
-  ({ readOnNode: async () => ({ stdout, stderr: '', exitCode: 0 }) }) as unknown as LiveCluster
+const printing = (stdout: string) => madeLiveCluster({ node: () => stdout })
 
 describe('expectations of nodes', () => {
   test.each<[string, () => void]>([
@@ -114,8 +113,7 @@ describe('expectations of nodes', () => {
     const to = `${service.address}:${service.port}`
     const answered = (...statuses: number[]) => {
       const stdout = statuses.map((status) => `#request\t0\t${status}\t1\t1\t0\t\t\n`).join('')
-      const live = { onNode: async () => ({ stdout }) } as unknown as LiveCluster
-      return failureOf(() => expectAnswers({ snapshot }, live, fromNode(NODE), service, 2))
+      return failureOf(() => expectAnswers({ snapshot }, printing(stdout), fromNode(NODE), service, 2))
     }
     expect(await answered(200, 200)).toBeUndefined()
     expect(await answered(200, 503)).toMatchObject({

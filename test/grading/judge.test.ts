@@ -1,10 +1,11 @@
 import { describe, expect, test } from 'vitest'
 import { fail, NotApplicable, Trouble } from '../../grading/failure.ts'
 import { judge, judgeRound } from '../../grading/judge.ts'
-import { LiveCluster } from '../../grading/live-cluster.ts'
+import type { LiveCluster } from '../../grading/live-cluster.ts'
 import { reportOf } from '../../grading/report.ts'
 import { reportSchema } from '../../grading/report-schema.ts'
 import { emptySnapshot, type FakeStep, fakeLab } from './fake-lab.ts'
+import { madeLiveCluster } from './made-live-cluster.ts'
 
 const passes = () => undefined
 const fails = () => fail({ inspect: 'cat it', expected: 'this', actual: 'that' })
@@ -154,7 +155,7 @@ describe('score and exit code', () => {
 
 describe('rounds', () => {
   // No check of these labs asks the cluster for anything; being there is what makes a source live.
-  const live = {} as LiveCluster
+  const live = madeLiveCluster()
   const fresh = (takenAt: number) =>
     emptySnapshot(
       [{ kind: 'Service', metadata: { name: 'new', creationTimestamp: new Date(takenAt - 500).toISOString() } }],
@@ -204,7 +205,7 @@ describe('a machine of the cluster that stopped', () => {
       after: { check: passes, needs: ['failed'] },
     })
     const judged = async (stopped: string[]) => {
-      const live = { stoppedNodes: async () => stopped } as unknown as LiveCluster
+      const live = madeLiveCluster({ stopped })
       return (await judgeRound(spec, emptySnapshot(), live)).map(({ verdict, reason }) => `${verdict} ${reason ?? ''}`)
     }
     expect(await judged([])).toEqual(['passed ', 'failed ', 'not yet waits for: failed'])
@@ -219,7 +220,7 @@ describe('a machine of the cluster that stopped', () => {
 
 describe('a quiet round', () => {
   // No node and no API is there to be reached: what is not held back would be trouble.
-  const quiet = new LiveCluster({} as never, {} as never, { keepMoments: false, quiet: true })
+  const quiet = madeLiveCluster({ quiet: true })
   const sends = async (send: (live: LiveCluster) => Promise<unknown>) => {
     const spec = fakeLab({
       sends: { check: async ({ live }) => void (live && (await send(live))) },

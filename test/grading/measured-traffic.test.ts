@@ -2,9 +2,9 @@ import { expect, test } from 'vitest'
 import { measureWithNodes } from '../../checks/03-from-outside/shares.ts'
 import { type ClientAndAgent, expectClosed } from '../../checks/05-exposure/node-agent.ts'
 import { Failure } from '../../grading/failure.ts'
-import type { LiveCluster } from '../../grading/live-cluster.ts'
 import { fromPod } from '../../grading/requests.ts'
 import type { PodShare } from '../../grading/traffic.ts'
+import { madeLiveCluster } from './made-live-cluster.ts'
 
 const shares = (...requests: [number, number]): PodShare[] =>
   requests.map((count, index) => ({ pod: `web-${index}`, node: `node-${index}`, requests: count }))
@@ -38,8 +38,7 @@ test('unexpected shares with all nodes are measured at most three times', async 
 const client = fromPod('client', { address: '10.244.1.9', node: 'worker' })
 const place = { client, node: 'worker', nodeAddress: '172.18.0.3' } as ClientAndAgent
 /** The client Pod's requests, answered with these lines: the one to a ClusterIP, then the one to the node's own address. */
-const answers = (...lines: string[]) =>
-  ({ inPod: async () => ({ exitCode: 0, stdout: `${lines.shift()}\n`, stderr: '' }) }) as unknown as LiveCluster
+const answers = (...lines: string[]) => madeLiveCluster({ pod: () => `${lines.shift()}\n` })
 const own = '#request\t0\t200\t40002\t1\t0\t\tagent of worker'
 
 const closed = (clusterIP: string) => expectClosed(answers(clusterIP, own), ['10.96.0.10'], place, { hint: '' })

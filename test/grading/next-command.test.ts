@@ -23,13 +23,18 @@ async function saidOf(capture: Capture, step: string): Promise<{ text: string; l
 }
 
 const brokenBy = (file: string, edit: (text: string) => string) => breakFile(good, NODE, file, edit)
-type Items = Record<string, unknown>[]
+interface Item {
+  kind: string
+  metadata: { name: string; namespace: string }
+  /** Of an EndpointSlice. */
+  endpoints?: { nodeName?: string }[]
+}
+type Items = Item[]
 const withObjects = (edit: (items: Items) => Items): Capture => ({
   ...good,
   objects: { ...good.objects, items: edit(structuredClone(good.objects.items) as Items) },
 })
-const isWeb = ({ kind, metadata }: Record<string, unknown>) =>
-  kind === 'Service' && (metadata as { name: string }).name === 'web'
+const isWeb = ({ kind, metadata }: Item) => kind === 'Service' && metadata.name === 'web'
 
 describe('a difference on a node is reported with advice', () => {
   test.each<[string, string, string, (text: string) => string, RegExp]>([
@@ -104,9 +109,9 @@ describe('a step that was not started', () => {
 })
 
 describe('near misses', () => {
-  const changed = (edit: (service: { metadata: { name: string; namespace: string } }) => void) =>
+  const changed = (edit: (service: Item) => void) =>
     withObjects((items) => {
-      for (const item of items) if (isWeb(item)) edit(item as never)
+      for (const item of items) if (isWeb(item)) edit(item)
       return items
     })
 
@@ -134,8 +139,7 @@ describe('near misses', () => {
     const nodeName = 'k8s-guide-worker'
     const { text, last } = await saidOf(
       withObjects((items) => {
-        for (const { kind, endpoints } of items as unknown as { kind: string; endpoints?: { nodeName?: string }[] }[])
-          if (kind === 'EndpointSlice') for (const endpoint of endpoints ?? []) endpoint.nodeName = nodeName
+        for (const { endpoints = [] } of items) for (const endpoint of endpoints) endpoint.nodeName = nodeName
         return items
       }),
       'web',

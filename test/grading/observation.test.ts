@@ -1,16 +1,16 @@
+import type { CoreV1ApiPatchNamespacedConfigMapRequest } from '@kubernetes/client-node'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { parseConnections } from '../../checks/02-ipvs/requests.ts'
-import type { KubeClient } from '../../cluster/kube-client.ts'
 import { kubeProxyPods } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
 import { Trouble } from '../../grading/failure.ts'
 import { readReplies } from '../../grading/http-requests.ts'
 import { LabNotes } from '../../grading/lab-notes.ts'
-import type { LiveCluster } from '../../grading/live-cluster.ts'
 import { packetsOn } from '../../grading/packet-counters.ts'
 import { pendingChanges } from '../../grading/pending-changes.ts'
 import { kubeProxyVersionOn, reportedMode } from '../../grading/snapshot.ts'
 import { emptySnapshot } from './fake-lab.ts'
+import { madeClient, madeLiveCluster } from './made-live-cluster.ts'
 
 describe('the mode of kube-proxy', () => {
   test.each([
@@ -132,12 +132,12 @@ describe('notes in the cluster', () => {
     expect([notes.read('seen', z.string()), notes.read('new', z.string())]).toEqual(['before', 'first'])
     let written: unknown
     const core = {
-      patchNamespacedConfigMap: async (request: { body: { data: unknown } }) => {
-        written = request.body.data
-        return request.body
+      patchNamespacedConfigMap: async ({ body }: CoreV1ApiPatchNamespacedConfigMapRequest) => {
+        written = body.data
+        return {}
       },
     }
-    await notes.save({ core } as unknown as KubeClient)
+    await notes.save(madeClient(core))
     // Only what is new: an answer given meanwhile in another terminal must stay.
     expect(written).toEqual({ new: '"first"' })
   })
@@ -169,9 +169,10 @@ TCP 01:58  TIME_WAIT   10.244.1.4:41999   10.96.0.8:80       10.244.2.3:80
 })
 
 describe('the packets that a rule has counted', () => {
-  const nodeThatPrints = (stdout: string) => ({ onNode: async () => ({ stdout }) }) as unknown as LiveCluster
   const counted = (stdout: string) =>
-    packetsOn(nodeThatPrints(stdout), 'n', ['nat', 'KUBE-SERVICES'], (spec) => spec.endsWith('-j KUBE-MARK-MASQ'))
+    packetsOn(madeLiveCluster({ node: () => stdout }), 'n', ['nat', 'KUBE-SERVICES'], (spec) =>
+      spec.endsWith('-j KUBE-MARK-MASQ'),
+    )
   const rules = `*nat
 :KUBE-SERVICES - [0:0]
 [7:420] -A KUBE-SERVICES -m set --match-set KUBE-LOAD-BALANCER dst,dst -j KUBE-LOAD-BALANCER

@@ -13,6 +13,7 @@ import { readAnswers } from '../../instructors/submission/pack.ts'
 import type { Submission } from '../../instructors/submission/read-submission.ts'
 import { rejudge } from '../../instructors/submission/rejudge.ts'
 import { emptySnapshot, fakeLab } from './fake-lab.ts'
+import { madeLiveCluster } from './made-live-cluster.ts'
 
 const QUESTION = 'Which colour has the cluster?'
 const at = '2026-11-21T10:00:00.000Z'
@@ -48,7 +49,7 @@ function liveCluster() {
     patchNamespacedConfigMap: async ({ body }: { body: { data: Record<string, string> } }) =>
       Object.assign(written, body.data),
   }
-  return { written, live: { client: { core } } as unknown as LiveCluster }
+  return { written, live: madeLiveCluster({ core }) }
 }
 
 const judged = async (snapshot: Snapshot, live?: LiveCluster) => (await judgeRound(asking(), snapshot, live))[0]
