@@ -172,6 +172,8 @@ async function download(folder: string, files: Buffer, architecture: string, nam
     if (error instanceof SystemTrouble) throw error
     throw new Error(`apt on this machine can't fetch them either (${reasonOf(error).replace(/\.$/, '')})`)
   })
+  const unknown = names.filter((name) => !readdirSync(archives).some((file) => file.startsWith(`${name}_`)))
+  if (unknown.length > 0) throw new Error(`the node's package sources have no ${unknown.join(' and ')}`)
   // Only the archives are kept: lists and keys are read from the node each time.
   renameSync(archives, join(folder, 'archives'))
   for (const each of ['root', 'apt']) rmSync(join(folder, each), { recursive: true })

@@ -1,6 +1,8 @@
 import type { V1Container, V1Pod } from '@kubernetes/client-node'
 import type { Cluster } from '../cluster/driver.ts'
 import type { KubeClient } from '../cluster/kube-client.ts'
+import { familyOf, printEndpoint } from '../dataplane/ip-address.ts'
+import type { NodeState } from '../dataplane/node-state.ts'
 import { type Packet, tracePacket } from '../dataplane/trace.ts'
 import { onNode } from '../grading/failure.ts'
 import { traceCommand } from '../grading/packet-trace.ts'
@@ -16,16 +18,18 @@ export async function explainBlockedProbe(cluster: Cluster, { core }: KubeClient
   const { items } = await core.listNamespacedPod({ namespace: 'default' })
   for (const pod of items) {
     const probe = probeOf(pod)
+    if (!probe) continue
+    const reading = readLiveNode(cluster, pod.spec?.nodeName ?? '', probe.destination)
     // A node that can't be read now explains nothing: the Pod may still become ready.
-    const blocked = probe && (await blockedBy(cluster, pod, probe).catch(() => undefined))
+    const blocked = await reading.then(({ state }) => blockedBy(state, pod, probe)).catch(() => undefined)
     if (blocked !== undefined) throw new UserError(blocked)
   }
 }
 
-/** The first packet of the readiness probe of a container that is not ready; undefined if there is none. */
-function probeOf({ metadata, spec, status }: V1Pod): Packet | undefined {
+/** The first packet of the readiness probe of a container that runs and is not ready; undefined if there is none. */
+export function probeOf({ metadata, spec, status }: V1Pod): Packet | undefined {
   if (!status?.podIP || metadata?.deletionTimestamp) return undefined
-  const unready = status.containerStatuses?.find(({ ready }) => !ready)?.name
+  const unready = status.containerStatuses?.find(({ ready, state }) => !ready && state?.running)?.name
   const port = probedPort(spec?.containers.find(({ name }) => name === unready))
   return port === undefined ? undefined : { from: 'host', destination: status.podIP, port, protocol: 'tcp' }
 }
@@ -35,17 +39,21 @@ function probedPort({ readinessProbe, ports }: Partial<V1Container> = {}): numbe
   return typeof port === 'number' ? port : ports?.find(({ name }) => name === port)?.containerPort
 }
 
-/** The message about the rule of the Pod's node that stops a probe; undefined if it reaches the Pod. */
-async function blockedBy(cluster: Cluster, { metadata, spec }: V1Pod, probe: Packet): Promise<string | undefined> {
+/** The message about the rule of the Pod's node that stops every probe; undefined if one may reach the Pod. */
+export function blockedBy(state: NodeState, { metadata, spec }: V1Pod, probe: Packet): string | undefined {
   const node = spec?.nodeName ?? ''
-  const { destination, port } = probe
-  const { state } = await readLiveNode(cluster, node, destination)
-  const [stop] = tracePacket(state, probe, { matchingOnly: true }).lost
-  if (!stop) return undefined
+  const { destination: address, port } = probe
+  const { lost, outcomes } = tracePacket(state, probe, { matchingOnly: true })
+  const [stop] = lost
+  if (!stop || outcomes.length > 0) return undefined
   const { verdict, table, chain, rule } = stop
-  const next = rule.startsWith('-A ')
-    ? `Delete the rule: ${onNode(node, `iptables -t ${table} -D ${rule.slice(3)}`)}`
-    : `See its path: ${traceCommand(node, 'node', { address: destination, port })}`
+  const iptables = familyOf(address) === 'ipv6' ? 'ip6tables' : 'iptables'
+  // The command is in single quotes.
+  const next =
+    rule.startsWith('-A ') && !rule.includes("'")
+      ? `Delete the rule: ${onNode(node, `${iptables} -t ${table} -D ${rule.slice(3)}`)}`
+      : `See its path: ${traceCommand(node, 'node', { address, port })}`
   const how = verdict === 'reject' ? 'rejects' : 'drops'
-  return `Pod ${metadata?.name} can't become ready: on ${node}, a rule of ${table} ${chain} ${how} the kubelet's probe of ${destination}:${port}: ${rule}. ${next}`
+  const what = rule.startsWith('-P ') ? 'the policy' : 'a rule'
+  return `Pod ${metadata?.name} can't become ready: on ${node}, ${what} of ${table} ${chain} ${how} the kubelet's probe of ${printEndpoint(address, port)}: ${rule}. ${next}`
 }

@@ -9,7 +9,6 @@ import { findStep, type LabDefinition, listLabs, readLab } from '../grading/lab-
 import { NOTES_NAMESPACE, notesName, writeNotes } from '../grading/lab-notes.ts'
 import { scoreLine } from '../grading/learner-report.ts'
 import type { LiveCluster } from '../grading/live-cluster.ts'
-import { pointsWith } from '../grading/report.ts'
 import type { Snapshot } from '../grading/snapshot.ts'
 import { personalise, type Variant } from '../grading/variant.ts'
 import { plainText } from '../host/plain-text.ts'
@@ -90,29 +89,6 @@ export class LabSession {
     return playSteps(this.#open, [findStep(this.lab.definition, step)])
   }
 
-  /**
-   * The points that a submission would get now: for the steps with a kept capture. Steps that need a cluster do not count in it.
-   */
-  submissionPoints({ outcomes }: LabProgress): { points: number; of: number } {
-    const { lab } = this.#open.spec
-    const uncounted = this.#uncounted
-    const kept = this.source.live.moments?.steps(lab.number) ?? []
-    const sum = { points: 0, of: 0 }
-    for (const { id, points } of lab.steps) {
-      const outcome = outcomes.get(id)
-      if (uncounted.includes(id) || outcome?.verdict === 'not applicable') continue
-      sum.of += points
-      if (kept.includes(id)) sum.points += pointsWith(points, outcome)
-    }
-    return sum
-  }
-
-  /** The steps that a capture cannot show, because their checks consist of real requests. */
-  get #uncounted(): string[] {
-    const { lab, checks } = this.#open.spec
-    return lab.steps.flatMap(({ id }) => (checks.get(id)?.needsCluster ? [id] : []))
-  }
-
   /** Grades every step. Returns the Markdown of the final page: score, time, open steps, the next lab. */
   async finish({ shown, held, hints }: LabProgress): Promise<string> {
     const { spec } = this.#open
@@ -124,7 +100,8 @@ export class LabSession {
     const unseen = report.steps.filter(({ id, verdict }) => verdict === 'passed' && !shown.has(id)).map(({ id }) => id)
     const taken = [...hints].map(([id, tiers]) => `${id} ${tiers}`)
     const minutes = Math.max(1, Math.round(this.workedMs() / 60_000))
-    const uncounted = this.#uncounted
+    // A capture cannot show them: their checks consist of real requests.
+    const uncounted = lab.steps.flatMap(({ id }) => (spec.checks.get(id)?.needsCluster ? [id] : []))
     const next = listLabs().find(({ number }) => number > lab.number)
     const lines = [
       `## Lab ${lab.number}: ${open.length === 0 ? 'done' : 'finished with open steps'}`,

@@ -4,6 +4,9 @@ import { BoundedCache } from './bounded-cache.ts'
 /** An IP family: of an address, and of the rules, sets and virtual servers of one proxier. */
 export type Family = 'ipv4' | 'ipv6'
 
+/** Names of protocol numbers. Source: IANA. */
+export const PROTOCOL_NUMBERS: Readonly<Record<string, string>> = { '6': 'tcp', '17': 'udp', '132': 'sctp' }
+
 /** The number of bits of an address of the family. */
 export const addressBits = (family: Family): 32 | 128 => (family === 'ipv4' ? 32 : 128)
 

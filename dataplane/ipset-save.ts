@@ -1,5 +1,6 @@
 // Output of `ipset save`:  create KUBE-CLUSTER-IP hash:ip,port family inet … / add KUBE-CLUSTER-IP 10.96.0.1,tcp:443
 
+import { PROTOCOL_NUMBERS } from './ip-address.ts'
 import { eachLine, ParseError, quoteWord, splitWords } from './program-output.ts'
 
 /** One set. `members` contains the text after `add NAME ` (see readElement), `options` the options of the create line. */
@@ -57,9 +58,15 @@ function readMember(line: string, number: number, sets: IpSets): void {
   set.members.add(member)
 }
 
+/** `,6:80`: on a node without /etc/protocols, ipset prints numbers of protocols (ipset_print_proto). */
+const PROTOCOL_NUMBER = /,(6|17|132)(?=:\d+(?:,|$))/
+
+const withProtocolName = (element: string): string =>
+  element.replace(PROTOCOL_NUMBER, (_, number: string) => `,${PROTOCOL_NUMBERS[number]}`)
+
 /** A member without counters, timeouts and comments; `nomatch` is kept. Undefined if the text is not a member. */
 function readElement(text: string): string | undefined {
-  if (!text.includes(' ')) return text
+  if (!text.includes(' ')) return withProtocolName(text)
   const [element, ...words] = splitWords(text) ?? []
   let nomatch = ''
   for (let at = 0; at < words.length; at++) {
@@ -67,7 +74,7 @@ function readElement(text: string): string | undefined {
     if (word === 'nomatch') nomatch = ' nomatch'
     else if (!EXTENSIONS.has(word) || ++at >= words.length) return undefined
   }
-  return element && `${element}${nomatch}`
+  return element && `${withProtocolName(element)}${nomatch}`
 }
 
 /** Prints sets as `ipset save` does; `ipset restore` reads it. Lists of sets follow the sets that they may contain. */

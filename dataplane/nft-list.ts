@@ -179,10 +179,11 @@ function match({ op, left, right }: Json): string {
   return `${expression(left, radix)} ${sign}${value}`
 }
 
-function nat(kind: string, { family, addr, port }: Json): string {
+function nat(kind: string, { family, addr, port, flags }: Json): string {
   const address = expression(addr)
-  if (port === undefined) return `${kind} ${family === undefined ? '' : `${family} `}to ${address}`
-  return `${kind} to ${address.includes(':') ? `[${address}]` : address}:${expression(port)}`
+  const options = flags === undefined ? '' : ` ${word(flags)}`
+  if (port === undefined) return `${kind} ${family === undefined ? '' : `${family} `}to ${address}${options}`
+  return `${kind} to ${address.includes(':') ? `[${address}]` : address}:${expression(port)}${options}`
 }
 
 function statement(value: unknown): string {
@@ -211,15 +212,15 @@ function statement(value: unknown): string {
     case 'mangle':
       return `${expression(inner.key)} set ${expression(inner.value, isMark(inner.key) ? 'mark' : 'decimal')}`
     case 'set':
-      return `${inner.op} ${inner.set} { ${expression(inner.elem)} }`
+      return `${inner.op} ${inner.set} { ${[expression(inner.elem), ruleText(inner.stmt ?? [])].join(' ').trimEnd()} }`
     default:
       return JSON.stringify(value)
   }
 }
 
 /** The statements of a rule as one line of `nft list`, without counters, which do not affect packets. */
-const ruleText = (statements: readonly unknown[]): string =>
-  statements
+const ruleText = (statements: unknown): string =>
+  (Array.isArray(statements) ? statements : [statements])
     .filter((one) => !(isObject(one) && 'counter' in one))
     .map((one) => statement(one))
     .join(' ')

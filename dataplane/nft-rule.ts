@@ -44,12 +44,12 @@ const VERDICT = new RegExp(
   // After `with`, the reply to the sender: `icmp type port-unreachable`, `tcp reset`.
   `^(?:(accept|drop|return|continue)|(jump|goto) ([^\\s{},]+)|(reject)(?: with \\S+(?: type)? \\S+)?)${END}`,
 )
-/** Of a limit, the first packets match; from which one on it is different depends on those before. */
+/** Of a limit, the first packets match; from which one on it is different depends on those before. `limit rate over` is not modelled. */
 const NOTE = new RegExp(
   `^(?:${[
     'counter(?: packets \\d+ bytes \\d+)?',
     'log(?: (?:prefix|level|group|flags) (?:"[^"]*"|\\S+))*',
-    'limit rate (?:over )?\\S+(?: burst \\S+ \\S+)?',
+    'limit rate (?!over )\\S+(?: burst \\S+ \\S+)?',
     'comment (?:"[^"]*"|\\S+)',
   ].join('|')})${END}`,
 )
@@ -122,12 +122,20 @@ class RuleReader {
     if (this.#next(NOTE)) return { kind: 'note' }
     if (this.#next(/^notrack\b/)) return { kind: 'notrack' }
     const [, set, key = ''] = this.#next(/^(?:update|add) @?(\S+) \{([^{}]*)\}/) ?? []
-    if (set !== undefined) return { kind: 'update', set, key: new RuleReader(key).#expression() }
+    if (set !== undefined) return new RuleReader(key).#update(set)
     const [, type, to] = this.#next(NAT) ?? []
     if (type === undefined) return this.#match()
     const nat = { kind: 'nat', type: type as NatType, ...(to !== undefined && { to: this.#expression() }) } as const
     this.#next(NAT_FLAGS)
     return nat
+  }
+
+  /** The key between the braces; a limit for each element, which follows it, is a condition of the rule. */
+  #update(set: string): NftStatement {
+    const key = this.#expression()
+    this.#next(/^timeout \S+/)
+    this.read()
+    return { kind: 'update', set, key }
   }
 
   /** `[meta|ct] mark set …`, `key vmap …`, or a comparison. */

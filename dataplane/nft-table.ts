@@ -105,7 +105,7 @@ function changesOf(held: NftTable, wanted: NftTable, rewrite = false): string[] 
   const [there, frames] = [framesOf(held), framesOf(wanted)]
   for (const [name, frame] of frames) {
     const old = there.get(name)
-    if (!old) make.push(`add ${printFrame(name, frame)}}`.replace(name, `${table} ${name}`))
+    if (!old) make.push(`add ${printFrame(`${table} ${name}`, frame)}}`)
     if ('flags' in frame && frame.flags.includes('dynamic')) continue
     const [now, before] = [new Set(listed(frame)), new Set(old && listed(old))]
     const gone = [...before].filter((item) => !now.has(item)).map((item) => item.replace(/ : .*/s, ''))

@@ -40,8 +40,6 @@ export interface ProgressPush {
   at: string
   points: number
   of: number
-  /** What a submission made now would get: its captures keep what has passed, and do not show every step. */
-  submission: { points: number; of: number }
   /** The labs that were begun on this cluster. */
   begun: number[]
   /** Minutes that the lab was open and not paused. */

@@ -61,15 +61,20 @@ export async function readCourse(root = projectRoot): Promise<CourseFiles> {
   const labs = [...new Set([...folders, ...stems])].sort().map(async (folder): Promise<LabFiles> => {
     const paths = filesOfLab(folder)
     const unloadable: Complaint[] = []
-    const load = async (file: string) =>
-      existsSync(join(root, file)) &&
-      import(join(root, file)).catch((error) => {
+    const load = async (file: string, name: string) => {
+      if (!existsSync(join(root, file))) return undefined
+      try {
+        const module = await import(join(root, file))
+        if (module[name] === undefined) throw new Error(`it has no export "${name}"`)
+        return module[name]
+      } catch (error) {
         unloadable.push({ file, text: `can't be loaded: ${oneLine(error)}` })
-      })
-    const [module] = await Promise.all([load(paths.solution), load(paths.spec)])
+      }
+    }
+    const [solution] = await Promise.all([load(paths.solution, 'solution'), load(paths.spec, 'default')])
     const texts = Object.values(paths).map((path) => [path, read(path)])
     const sources = Object.fromEntries(texts.filter(([, text]) => text !== undefined))
-    return { folder, sources, solution: module?.solution, unloadable }
+    return { folder, sources, solution, unloadable }
   })
   return {
     labs: await Promise.all(labs),

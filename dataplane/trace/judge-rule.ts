@@ -1,4 +1,4 @@
-import { contains } from '../ip-address.ts'
+import { contains, PROTOCOL_NUMBERS } from '../ip-address.ts'
 import type { IpSets } from '../ipset-save.ts'
 import type { ParsedRule, RuleOptions } from '../rule.ts'
 import type { Flow } from './flow.ts'
@@ -119,9 +119,6 @@ export function readMark(text: string): [value: number, mask: number] {
   const [value = '0', mask = '0xffffffff'] = text.split('/')
   return [Number(value) >>> 0, Number(mask) >>> 0]
 }
-
-/** Source: IANA. */
-const PROTOCOL_NUMBERS: Record<string, string> = { '6': 'tcp', '17': 'udp', '132': 'sctp' }
 
 const isProtocol = (text: string, protocol: string): boolean => (PROTOCOL_NUMBERS[text] ?? text) === protocol
 const isOriginal: Condition = (text) => [text === 'ORIGINAL', 'direction is ORIGINAL']

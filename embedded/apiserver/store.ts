@@ -64,9 +64,9 @@ export class Store {
     return this.table(resource).get(keyOf({ namespace, name })) as T | undefined
   }
 
-  /** All objects of a resource, in no particular order. */
-  all(resource: string): Stored[] {
-    return [...this.table(resource).values()]
+  /** All objects of a resource, in no particular order: many times faster than `list` where there are thousands. */
+  all<T extends KubeObject = Stored>(resource: string): T[] {
+    return [...this.table(resource).values()] as KubeObject[] as T[]
   }
 
   /** Objects of a resource (of one namespace), in the order of namespace and name. */

@@ -24,7 +24,7 @@ export function startEndpointsController(context: ControllerContext): void {
     if (!service && api.get('endpoints', namespace, name)) api.delete('endpoints', namespace, name)
     if (!selector || service.metadata.deletionTimestamp) return
     const contents = endpointsOf(api, service, selector)
-    const slices = api.list<EndpointSlice>('endpointslices', { namespace }).filter((slice) => ownService(slice) === key)
+    const slices = api.store.all<EndpointSlice>('endpointslices').filter((slice) => ownService(slice) === key)
     writeSlices(api, service, slices, contents)
     writeEndpoints(api, service, contents)
   })
@@ -32,7 +32,8 @@ export function startEndpointsController(context: ControllerContext): void {
   context.watch<Service>('services', (_type, service) => queue.add(keyOf(service)))
   context.watch<Pod>('pods', (type, pod, previous) => {
     if (type === 'MODIFIED' && previous && sameJson(view(previous), view(pod))) return
-    for (const service of api.list<Service>('services', { namespace: pod.metadata.namespace })) {
+    for (const service of api.store.all<Service>('services')) {
+      if (service.metadata.namespace !== pod.metadata.namespace) continue
       const selector = podSelector(service)
       const isSelected = (state: Pod | undefined) => selector && state && hasLabels(state.metadata.labels, selector)
       if (isSelected(pod) || isSelected(previous)) queue.add(keyOf(service))

@@ -84,6 +84,8 @@ const collected = resources.filter(({ name }) => name !== 'events')
 /** Deletes objects of which no owner exists any longer, as pkg/controller/garbagecollector does (policy Background). */
 export function startGarbageCollector(context: ControllerContext): void {
   const { api } = context
+  /** The uids of all owners. Of thousands of Services that are deleted in a row, the other objects are searched only for these. */
+  const owners = new Set<string>()
 
   const queue = context.queue((key) => {
     const [resource = '', place = ''] = key.split(' ')
@@ -99,11 +101,16 @@ export function startGarbageCollector(context: ControllerContext): void {
 
   for (const { name: resource } of collected)
     context.watch<KubeObject>(resource, (type, object) => {
-      if (type !== 'DELETED' && object.metadata.ownerReferences) queue.add(`${resource} ${keyOf(object)}`)
-      if (type !== 'DELETED') return
-      const isOwner = ({ uid }: V1OwnerReference) => uid === object.metadata.uid
+      const { uid, ownerReferences = [] } = object.metadata
+      if (type !== 'DELETED') {
+        for (const reference of ownerReferences) owners.add(reference.uid)
+        if (ownerReferences.length > 0) queue.add(`${resource} ${keyOf(object)}`)
+        return
+      }
+      if (!owners.delete(uid)) return
+      const isOwner = (reference: V1OwnerReference) => reference.uid === uid
       for (const { name } of collected)
-        for (const other of api.list(name))
+        for (const other of api.store.all(name))
           if (other.metadata.ownerReferences?.some(isOwner)) queue.add(`${name} ${keyOf(other)}`)
     })
 

@@ -73,8 +73,9 @@ function start(stream: number, request: SpawnRequest): void {
       // The command of `inNamespace` only waits for the first process of a process namespace, and `script` for the command.
       const waiting = request.inNamespace && request.tty ? firstChild(child.pid) : child.pid
       const target = request.inNamespace ? firstChild(waiting) : -child.pid
-      // Where the process that `unshare` waits for is killed, `unshare` (2.38) prints an error and exits with 1.
-      if (request.inNamespace && signal === 'SIGKILL') process.kill(waiting, signal)
+      // Where the process that `unshare` waits for is killed, `unshare` (2.38) prints an error and exits with 1. Without a process
+      // namespace of its own (hostPID), the first process leaves its children: they are in the group of `unshare`.
+      if (request.inNamespace && signal === 'SIGKILL') process.kill(-waiting, signal)
       process.kill(target, signal)
     } catch {
       // It has already ended: its exit frame follows.

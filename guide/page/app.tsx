@@ -1,6 +1,5 @@
 import { Fragment, type VNode } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
-import type { ProgressPush } from '../protocol.ts'
 import { act } from './connection.ts'
 import { Button, Select, Sure } from './controls.tsx'
 import { Course } from './course.tsx'
@@ -189,7 +188,6 @@ function Header({ state }: { state: State }) {
           <span>
             <strong>{progress.points}</strong> / {progress.of} points
           </span>
-          <SubmissionScore progress={progress} />
           <span class="soft">{duration(progress.minutes)}</span>
           <Button aria-pressed={progress.paused} onClick={() => void act('pause', { paused: !progress.paused })}>
             {progress.paused ? '▶ Resume' : '❙❙ Pause'}
@@ -223,19 +221,6 @@ function Header({ state }: { state: State }) {
         </form>
       </dialog>
     </header>
-  )
-}
-
-/** What a submission would get now, if that is not the score. */
-function SubmissionScore({ progress: { points, of, submission } }: { progress: ProgressPush }) {
-  if (submission.points === points && submission.of === of) return null
-  return (
-    <span
-      class="soft"
-      title="It is graded from captures of the nodes, kept when steps passed; they do not show real requests."
-    >
-      {submission.points} / {submission.of} in a submission
-    </span>
   )
 }
 

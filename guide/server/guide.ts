@@ -296,9 +296,8 @@ export class PageGuide implements Guide {
   #tell(): void {
     const minutes = Math.floor(this.#session.workedMs() / 60_000)
     const { paused } = this.#session
-    const submission = this.#session.submissionPoints(this.#progress)
     const busy = this.#work && (this.#part ?? this.#work)
-    const circumstances = { submission, begun: this.#begun, minutes, paused, busy, trouble: this.#trouble }
+    const circumstances = { begun: this.#begun, minutes, paused, busy, trouble: this.#trouble }
     this.#hub.push('progress', progressPush(this.#progress, circumstances))
   }
 }

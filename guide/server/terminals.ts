@@ -16,6 +16,8 @@ export const HOST = 'host'
 const SCROLLBACK = 2000
 /** Output that is not yet on the screen: beyond it the shell waits. */
 const MOST_UNREAD = 2 ** 18
+/** Maximum number of terminals. */
+const MOST = 12
 /** The time for a shell to pass on a hang-up, and for killed processes to end. */
 const END_MS = 500
 const SIZE = { cols: 100, rows: 30 }
@@ -69,6 +71,9 @@ export class Terminals {
   async open(place: string): Promise<string> {
     const { file, words, env, cwd } = this.#options.commandFor(place)
     const { spawn } = await this.#library()
+    // Nothing is awaited between this and the new entry, so that many requests at once do not pass it.
+    if (this.#terminals.size >= MOST)
+      throw new Error(`There are ${MOST} terminals already: close one of them before you open another.`)
     const id = `t${++this.#count}`
     const same = [...this.#terminals.values()].filter((other) => other.place === place).length
     const title = same === 0 ? place : `${place} (${same + 1})`

@@ -143,6 +143,13 @@ test("this machine's apt is ended with its children when it makes no progress", 
   expect(processStartTime(Number(readFileSync(at('apt-pid'), 'utf8')))).toBeUndefined()
 })
 
+test('a tool that its package sources lack is not reported as installed', async () => {
+  writeFileSync(at('repository', 'Packages'), makePackage('ipset'))
+  await expect(fetchForNode(nodeCluster(), 'n', ['ipset', 'ipvsadm'], at('cache'))).rejects.toThrow(
+    "the node's package sources have no ipvsadm",
+  )
+})
+
 test('packages that the node has are not fetched', async () => {
   const installed = [
     'Package: libfake',

@@ -1,3 +1,6 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { type CourseFiles, readCourse } from '../../course/lint/course-files.ts'
 import { lintCourse } from '../../course/lint/lint-course.ts'
@@ -8,6 +11,17 @@ const { definition, text } = good
 
 test('the course of this checkout has nothing to complain of', async () => {
   expect(said(await readCourse())).toEqual([])
+})
+
+test('a solution and a spec that load without what they must export are complained of', async () => {
+  const root = mkdtempSync(join(tmpdir(), 'lint-course-'))
+  for (const folder of ['labs/07-made', 'checks']) mkdirSync(join(root, folder), { recursive: true })
+  for (const file of ['labs/07-made/solution.ts', 'checks/07-made.check.ts'])
+    writeFileSync(join(root, file), 'export const another = 1\n')
+  const complaints = said(await readCourse(root))
+  rmSync(root, { recursive: true })
+  expect(complaints).toContain('labs/07-made/solution.ts: can\'t be loaded: it has no export "solution"')
+  expect(complaints).toContain('checks/07-made.check.ts: can\'t be loaded: it has no export "default"')
 })
 
 test('nor has a small one', () => expect(said(goodCourse())).toEqual([]))

@@ -26,6 +26,9 @@ describe('ipset save', () => {
     ['10.0.0.0/8 nomatch', '10.0.0.0/8 nomatch'],
     ['30080 timeout 300 comment "a b"', '30080'],
     ['10.0.0.0/24,eth0', '10.0.0.0/24,eth0'],
+    ['10.96.0.10,6:53', '10.96.0.10,tcp:53'],
+    ['fd00::1,17:53,17:2::3 timeout 30', 'fd00::1,udp:53,17:2::3'],
+    ['fd00::1,17:2::3', 'fd00::1,17:2::3'],
   ])('reads the member %s as %s', (text, member) =>
     expect(parseIpsetSave(`create A hash:net\nadd A ${text}\n`).get('A')?.members).toEqual(new Set([member])),
   )

@@ -38,6 +38,10 @@ describe('nft -j list', () => {
     [[{ counter: { packets: 7, bytes: 9 } }, { drop: null }], 'drop'],
     [[{ reject: { type: 'icmp', expr: 'port-unreachable' } }], 'reject'],
     [[{ dnat: { addr: 'fd00::1', port: 80 } }], 'dnat to [fd00::1]:80'],
+    [
+      [{ dnat: { addr: '10.0.0.1', port: 80, flags: ['random', 'persistent'] } }],
+      'dnat to 10.0.0.1:80 random,persistent',
+    ],
     [[{ masquerade: null }], 'masquerade'],
     [[{ log: { prefix: 'seen' } }, { drop: null }], 'log drop'],
     [[{ snat: { addr: '192.0.2.1' } }], 'snat to 192.0.2.1'],
@@ -66,6 +70,20 @@ describe('nft -j list', () => {
     [
       [{ match: { op: '==', left: 'x', right: { set: [{ range: ['10.0.0.2', '10.0.0.1'] }] } } }],
       'x 10.0.0.2-10.0.0.1',
+    ],
+    [
+      [
+        {
+          set: {
+            op: 'update',
+            elem: { payload: { protocol: 'ip', field: 'saddr' } },
+            set: '@seen',
+            stmt: [{ limit: { rate: 10, per: 'second', inv: true } }, { counter: { packets: 1, bytes: 60 } }],
+          },
+        },
+        { drop: null },
+      ],
+      'update @seen { ip saddr limit rate over 10/second } drop',
     ],
     [[{ xt: null }], '{"xt":null}'],
     [[{ constructor: { x: 1 } }], '{"constructor":{"x":1}}'],
@@ -177,6 +195,7 @@ test('a large change is split into transactions that refer only to existing obje
   const lines = scripts.join('').split('\n')
   const last = (start: string) => lines.findLastIndex((line) => line.startsWith(start))
   const first = (start: string) => lines.findIndex((line) => line.startsWith(start))
+  expect(lines).toContain('add map ip kube-proxy m { type any : verdict; }')
   expect(last('add chain ')).toBeLessThan(first('add rule '))
   expect(last('add map ')).toBeLessThan(first('add element '))
   const added = lines.flatMap((line) => (line.startsWith('add element ip kube-proxy m ') ? line.split(',') : []))

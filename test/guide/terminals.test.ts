@@ -180,6 +180,17 @@ test('terminals of one place have titles of their own', async () => {
   ])
 })
 
+test('there are at most twelve, also when more are asked for at once', async () => {
+  const asked = await Promise.allSettled(Array.from({ length: 20 }, () => terminals.open('host')))
+  expect(asked.filter(({ status }) => status === 'fulfilled')).toHaveLength(12)
+  await expect(terminals.open('host')).rejects.toThrow(
+    'There are 12 terminals already: close one of them before you open another.',
+  )
+  terminals.close('t3')
+  await terminals.open('host')
+  expect(pushes.at(-1)?.terminals).toHaveLength(12)
+})
+
 test.each([
   ['a job in the background', 'sleep 1000 &'],
   ['one that ignores a hang-up', 'nohup sleep 1000 >/dev/null 2>&1 &'],

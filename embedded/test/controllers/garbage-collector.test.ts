@@ -1,5 +1,5 @@
 import type { V1OwnerReference } from '@kubernetes/client-node'
-import { beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test, vi } from 'vitest'
 import type { Draft } from '../../apiserver/api.ts'
 import { cluster, useTestCluster } from './cluster.ts'
 import { deployment, service } from './manifests.ts'
@@ -55,6 +55,20 @@ describe('an object', () => {
     await cluster.settled()
     expect(find('child')?.metadata.ownerReferences).toEqual([reference('b', b.metadata.uid)])
     cluster.api.delete('configmaps', 'default', 'b')
+    await cluster.settled()
+    expect(find('child')).toBeUndefined()
+  })
+
+  test('that owns nothing is deleted without a search of all others: 3,000 Services took 18 s', async () => {
+    const owner = create(configMap('owner'))
+    create(configMap('child', [reference('owner', owner.metadata.uid)]))
+    create(configMap('other'))
+    await cluster.settled()
+    const searches = vi.spyOn(cluster.api.store, 'all')
+    cluster.api.delete('configmaps', 'default', 'other')
+    await cluster.settled()
+    expect(searches).not.toHaveBeenCalled()
+    cluster.api.delete('configmaps', 'default', 'owner')
     await cluster.settled()
     expect(find('child')).toBeUndefined()
   })

@@ -258,6 +258,17 @@ test('the output of short commands is complete, also of many at a time', async (
   expect(errors).toEqual(errors.map((_, index) => `${index}\n`))
 })
 
+test.each([false, true])('a killed container with hostPID leaves no child in its group (terminal: %s)', async (tty) => {
+  const name = `host-pid-${tty}`
+  const loop = ['sh', '-c', 'trap "" TERM; sleep 54321 & while :; do sleep 54321; done']
+  cluster.create(name, worker, { image, command: loop, tty, stdin: tty }, { hostPID: true })
+  await cluster.ready(name)
+  cluster.api.delete('pods', 'default', name, { gracePeriodSeconds: 1 })
+  await cluster.gone(name)
+  const { stdout } = await cluster.onNode(worker, 'pgrep -c -x -f "sleep 54321"')
+  expect(stdout.trim()).toBe('0')
+})
+
 test('when the kubelets stop, no process and no namespace of a Pod is left', async () => {
   await cluster.kubelets.stop()
   const { stdout } = await cluster.machine.run(['sh', '-c', 'ip netns | grep cni-; ls /run/pods; ps -e -o comm='])

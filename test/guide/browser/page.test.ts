@@ -150,7 +150,7 @@ test(
     )
     expect(saved?.[1]).toBe('95/95')
     rmSync(join(projectRoot, String(saved?.[2])))
-    await expect.poll(() => page.locator('.score').textContent()).toMatch(/100 \/ 100 points.*95 \/ 95 in a submission/)
+    await expect.poll(() => page.locator('.score').textContent()).toContain('100 / 100 points')
     await page.getByText('without the steps that real requests prove: conntrack.').waitFor()
     // The page has kept a capture for each step, of the moment when it passed.
     const kept = new Moments('embedded', guide.cluster.name).all(lab.number).map(({ step }) => step)
