@@ -30,7 +30,7 @@ interface ContainerStart {
   run: number
   env: Record<string, string>
   log: LogBuffer
-  /** A process `unshare` of another container, whose process namespace is used, as ephemeral containers do. */
+  /** The waiting process of another container, whose process namespace is used, as ephemeral containers do. */
   target?: number | undefined
 }
 
@@ -84,9 +84,6 @@ command -v -- "$1" >/dev/null || { echo '${missing}'; exit 128; }
 echo '${begun}'
 exec "$@"`
 
-// nsenter enters the process namespace of the target's first process, and forks: its only child is the new container.
-const joinProcesses = 'read -r child _ </proc/$0/task/$0/children; exec nsenter --target="$child" --pid "$@"'
-
 /** The command that starts `argv` in the namespaces and the root of a container. */
 function command(
   { network }: NodeContext,
@@ -97,17 +94,19 @@ function command(
 ): string[] {
   const { pod, container, node, link } = context
   const { tty, workingDir = '/', securityContext } = container
-  const joined = target !== undefined
   // With hostNetwork, network and host name are those of the node's process.
-  const enter = link
-    ? [`--net=/run/netns/${link.netns}`]
-    : [`--target=${network.placement(node).pid ?? 1}`, '--net', '--uts']
+  const ofNode = `/proc/${network.placement(node).pid}/ns`
+  const joined = [
+    ...(link ? [`/run/netns/${link.netns}`] : [`${ofNode}/net`, `${ofNode}/uts`]),
+    ...(target === undefined ? [] : [`/proc/${target}/ns/pid_for_children`]),
+  ]
+  const own = [
+    ...['mount', 'ipc', ...(link ? ['uts'] : [])],
+    ...(pod.spec.hostPID || target !== undefined ? [] : ['pid']),
+  ]
   return [
-    ...(joined ? ['sh', '-c', joinProcesses, String(target)] : []),
-    ...['/usr/bin/nsenter', ...enter, '/usr/bin/unshare', ...(link ? ['--uts'] : []), '--mount', '--ipc'],
-    ...(pod.spec.hostPID || joined ? [] : ['--pid']),
-    ...(joined ? [] : ['--fork', '--kill-child']),
-    ...['--propagation', 'slave', GUEST_CONFINE, ...(tty ? ['--terminal'] : [])],
+    ...[GUEST_CONFINE, ...joined.flatMap((file) => ['--join', file]), ...own.flatMap((kind) => ['--new', kind])],
+    ...(tty ? ['--terminal'] : []),
     ...(link ? ['--hostname', hostnameOf(context)] : []),
     ...['--root', root, ...(securityContext?.privileged ? [] : ['--container'])],
     ...[...privilegeOptions(privilegesOf(container)), '--', '/bin/sh', '-c', setup, 'sh', workingDir, ...argv],
@@ -130,7 +129,7 @@ async function startProcess(
   const process = await node.machine.spawn(
     command(node, context, root, target, argv),
     { env },
-    { noInput: !stdin && !tty, inNamespace: true, tty },
+    { noInput: !stdin && !tty, container: true, tty },
   )
   const serving = own.length || args.length ? undefined : image.serving
   const served = new Promise<void>((resolve) => {

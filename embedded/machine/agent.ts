@@ -54,7 +54,7 @@ function fail(stream: number, error: unknown): void {
 
 const terminalFile = (stream: number) => `/run/terminal-${stream}`
 
-/** The first process of a namespace made by `unshare --fork`: the only child of the process that created it. */
+/** The first process of a container: the only child of the process that waits for it. */
 function firstChild(pid: number): number {
   const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ')
   if (!children[0]) throw new Error(`process ${pid} has no child`)
@@ -70,13 +70,9 @@ function start(stream: number, request: SpawnRequest): void {
   const kill = (signal: NodeJS.Signals) => {
     try {
       if (child.pid === undefined) return
-      // The command of `inNamespace` only waits for the first process of a process namespace, and `script` for the command.
-      const waiting = request.inNamespace && request.tty ? firstChild(child.pid) : child.pid
-      const target = request.inNamespace ? firstChild(waiting) : -child.pid
-      // Where the process that `unshare` waits for is killed, `unshare` (2.38) prints an error and exits with 1. Without a process
-      // namespace of its own (hostPID), the first process leaves its children: they are in the group of `unshare`.
-      if (request.inNamespace && signal === 'SIGKILL') process.kill(-waiting, signal)
-      process.kill(target, signal)
+      // The command of a container only waits for the container's first process, and `script` for the command.
+      const waiting = request.container && request.tty ? firstChild(child.pid) : child.pid
+      process.kill(request.container ? firstChild(waiting) : -waiting, signal)
     } catch {
       // It has already ended: its exit frame follows.
     }

@@ -15,7 +15,7 @@ export interface Placement {
   netns?: string
   /** A process whose namespaces (mount, uts, ipc, pid, network), root and working directory to share, as nsenter does. */
   pid?: number
-  /** The same for the only child of this process: `unshare --fork` is the parent of the first process in the new namespaces. */
+  /** The same for the only child of this process, which waits for the first process of a container (`confine --new`). */
   childOf?: number
   /** With `pid`: the privileges of a command there; default: all. */
   privileges?: Privileges
@@ -45,8 +45,8 @@ export interface SpawnOptions {
   size?: { columns: number; rows: number }
   /** Standard input is /dev/null. */
   noInput?: boolean
-  /** The command ends in `unshare --pid --fork`: signals go to the first process of the new namespace. */
-  inNamespace?: boolean
+  /** The command is `confine --new`: signals go to the first process of the container. */
+  container?: boolean
 }
 
 /** A file to write; a path that ends in / is a folder to create. */
@@ -115,7 +115,7 @@ export interface ScriptRequest extends ScriptPlace {
  * be a file of the container, which its root can replace, and run with all privileges.
  */
 export function enterNamespaces({ pid, netns, privileges }: Placement, tty = false): string[] {
-  if (pid === undefined) return netns === undefined ? [] : ['nsenter', `--net=/run/netns/${netns}`]
+  if (pid === undefined) return netns === undefined ? [] : [GUEST_CONFINE, '--join', `/run/netns/${netns}`, '--']
   const options = [...(tty ? ['--terminal'] : []), ...privilegeOptions(privileges ?? {})]
   return [GUEST_CONFINE, '--enter', String(pid), ...options, '--']
 }
