@@ -1,4 +1,3 @@
-import { constants } from 'node:os'
 import { createInterface } from 'node:readline'
 import type { Readable, Writable } from 'node:stream'
 import { text } from 'node:stream/consumers'
@@ -104,9 +103,9 @@ async function runSession(start: StartCommand, transport: CommandTransport): Pro
   else process.stdin.end()
   const outputs = [carry(process.stdout, stdout?.output), carry(process.stderr, stderr?.output)]
   try {
-    const { code, signal } = await process.exited
+    const { exitCode } = await process.exited
     await Promise.all(outputs)
-    finish(transport, exitStatus(code, signal))
+    finish(transport, exitStatus(exitCode))
   } finally {
     ended = true
   }
@@ -140,9 +139,8 @@ function finish({ streams, close }: CommandTransport, status: object): void {
 }
 
 /** The last message on the status channel: a code other than zero is sent as the cause `ExitCode`. */
-function exitStatus(code: number | null, signal: string | null): object {
-  if (code === 0) return { metadata: {}, status: 'Success' }
-  const exitCode = code ?? 128 + (signalNumbers[signal ?? ''] ?? 0)
+function exitStatus(exitCode: number): object {
+  if (exitCode === 0) return { metadata: {}, status: 'Success' }
   return {
     ...failure('NonZeroExitCode', `command terminated with non-zero exit code: exit code ${exitCode}`),
     details: { causes: [{ reason: 'ExitCode', message: String(exitCode) }] },
@@ -152,9 +150,6 @@ function exitStatus(code: number | null, signal: string | null): object {
 function failure(reason: string, message: string): object {
   return { metadata: {}, status: 'Failure', reason, message }
 }
-
-// Shells report a command's end by a signal as 128 and the signal's number.
-const signalNumbers: Readonly<Record<string, number>> = constants.signals
 
 /**
  * Handles the streams of a port forward: for each connection the client opens one stream for errors, then one for data,

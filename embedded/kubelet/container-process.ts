@@ -1,7 +1,12 @@
-import { constants } from 'node:os'
 import { setTimeout as delay } from 'node:timers/promises'
-import type { GuestProcess, Placement, Privileges } from '../machine/machine.ts'
-import { GUEST_CONFINE, privilegeOptions } from '../machine/machine.ts'
+import {
+  GUEST_CONFINE,
+  type GuestProcess,
+  type Placement,
+  type Privileges,
+  type ProcessEnd,
+  privilegeOptions,
+} from '../machine/machine.ts'
 import { runInGuest } from '../network/topology.ts'
 import { containerRoot } from './container-root.ts'
 import { expand, hostnameOf } from './environment.ts'
@@ -13,7 +18,7 @@ import type { Container, ContainerContext, NodeContext } from './objects.ts'
 export interface RunningContainer {
   /** The container's namespaces and privileges, for exec and probes; absent if no programs can be run in it. */
   readonly placement?: Placement
-  readonly exited: Promise<{ exitCode: number; signal?: number | undefined }>
+  readonly exited: Promise<ProcessEnd>
   /** Asks its program to end, with the signal of its image. */
   stop(): void
   kill(): void
@@ -148,10 +153,7 @@ async function startProcess(
       take('stdout', text.slice(first.length + 1))
     })
   })
-  const exited = process.exited.then(({ code, signal }) => {
-    const number = signal ? constants.signals[signal as NodeJS.Signals] : undefined
-    return { exitCode: code ?? 128 + (number ?? 9), signal: number }
-  })
+  const { exited } = process
   const state = (await Promise.race([firstLine, exited.then(() => 'ended')])).trim()
   if (state === 'ended') throw new Error('the container ended while it was set up')
   if (state === missing) {

@@ -9,7 +9,7 @@ import type { Writable } from 'node:stream'
 import { ReadStream, WriteStream } from 'node:tty'
 import { encodeFrame, FrameDecoder, FrameType, pump, writeData } from './agent-line.ts'
 import { FifoPool, outputEnded } from './fifo-pool.ts'
-import { type ScriptRequest, type SpawnRequest, spawnArguments } from './machine.ts'
+import { type ProcessEnd, processEnd, type ScriptRequest, type SpawnRequest, spawnArguments } from './machine.ts'
 import { ScriptPool } from './script-shell.ts'
 
 // The environment that every program expects, set here to avoid starting processes for it.
@@ -52,6 +52,9 @@ function fail(stream: number, error: unknown): void {
   send(stream, FrameType.error, error instanceof Error ? error.message : String(error))
 }
 
+/** The last frame of a process. */
+const exited = (stream: number, end: ProcessEnd) => send(stream, FrameType.exit, JSON.stringify(end))
+
 const terminalFile = (stream: number) => `/run/terminal-${stream}`
 
 /** The first process of a container: the only child of the process that waits for it. */
@@ -90,7 +93,7 @@ function start(stream: number, request: SpawnRequest): void {
     streams.delete(stream)
     if (request.tty) rmSync(terminalFile(stream), { force: true })
     await outputEnded([stdout, stderr])
-    send(stream, FrameType.exit, JSON.stringify({ code, signal }))
+    exited(stream, processEnd(code, signal))
   })
 }
 
@@ -98,11 +101,11 @@ async function runScript(stream: number, { script, ...place }: ScriptRequest): P
   const { shell, result } = pool.run(place, script)
   streams.set(stream, { kill: (signal) => shell.kill(signal) })
   send(stream, FrameType.started, JSON.stringify({ pid: shell.pid }))
-  const { code, stdout, stderr } = await result
+  const { exitCode, stdout, stderr } = await result
   streams.delete(stream)
   writeData(output, stream, FrameType.data, stdout)
   writeData(output, stream, FrameType.errorData, stderr)
-  send(stream, FrameType.exit, JSON.stringify({ code, signal: null }))
+  exited(stream, { exitCode })
 }
 
 let resizing = Promise.resolve()

@@ -1,5 +1,6 @@
+import { constants } from 'node:os'
 import type { Readable, Writable } from 'node:stream'
-import { type ExecResult, shellWord } from '../../host/shell-word.ts'
+import { type ExecOptions, type ExecResult, shellWord } from '../../host/shell-word.ts'
 
 /** The privileges that root keeps. */
 export interface Privileges {
@@ -25,6 +26,19 @@ export interface Placement {
 /** Where a script can run. */
 export type ScriptPlace = Pick<Placement, 'pid' | 'netns'>
 
+/** How a process ended. */
+export interface ProcessEnd {
+  /** As a shell reports it: 128 and the number of the signal that ended it. */
+  exitCode: number
+  signal?: number | undefined
+}
+
+/** The end of a process of which Node.js reports this. */
+export function processEnd(code: number | null, signalName: NodeJS.Signals | null): ProcessEnd {
+  const signal = signalName ? constants.signals[signalName] : undefined
+  return { exitCode: code ?? 128 + (signal ?? 0), signal }
+}
+
 export interface GuestProcess {
   /** Process id inside the guest. */
   readonly pid: number
@@ -32,7 +46,7 @@ export interface GuestProcess {
   readonly stdout: Readable
   readonly stderr: Readable
   /** Settles when the process ended and both outputs are drained. */
-  readonly exited: Promise<{ code: number | null; signal: string | null }>
+  readonly exited: Promise<ProcessEnd>
   kill(signal: string): void
   /** Only for processes started with `tty`. */
   resize(columns: number, rows: number): void
@@ -70,12 +84,8 @@ export const fstabWord = (path: string) =>
 export interface Machine {
   /** Whether root can load modules, because the kernel booted with the machine. The host's kernel loads what a netlink request needs. */
   readonly ownKernel: boolean
-  /** Runs a command to its end. Rejects only if the machine has ended or `timeoutMs` have passed (the command is then killed). */
-  run(
-    command: readonly string[],
-    placement?: Placement,
-    options?: { stdin?: string | Uint8Array; timeoutMs?: number },
-  ): Promise<ExecResult>
+  /** Runs a command to its end. Rejects if it can't be started, the machine has ended, or `timeoutMs` have passed (it is then killed). */
+  run(command: readonly string[], placement?: Placement, options?: ExecOptions): Promise<ExecResult>
   /** Runs a script that reads no input and leaves no process, in a waiting shell: many times faster than `run`. Rejects as `run` does. */
   script(text: string, place?: ScriptPlace, options?: { timeoutMs?: number }): Promise<ExecResult>
   /** Starts a process that keeps running; with `tty` it gets a pseudo terminal, and stdout contains both outputs. */

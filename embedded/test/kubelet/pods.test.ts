@@ -131,6 +131,7 @@ describe('logs and exec', () => {
     const { stdout, exitCode } = await cluster.exec('web-a', 'hostname; cat /proc/1/comm; echo $HOSTNAME; exit 7')
     expect(stdout).toBe('web-a\nnginx\nweb-a\n')
     expect(exitCode).toBe(7)
+    expect(await cluster.machine.run(['sh', '-c', 'kill -SEGV $$'])).toMatchObject({ exitCode: 139 })
     await expect(cluster.exec('nosuch', 'true')).rejects.toThrow('pods "nosuch" not found')
     await expect(cluster.exec('web-a', 'true', 'side')).rejects.toThrow('container side is not valid for pod web-a')
   })
