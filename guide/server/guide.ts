@@ -23,8 +23,8 @@ import { Hub } from './hub.ts'
 import { IncidentView, labContent, progressPush } from './lab-view.ts'
 import { findPaths } from './packet-paths.ts'
 import type { Guide } from './server.ts'
-import { shellAt } from './shell-command.ts'
-import { HOST, Terminals } from './terminals.ts'
+import { HOST, shellAt } from './shell-command.ts'
+import { Terminals } from './terminals.ts'
 
 type Actions = { [Name in ActionName]: (words: ActionArguments<Name>) => Promise<Reply<Name>> | Reply<Name> }
 
