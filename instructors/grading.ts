@@ -80,7 +80,7 @@ export async function checkSubmission(
   const refused = (error: unknown): never => {
     throw error instanceof Refusal ? new UserError(`${quoted(file)} is refused. ${error.message}`) : error
   }
-  const submission = await readSubmission(path, options).catch(refused)
+  const submission = await readSubmission(path, options.key).catch(refused)
   const { learner, lab, submittedAt } = submission.manifest
   if (wish.lab !== undefined && labNumber(wish.lab) !== lab)
     throw new UserError(`"${file}" is for lab ${lab}: leave --lab out.`)
