@@ -9,9 +9,9 @@ import type { KubeObject, ObjectMeta, Store, Stored } from './store.ts'
 export type Draft = Partial<Omit<KubeObject, 'metadata'>> & { metadata?: Partial<ObjectMeta> } & Record<string, unknown>
 
 export interface DeleteOptions {
-  gracePeriodSeconds?: number
+  gracePeriodSeconds?: number | undefined
   /** The `uid` or `resourceVersion` that the object must have. */
-  preconditions?: object
+  preconditions?: object | undefined
 }
 
 /** The namespaces of every cluster, which may not be deleted. */

@@ -62,7 +62,11 @@ export function Header({ state }: { state: State }) {
           <Button aria-pressed={progress.paused} onClick={() => void act('pause', { paused: !progress.paused })}>
             {progress.paused ? '▶ Resume' : '❙❙ Pause'}
           </Button>
-          <Sure words="Reset …" sure="Yes, delete my points and answers in this lab" act={() => act('reset', {})} />
+          <Sure
+            words="Reset …"
+            sure="Yes, start over: remove what I made and answered in this lab"
+            act={() => act('reset', {})}
+          />
         </div>
       )}
       <Select
