@@ -138,6 +138,19 @@ describe('lists', () => {
     expect(whole.json.rows?.[0]?.object?.kind).toBe('ConfigMap')
   })
 
+  test.each([
+    [{ parallelism: 1 }, '0/1'],
+    [{ parallelism: 3 }, '0/1 of 3'],
+    [{ completions: 4 }, '0/4'],
+  ])('the completions of a Job with %j', async (spec, completions) => {
+    const template = { spec: { restartPolicy: 'Never', containers: [{ name: 'a', image: 'b' }] } }
+    cluster.api.create('jobs', 'default', { metadata: { name: 'shown' }, spec: { ...spec, template } })
+    const accept = 'application/json;as=Table;v=v1;g=meta.k8s.io'
+    const { json } = await get('/apis/batch/v1/namespaces/default/jobs/shown', accept)
+    expect(json.rows?.[0]?.cells[2]).toBe(completions)
+    cluster.api.delete('jobs', 'default', 'shown')
+  })
+
   test('one Event without its object does not hide the others', async () => {
     cluster.api.create('events', 'default', { metadata: { name: 'bare' }, message: 'bare' })
     const events = '/api/v1/namespaces/default/events'
