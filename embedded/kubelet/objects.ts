@@ -32,6 +32,7 @@ export interface PodSandbox {
   pod: Pod
   /** Name of the node. */
   node: string
+  /** Known once the Pod has its network. */
   podIP: string
   hostIP: string
   link?: PodLink | undefined
