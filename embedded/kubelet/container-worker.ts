@@ -81,13 +81,12 @@ export class ContainerWorker {
     while (!this.stopping.signal.aborted) {
       const exitCode = await this.once()
       if (this.stopping.signal.aborted) return undefined
-      if (exitCode === undefined) {
-        await this.pause(createRetryMs)
-        continue
+      if (exitCode === undefined) await this.pause(createRetryMs)
+      else if (policy === 'Never' || (policy === 'OnFailure' && exitCode === 0)) return exitCode
+      else {
+        await this.backOff()
+        if (!this.stopping.signal.aborted) this.status.restartCount++
       }
-      if (policy === 'Never' || (policy === 'OnFailure' && exitCode === 0)) return exitCode
-      await this.backOff()
-      this.status.restartCount++
     }
     return undefined
   }
