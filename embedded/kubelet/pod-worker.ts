@@ -4,7 +4,8 @@ import { messageOf } from '../apiserver/status-error.ts'
 import { podLink, runInGuest } from '../network/topology.ts'
 import { MountError, podFolder, podVolumes } from './container-root.ts'
 import { ContainerWorker } from './container-worker.ts'
-import { type NodeContext, type Pod, type PodSandbox, podStatus } from './objects.ts'
+import type { NodeContext, Pod, PodSandbox } from './objects.ts'
+import { podStatus } from './pod-status.ts'
 
 const retryMs = 2000
 
