@@ -113,18 +113,17 @@ type Nodes = readonly NodeHoldings[]
 /** The state of the nodes before the fault, with it, and repaired, if this server has read it. */
 interface Stages {
   openedAt: string
-  healthy?: Nodes | undefined
+  healthy?: Nodes
   broken?: Nodes
   repaired?: Nodes
 }
 
 export class IncidentView {
   #stages: Stages = { openedAt: '' }
-  #healthy: Nodes | undefined
 
-  /** Stores the state of the nodes before an incident starts. */
-  healthy(nodes: Nodes): void {
-    this.#healthy = nodes
+  /** An incident was opened on a cluster whose nodes were in this state. */
+  opened(openedAt: string, healthy: Nodes): void {
+    this.#stages = { openedAt, healthy }
   }
 
   /** Adds the current state of the nodes and returns the push. */
@@ -135,12 +134,8 @@ export class IncidentView {
     const { note, incident } = open
     const incidents = await loadIncidents()
     const isClosed = notes.read(CLOSED_KEY, closedNote) !== undefined
-    if (this.#stages.openedAt !== note.openedAt) {
-      this.#stages = { openedAt: note.openedAt, healthy: this.#healthy }
-      this.#healthy = undefined
-    }
-    if (!isClosed) this.#stages.broken ??= nodes
-    else this.#stages.repaired ??= nodes
+    if (this.#stages.openedAt !== note.openedAt) this.#stages = { openedAt: note.openedAt }
+    this.#stages[isClosed ? 'repaired' : 'broken'] ??= nodes
     const { healthy, broken, repaired } = this.#stages
     const debrief = () => ({
       before: changesOnNodes(healthy, broken),
