@@ -137,18 +137,19 @@ export class IncidentView {
     if (this.#stages.openedAt !== note.openedAt) this.#stages = { openedAt: note.openedAt }
     this.#stages[isClosed ? 'repaired' : 'broken'] ??= nodes
     const { healthy, broken, repaired } = this.#stages
-    const debrief = () => ({
-      before: changesOnNodes(healthy, broken),
-      repaired: changesOnNodes(broken, repaired),
-      text: blocksOf(incident.debrief),
-    })
     return {
       report: note.report,
       choices: note.choices.map((id) => ({ id, cause: incidents.find((one) => one.id === id)?.cause ?? '' })),
       hints: incident.hints.slice(0, note.hints),
       hintsLeft: Math.max(0, incident.hints.length - note.hints),
       seed: note.seed,
-      ...(isClosed && { debrief: debrief() }),
+      debrief: isClosed
+        ? {
+            before: changesOnNodes(healthy, broken),
+            repaired: changesOnNodes(broken, repaired),
+            text: blocksOf(incident.debrief),
+          }
+        : undefined,
     }
   }
 }

@@ -45,7 +45,7 @@ export async function findPaths(
       return !isBehind(first, sent)
     })
   const paths = [first, ...others].map((path) => ({ ...path, drawing: drawPath(path) }))
-  return { paths, ...(sent && { sent: { count: sent.length, output: summaryOf(sent) } }) }
+  return { paths, sent: sent && { count: sent.length, output: summaryOf(sent) } }
 }
 
 /** The paths of a packet through a node of a snapshot with this state, in the node's own mode first. */
