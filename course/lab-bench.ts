@@ -15,7 +15,6 @@ import { isForeignImage, OWN } from '../cluster/kube-proxy/rollout.ts'
 import { switchMode } from '../cluster/kube-proxy/switch-mode.ts'
 import { PATH } from '../cluster/node-report.ts'
 import { runOnNode } from '../cluster/node-script.ts'
-import { installToolsEverywhere } from '../cluster/node-tools.ts'
 import { readMode } from '../dataplane/kube-proxy/config-conf.ts'
 import type { SwitchedMode } from '../dataplane/kube-proxy/mode-ownership.ts'
 import { LiveCluster } from '../grading/live-cluster.ts'
@@ -69,11 +68,6 @@ export class LabBench extends LabObjects {
     if (!(await holdsOnly(mode, this, this.progress))) await this.mode(mode, { force: true })
   }
 
-  /** `make tools` */
-  async tools(): Promise<void> {
-    for (const line of await installToolsEverywhere(this.cluster)) this.progress.note(line)
-  }
-
   /** `make flush-nat` */
   async flush(): Promise<void> {
     const reports = await flushNat(this.cluster, { progress: this.progress })
@@ -91,14 +85,6 @@ export class LabBench extends LabObjects {
   /** `make answer Q=step A=text` */
   async answer(lab: number, step: string, text: string): Promise<void> {
     await keepAnswer(this.client, lab, step, text)
-  }
-
-  /** `kubectl expose deployment web --name web-np --type NodePort --port 80`, by the names of the variant */
-  async expose(suffix: 'np' | 'lb', type: 'NodePort' | 'LoadBalancer'): Promise<void> {
-    const { name, port } = this.variant
-    const selector = { app: 'web' }
-    const spec = { type, selector, ports: [{ port, targetPort: 80 }] }
-    await this.create('Service', `${name}-${suffix}`, selector, { spec })
   }
 
   /** `make exec NODE=… CMD='…'`. Returns its output; throws Error with its standard error if it fails. */

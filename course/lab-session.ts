@@ -3,14 +3,15 @@
 import type { Cluster } from '../cluster/driver.ts'
 import type { ReportDepth } from '../cluster/node-report.ts'
 import type { StepOutcome } from '../grading/failure.ts'
-import { gradeWith } from '../grading/grader.ts'
 import { judge, judgeRound } from '../grading/judge.ts'
 import { findStep, type LabDefinition, listLabs, readLab } from '../grading/lab-definition.ts'
-import { NOTES_NAMESPACE, notesName, writeNotes } from '../grading/lab-notes.ts'
+import { notesName, readConfigMap, writeNotes } from '../grading/lab-notes.ts'
 import { scoreLine } from '../grading/learner-report.ts'
 import type { LiveCluster } from '../grading/live-cluster.ts'
+import type { StepReport } from '../grading/report-schema.ts'
 import type { Snapshot } from '../grading/snapshot.ts'
 import { personalise, type Variant } from '../grading/variant.ts'
+import { reasonOf } from '../host/main.ts'
 import { plainText } from '../host/plain-text.ts'
 import type { Progress } from '../host/progress.ts'
 import { rememberHint, shownHints } from './hints.ts'
@@ -18,7 +19,7 @@ import { LabBench } from './lab-bench.ts'
 import { type GuideLab, type GuideNote, guideNote, idOf, type LabProgress, startProgress } from './lab-progress.ts'
 import { type LabSolution, resetLab } from './lab-solution.ts'
 import { readLabText } from './lab-text.ts'
-import { type OpenLab, openLab, playSteps } from './play-lab.ts'
+import { gradeLab, type OpenLab, openLab, playSteps } from './play-lab.ts'
 
 const NOTE_KEY = 'guide'
 
@@ -56,7 +57,7 @@ export class LabSession {
     depth?: ReportDepth,
   ): Promise<LabSession> {
     const bench = await LabBench.open(cluster, progress, `work through lab ${lab.number}`)
-    const begun = await readNotes(lab, bench)
+    const begun = await readConfigMap(bench.client, notesName(lab.number))
     if (begun)
       progress.note(`Lab ${lab.number} continues with the state of the cluster; make reset-${lab.number} starts over.`)
     else await resetLab(lab, bench)
@@ -91,42 +92,33 @@ export class LabSession {
 
   /** Grades every step. Returns the Markdown of the final page: score, time, open steps, the next lab. */
   async finish({ shown, held, hints }: LabProgress): Promise<string> {
-    const { spec } = this.#open
-    const { lab } = spec
-    const { driver, name } = this.bench.cluster
-    const request = { lab: lab.number, source: { kind: 'cluster', driver, name } } as const
-    const report = await gradeWith(spec, request, () => this.source)
-    const open = report.steps.filter(({ verdict }) => verdict !== 'passed' && verdict !== 'not applicable')
-    const unseen = report.steps.filter(({ id, verdict }) => verdict === 'passed' && !shown.has(id)).map(({ id }) => id)
+    const { lab, checks } = this.#open.spec
+    const report = await gradeLab(this.#open)
+    const idsWith = (isWanted: (step: StepReport) => boolean) => report.steps.filter(isWanted).map(({ id }) => id)
+    const open = idsWith(({ verdict }) => verdict !== 'passed' && verdict !== 'not applicable')
+    const unseen = idsWith(({ id, verdict }) => verdict === 'passed' && !shown.has(id))
+    // A capture cannot show them: their checks consist of real requests.
+    const uncounted = idsWith(({ id }) => checks.get(id)?.needsCluster === true)
     const taken = [...hints].map(([id, tiers]) => `${id} ${tiers}`)
     const minutes = Math.max(1, Math.round(this.workedMs() / 60_000))
-    // A capture cannot show them: their checks consist of real requests.
-    const uncounted = lab.steps.flatMap(({ id }) => (spec.checks.get(id)?.needsCluster ? [id] : []))
     const next = listLabs().find(({ number }) => number > lab.number)
-    const lines = [
+    const paragraphs = [
       `## Lab ${lab.number}: ${open.length === 0 ? 'done' : 'finished with open steps'}`,
       `**${scoreLine(report)}**`,
-      ...(open.length > 0
-        ? [`Still open: ${open.map(({ id }) => id).join(', ')} (choose one in the list of steps).`]
-        : []),
+      open.length > 0 && `Still open: ${open.join(', ')} (choose one in the list of steps).`,
       `Time: ${minutes} ${minutes === 1 ? 'minute' : 'minutes'}.`,
-      `Hints: ${taken.length === 0 ? 'none' : taken.join(', ')}.`,
-      ...(held.size > 0 ? [`Held already when you came to them: ${[...held].join(', ')}.`] : []),
-      `Passed unseen: ${unseen.length === 0 ? 'none' : unseen.join(', ')}.`,
+      `Hints: ${taken.join(', ') || 'none'}.`,
+      held.size > 0 && `Held already when you came to them: ${[...held].join(', ')}.`,
+      `Passed unseen: ${unseen.join(', ') || 'none'}.`,
       this.lab.outro.replace(/^## .*$/m, ''),
       '**Next**',
       `Hand in: \`make submit LEARNER=your-name LAB=${lab.number}\``,
-      ...(uncounted.length > 0
-        ? [
-            `It is graded from captures of the nodes, without the steps that real requests prove: ${uncounted.join(', ')}.`,
-          ]
-        : []),
-      ...(next
-        ? [`Read on: labs/${next.folder}/README.md, ${readLab(next.number).title}: \`make lab-${next.number}\``]
-        : []),
+      uncounted.length > 0 &&
+        `It is graded from captures of the nodes, without the steps that real requests prove: ${uncounted.join(', ')}.`,
+      next && `Read on: labs/${next.folder}/README.md, ${readLab(next.number).title}: \`make lab-${next.number}\``,
       `The terms of this lab: labs/GLOSSARY.md. Its slides: \`make present\`.`,
     ]
-    return lines.join('\n\n')
+    return paragraphs.filter((paragraph) => typeof paragraph === 'string').join('\n\n')
   }
 
   /** Resolves when what was to be kept is. */
@@ -158,13 +150,6 @@ export class LabSession {
   }
 }
 
-/** The data of a lab's ConfigMap in the cluster; undefined if the lab was not started. */
-async function readNotes(lab: LabDefinition, { client }: LabBench): Promise<Record<string, string> | undefined> {
-  const fieldSelector = `metadata.name=${notesName(lab.number)}`
-  const { items } = await client.core.listNamespacedConfigMap({ namespace: NOTES_NAMESPACE, fieldSelector })
-  return items[0] && (items[0].data ?? {})
-}
-
 function readNote(text = ''): GuideNote | undefined {
   try {
     return guideNote.parse(JSON.parse(text))
@@ -192,5 +177,4 @@ function guideLab(lab: LabDefinition, solution: LabSolution, variant: Variant): 
 }
 
 /** The first line of an error, safe to show. */
-export const sentenceOf = (error: unknown): string =>
-  plainText((error instanceof Error ? error.message : String(error)).split('\n')[0] ?? '')
+export const sentenceOf = (error: unknown): string => plainText(reasonOf(error))

@@ -8,6 +8,7 @@ import { judge } from '../grading/judge.ts'
 import type { LabDefinition, StepDefinition } from '../grading/lab-definition.ts'
 import { failureLines, learnerReport, measuredLines, outcomeLine } from '../grading/learner-report.ts'
 import { type LiveCluster, openCluster, type SnapshotSource } from '../grading/live-cluster.ts'
+import type { Report } from '../grading/report-schema.ts'
 import { personalise } from '../grading/variant.ts'
 import type { Progress } from '../host/progress.ts'
 import { LabBench } from './lab-bench.ts'
@@ -36,6 +37,12 @@ export async function openLab(
   return { spec, solution, bench, source }
 }
 
+/** Grades every step of an open lab. */
+export function gradeLab({ spec, bench, source }: OpenLab): Promise<Report> {
+  const { driver, name } = bench.cluster
+  return gradeWith(spec, { lab: spec.lab.number, source: { kind: 'cluster', driver, name } }, () => source)
+}
+
 /**
  * Plays the reference solution of steps in order, prints its commands, and grades each step on the nodes. Stops at the first
  * step that does not pass.
@@ -55,14 +62,15 @@ async function playAlone(
     const [first] = act
     announce(spec, first.step)
     printCommands(first.entry.commands, bench)
-    let changed = false
+    let isSettled = true
     for (const { entry } of act) {
-      // Answers are read from a settled cluster; other steps need not wait.
-      if (changed && !entry.independent) await settled(bench)
+      // The others only read or answer, on a settled cluster.
+      const changes = entry.independent || (entry.play !== undefined && entry === first.entry)
+      if (!changes && !isSettled) await settled(bench)
       await entry.play?.(bench)
-      changed = entry.independent === true || (entry.play !== undefined && entry === first.entry)
+      isSettled = !changes
     }
-    if (changed) await settled(bench)
+    if (!isSettled) await settled(bench)
     const { outcomes: judged } = await judge(spec, source, { only: act.map(({ step }) => step.id) })
     for (const { step, entry } of act) {
       const outcome = judged.find(({ id }) => id === step.id)
@@ -97,7 +105,7 @@ interface Played {
 /** A step that changes the cluster, and the following steps that only read, answer a question, or do not affect earlier steps. */
 type Act = [first: Played, ...others: Played[]]
 
-/** All steps of an act are judged on one snapshot. */
+/** All steps of an act are judged on one snapshot: with one for each step, `make lab-2` takes 21.5 instead of 15.7 s. */
 function actsOf(steps: readonly StepDefinition[], solution: LabSolution): Act[] {
   const acts: Act[] = []
   for (const step of steps) {
@@ -126,9 +134,7 @@ export async function play(lab: LabDefinition, cluster: Cluster, progress: Progr
   const open = await openLab(lab, bench)
   await playSteps(open, lab.steps)
   console.log('\nAll steps again, on one snapshot of the current cluster:\n')
-  const { driver, name } = cluster
-  const request = { lab: lab.number, source: { kind: 'cluster', driver, name } } as const
-  const report = await gradeWith(open.spec, request, () => open.source)
+  const report = await gradeLab(open)
   process.stdout.write(learnerReport(report))
   return report.exitCode
 }

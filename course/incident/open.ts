@@ -34,61 +34,69 @@ const SYMPTOM_MS = 30_000
 /** Attempts if kube-proxy repairs the incident by itself. */
 const TRIES = 3
 
-export interface Wish {
+interface Wish {
   /** Determines the incident that is drawn; random if missing. */
   seed?: string | undefined
   /** The id of the incident itself, for instructors. */
   id?: string | undefined
-  /** Is given the cluster as it was before the fault. */
-  onHealthy?: (healthy: Snapshot) => void
+}
+
+/** An incident that was started: its note, and the cluster before the fault. */
+interface Opened {
+  note: IncidentNote
+  healthy: Snapshot
 }
 
 /**
  * Reverts an earlier incident, draws another one, applies it, waits until its symptom appears, and verifies that it remains
- * after pending syncs of kube-proxy. Resolves to its note, whose seed draws the same incident again.
+ * after pending syncs of kube-proxy. The seed in its note draws the same incident again.
  * @throws UserError for an unknown id, for an incident that can't run here, or if kube-proxy repairs it each time;
  * DeadlineError if no symptom appears
  */
-export function openNext(bench: LabBench, wish: Wish): Promise<IncidentNote> {
+export function openNext(bench: LabBench, wish: Wish): Promise<Opened> {
   return changeCluster(bench.cluster, 'starts an incident on', bench.progress, () => openAlone(bench, wish))
 }
 
-async function openAlone(bench: LabBench, wish: Wish): Promise<IncidentNote> {
+async function openAlone(bench: LabBench, wish: Wish): Promise<Opened> {
   const { client, progress } = bench
-  if (wish.id !== undefined) mustExist(wish.id, await loadIncidents())
+  const incidents = await loadIncidents()
+  if (wish.id !== undefined && !incidents.some(({ id }) => id === wish.id))
+    throw new UserError(`There is no incident "${wish.id}": \`make incident LIST=1\` lists them.`)
   const solved = await solvedSoFar(bench)
+  const revert = async () => {
+    await revertIncident(bench)
+    // The notes of an incident are deleted with it.
+    if (solved.length > 0) await writeNotes(client, INCIDENT_LAB, { [HISTORY_KEY]: JSON.stringify(solved) })
+  }
   // An open incident may have broken parts that the next one needs.
-  await revertIncident(bench)
+  await revert()
   await leaveOthers(INCIDENT_LAB, bench)
-  const here = possible(await loadIncidents(), await featuresOf(bench))
+  const here = possible(incidents, await featuresOf(bench))
   const { incident, seed } = choose(here, wish, solved)
   const choices = choicesFor(incident, here, seed).map(({ id }) => id)
   for (let tries = 1; tries <= TRIES; tries++) {
     const environment = await deployShop(bench, incident.from ?? incident.mode)
-    await writeNotes(client, INCIDENT_LAB, { [HISTORY_KEY]: JSON.stringify(solved) })
-    const note = await withProgress(progress, 'Starting an incident', () =>
-      breakIt(bench, incident, environment, { choices, seed, hints: 0 }, wish.onHealthy),
+    const opened = await withProgress(progress, 'Starting an incident', () =>
+      breakIt(bench, incident, environment, { choices, seed, hints: 0 }),
     )
-    if (note) return note
+    if (opened) return opened
     progress.note('kube-proxy has repaired it by itself.')
-    await revertIncident(bench)
+    await revert()
   }
   throw new UserError(
     `kube-proxy has repaired the incident "${incident.id}" by itself ${TRIES} times, so there is nothing to diagnose: \`make incident\` starts another one.`,
   )
 }
 
-/** Applies the incident and writes its note; undefined if it was repaired by the next sync of every kube-proxy. */
+/** Applies the incident and stores its note; undefined if it was repaired by the next sync of every kube-proxy. */
 async function breakIt(
   bench: LabBench,
   incident: Incident,
   environment: IncidentEnvironment,
   draft: Pick<IncidentNote, 'choices' | 'seed' | 'hints'>,
-  onHealthy: Wish['onHealthy'],
-): Promise<IncidentNote | undefined> {
+): Promise<Opened | undefined> {
   const { cluster, client } = bench
   const healthy = new Snapshot(await takeCapture(cluster, client))
-  onHealthy?.(healthy)
   const baseline = baselineOf(healthy)
   const keep = async (fingerprint?: string): Promise<IncidentNote> => {
     const sealed = seal({ id: incident.id, environment, baseline })
@@ -113,7 +121,7 @@ async function breakIt(
   if ((await incident.causeLeft(contextOf(snapshot))) === undefined) return undefined
   await symptomShows()
   // Only the embedded cluster records commands on its nodes: elsewhere a manual repair may leave no trace.
-  return keep(cluster.driver === 'embedded' ? fingerprintOf(snapshot) : undefined)
+  return { note: await keep(cluster.driver === 'embedded' ? fingerprintOf(snapshot) : undefined), healthy }
 }
 
 /** The note of the open incident; undefined if there is none. */
@@ -162,9 +170,4 @@ function choose(here: readonly Incident[], { id, seed }: Wish, solved: readonly 
   throw new UserError(
     `The incident "${id}" can't run on this cluster: \`make incident LIST=1\` lists the requirements.`,
   )
-}
-
-function mustExist(id: string, incidents: readonly Incident[]): void {
-  if (incidents.some((one) => one.id === id)) return
-  throw new UserError(`There is no incident "${id}": \`make incident LIST=1\` lists them.`)
 }

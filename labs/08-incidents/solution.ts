@@ -16,7 +16,7 @@ const EXAMPLE = 'selector-typo'
 async function opened(bench: LabBench) {
   const { SEED: seed, INCIDENT: id } = process.env
   const wish = seed ? { seed } : { seed: EXAMPLE, id: id || EXAMPLE }
-  const note = (await currentNote(bench)) ?? (await openNext(bench, wish))
+  const note = (await currentNote(bench)) ?? (await openNext(bench, wish)).note
   const secret = unseal(note.sealed)
   const incident = incidents.find((one) => one.id === secret?.id)
   if (!secret || !incident) throw new Error('The note of the incident can no longer be read: run `make reset-8`.')

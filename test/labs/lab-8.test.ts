@@ -1,16 +1,23 @@
 // Lab 8 on one embedded cluster: each incident shows its symptom, a wrong fix is refused, the right one passes.
 
 import { createHash } from 'node:crypto'
-import { beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test, vi } from 'vitest'
 import { runOnNode } from '../../cluster/node-script.ts'
 import type { Incident } from '../../course/incident/incident.ts'
-import { GUESS_PREFIX, type IncidentNote, unseal } from '../../course/incident/incident-note.ts'
+import {
+  GUESS_PREFIX,
+  HISTORY_KEY,
+  type IncidentNote,
+  solvedMark,
+  unseal,
+} from '../../course/incident/incident-note.ts'
 import { laterSync } from '../../course/incident/later-sync.ts'
 import { currentNote, openNext } from '../../course/incident/open.ts'
 import { INCIDENT_LAB } from '../../course/incident/shop.ts'
 import { resetLab } from '../../course/lab-solution.ts'
 import { judge, judgeRound } from '../../grading/judge.ts'
 import { readLab } from '../../grading/lab-definition.ts'
+import { notesName, readConfigMap } from '../../grading/lab-notes.ts'
 import { timeoutScale, waitFor } from '../../host/wait.ts'
 import { incidents } from '../../labs/08-incidents/incidents/all.ts'
 import { wrongFixes } from './lab-8-wrong-fixes.ts'
@@ -33,7 +40,7 @@ async function verdicts(only = repairSteps): Promise<Record<string, string>> {
 
 /** Plays an incident from its report to its debrief. */
 async function playThrough(incident: Incident): Promise<void> {
-  const note = await openNext(own.bench, { seed: 'test', id: incident.id })
+  const { note } = await openNext(own.bench, { seed: 'test', id: incident.id })
   const secret = unseal(note.sealed)
   if (!secret) throw new Error('the note can not be read')
   const { environment } = secret
@@ -92,7 +99,7 @@ describe('each incident appears, a wrong fix is refused and the right one passes
 describe('one open incident', () => {
   let note: IncidentNote
   beforeAll(async () => {
-    note = await openNext(own.bench, { seed: 'test', id: 'untracked' })
+    note = (await openNext(own.bench, { seed: 'test', id: 'untracked' })).note
   })
 
   test('only a cause of the list is a diagnosis, and a wrong one reports its cost', async () => {
@@ -125,6 +132,14 @@ describe('one open incident', () => {
     await runOnNode(own.cluster, node, 'ipset create KUBE-CLUSTER-IP hash:ip,port')
     await own.bench.flush()
     expect(await verdicts(repairSteps)).toEqual(Object.fromEntries(repairSteps.map((id) => [id, 'passed'])))
+  })
+
+  test('remains solved if the next one cannot be started', async () => {
+    const apply = vi.spyOn(own.bench, 'apply').mockRejectedValueOnce(new Error('no shop'))
+    await expect(openNext(own.bench, { seed: 'test' })).rejects.toThrow('no shop')
+    apply.mockRestore()
+    const notes = await readConfigMap(own.bench.client, notesName(INCIDENT_LAB))
+    expect(JSON.parse(notes?.[HISTORY_KEY] ?? '[]')).toContain(solvedMark('untracked'))
   })
 })
 
@@ -161,7 +176,7 @@ const reverting = [['the beginning of another lab', 1] as const, ['reset', INCID
 test.each(INCIDENTS === 'all' ? reverting : reverting.slice(0, 1))(
   '%s reverts an incident that was not repaired, and closes the shop',
   async (_what, number) => {
-    const { sealed } = await openNext(own.bench, { seed: 'test', id: 'ip-forward-off' })
+    const { sealed } = (await openNext(own.bench, { seed: 'test', id: 'ip-forward-off' })).note
     await resetLab(readLab(number), own.bench)
     expect(await currentNote(own.bench)).toBeUndefined()
     const { items } = await own.bench.client.core.listNamespacedService({
