@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process'
-import { openSync } from 'node:fs'
+import { closeSync, openSync } from 'node:fs'
 import { join } from 'node:path'
 import type { BalancedAddress } from '../../../embedded/index.ts'
 import { type AddressPool, poolOf, secondClientOf } from '../../../host/address-pool.ts'
@@ -141,6 +141,7 @@ export async function startBalancer(
     detached: true,
     stdio: ['ignore', log, log],
   })
+  closeSync(log)
   if (child.pid !== undefined) noteProcess(noteFile(name), child.pid)
   child.unref()
 }
