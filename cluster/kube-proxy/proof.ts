@@ -102,7 +102,7 @@ export interface WantedMode {
 
 /**
  * Reads each node until it proves its mode: one node after the other, because reading slows down kube-proxies that are still
- * syncing, or all at once if the cluster reports when they have synced.
+ * syncing.
  * @throws KubeProxyError with the state of each node that did not prove its mode
  */
 export async function awaitProofs(
@@ -112,7 +112,7 @@ export async function awaitProofs(
   deadlineMs = proofDeadlineMs,
 ): Promise<ModeProof[]> {
   const proofs = new Map<string, ModeProof>()
-  const unproven = (proof: ModeProof | undefined) => !proof || !proves(proof, mode, scheduler)
+  const isUnproven = (proof: ModeProof | undefined) => !proof || !proves(proof, mode, scheduler)
   try {
     return await waitFor(
       `every node to run mode "${mode}"`,
@@ -122,16 +122,12 @@ export async function awaitProofs(
         if (stamp !== undefined) await explainCrash(client, stamp)
         await cluster.synced?.(firstSyncMs)
         const pods = await listKubeProxyPods(client)
-        const unprovenPods = pods.filter(({ node }) => unproven(proofs.get(node)))
-        const rounds = cluster.synced ? [unprovenPods] : unprovenPods.map((pod) => [pod])
-        for (const round of rounds) {
-          const roundProofs = await Promise.all(round.map((pod) => proveNode(cluster, client, pod)))
-          for (const proof of roundProofs) proofs.set(proof.node, proof)
-          const fallback = roundProofs.find(
-            ({ complaint, proxyMode }) => complaint !== undefined && proxyMode === 'iptables',
-          )
-          if (mode === 'ipvs' && fallback) throw fellBack(fallback)
-          if (roundProofs.some(unproven)) return false
+        for (const pod of pods.filter(({ node }) => isUnproven(proofs.get(node)))) {
+          const proof = await proveNode(cluster, client, pod)
+          proofs.set(pod.node, proof)
+          const { complaint, proxyMode } = proof
+          if (mode === 'ipvs' && complaint !== undefined && proxyMode === 'iptables') throw fellBack(proof)
+          if (isUnproven(proof)) return false
         }
         return pods.length > 0 && pods.flatMap(({ node }) => proofs.get(node) ?? [])
       },
@@ -139,6 +135,8 @@ export async function awaitProofs(
     )
   } catch (error) {
     if (!(error instanceof DeadlineError)) throw error
-    throw new KubeProxyError(`${error.message} ${[...proofs.values()].filter(unproven).map(describeProof).join('; ')}.`)
+    throw new KubeProxyError(
+      `${error.message} ${[...proofs.values()].filter(isUnproven).map(describeProof).join('; ')}.`,
+    )
   }
 }
