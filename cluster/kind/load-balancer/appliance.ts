@@ -8,6 +8,7 @@ import { kindFolder, projectRoot, START } from '../../../host/layout.ts'
 import { endNotedProcess, notedProcess, noteProcess } from '../../../host/live-process.ts'
 import { reasonOf } from '../../../host/main.ts'
 import type { Progress } from '../../../host/progress.ts'
+import { timeoutScale } from '../../../host/wait.ts'
 import { type EngineName, engineCommand, engineReason } from '../engine.ts'
 import { inspect, STATE } from '../node-containers.ts'
 
@@ -61,7 +62,7 @@ async function ensureAppliance(engine: EngineName, cluster: string, image: strin
 
 /** Runs a script in the container, that is, outside the cluster. */
 export async function inAppliance(engine: EngineName, cluster: string, script: string) {
-  const run = $({ quiet: true, nothrow: true, timeout: 30_000, input: script })
+  const run = $({ quiet: true, nothrow: true, timeout: 30_000 * timeoutScale(), input: script })
   return run`${engine} exec -i ${applianceName(cluster)} sh -s`
 }
 
