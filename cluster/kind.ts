@@ -181,8 +181,9 @@ export class KindCluster implements Cluster {
       await withProgress(progress, `Starting ${names} again`, () => startContainers(engine, stopped))
     }
     await restoreAddresses(engine, this.name, progress)
-    const { trouble, incomplete } = await this.#inspectNodes(kind, containers.length, wasInterrupted, progress)
-    if (trouble === undefined) return true
+    const damage = await this.#damage(kind, containers.length, wasInterrupted, progress)
+    if (!damage) return true
+    const { trouble, incomplete } = damage
     const fate = `The kind cluster "${this.name}" can't be restarted: ${trouble}.`
     if (wasComplete(kindFolder(this.name)) || !incomplete)
       await askToContinue(
@@ -195,15 +196,15 @@ export class KindCluster implements Cluster {
   }
 
   /**
-   * Whether every node container has joined: kubeadm wrote its kubeconfig, and the API server lists the same number of nodes.
-   * @returns why the cluster is not complete, and whether that shows that it never was
+   * Why the cluster is not complete, and whether that shows that it never was; undefined if every node container has joined:
+   * kubeadm wrote its kubeconfig, and the API server lists the same number of nodes.
    */
-  async #inspectNodes(
+  async #damage(
     kind: Kind,
     count: number,
     wasInterrupted: boolean,
     progress: Progress,
-  ): Promise<{ trouble?: string; incomplete?: boolean }> {
+  ): Promise<{ trouble: string; incomplete: boolean } | undefined> {
     const exported = await kind(['export', 'kubeconfig', '--name', this.name, '--kubeconfig', this.kubeconfig])
     if (exported.exitCode !== 0) return { trouble: 'its control plane has no kubeconfig', incomplete: true }
     const deadlineMs = answerDeadlineMs[wasInterrupted ? 'interrupted' : 'whole']
@@ -213,7 +214,7 @@ export class KindCluster implements Cluster {
       const nodes = await withProgress(progress, waiting, () =>
         waitFor('the API server to respond', deadlineMs, () => this.#apiNodes()),
       )
-      if (nodes.length === count) return {}
+      if (nodes.length === count) return undefined
       const known = `the API server lists ${nodes.length} nodes, and there are ${count} containers`
       return { trouble: known, incomplete: nodes.length < count }
     } catch (error) {

@@ -1,8 +1,9 @@
 import { KERNELS, type KernelName, umlTrouble } from '../../embedded/index.ts'
 import type { EngineName } from '../kind/engine.ts'
 import type { EmbeddedFacts, Facts, LabNeeds } from './facts.ts'
-import { type DoctorResult, diagnose, missingEngine } from './judge.ts'
+import { diagnose, missingEngine } from './judge.ts'
 import { hostKernelFacts, type KernelFacts, type KernelNeed, kernelLacks, needInWords } from './kernel-probe.ts'
+import type { DoctorResult } from './result.ts'
 
 /** A kernel of one of the clusters, and what a lab finds there. */
 export interface Place {

@@ -83,14 +83,13 @@ function freeMemory(): number {
 async function kindFacts(name: string, engine: EngineName | undefined, depth: Depth): Promise<KindFacts> {
   const binary = await installedKind()
   const cached = existsSync(cachedKind())
-  const unknown = { kernel: undefined, kernelTrouble: undefined }
-  if (!engine) return { binary, cached, engine: undefined, image: undefined, ...unknown }
+  if (!engine) return { binary, cached }
   const reference = await nodeImage(engine)
   const held = await hasImage(engine, reference)
   const [info, registry, kernel] = await Promise.all([
     engineInfo(engine),
     held || depth.exists || registryHas(engine, reference),
-    depth.kernel ? engineKernel(engine, name, held ? reference : undefined) : unknown,
+    depth.kernel ? engineKernel(engine, name, held ? reference : undefined) : {},
   ])
   const image = depth.exists ? undefined : { reference, held, registry }
   const fetches = depth.creating && image && registry && !binary && !cached
@@ -109,17 +108,16 @@ async function engineKernel(
   const cluster = new KindCluster(name, engine)
   if (await cluster.running()) {
     const kernel = await kernelOf(cluster)
-    return { kernel, kernelTrouble: kernel ? undefined : 'the probe did not finish on a node' }
+    return kernel ? { kernel } : { kernelTrouble: 'the probe did not finish on a node' }
   }
   const held = image ?? (await anyNodeImage(engine))
-  if (!held) return { kernel: undefined, kernelTrouble: undefined }
+  if (!held) return {}
   const options = ['--rm', '--privileged', '--network', 'none', '--volume', '/lib/modules:/lib/modules:ro']
   const [shell = '', ...words] = kernelProbeCommand
   const run = engineCommand()
   const { stdout, stderr } = await run`${engine} run ${options} --entrypoint ${shell} ${held} ${words}`
   const kernel = readKernelProbe(stdout)
-  const trouble = stderr.trim() ? engineReason(stderr) : 'it did not finish in time'
-  return { kernel, kernelTrouble: kernel ? undefined : trouble }
+  return kernel ? { kernel } : { kernelTrouble: stderr.trim() ? engineReason(stderr) : 'it did not finish in time' }
 }
 
 /** Any local node image: each contains the tools that the probe needs. */
