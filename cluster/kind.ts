@@ -1,6 +1,6 @@
 import { existsSync, mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { $ } from '../host/command.ts'
+import { $, execOnTerminal } from '../host/command.ts'
 import { kindFolder } from '../host/layout.ts'
 import { reasonOf } from '../host/main.ts'
 import { OUTSIDE } from '../host/outside.ts'
@@ -11,7 +11,7 @@ import { changeCluster } from './cluster-lock.ts'
 import { askToContinue } from './consent.ts'
 import { type Cluster, notUp } from './driver.ts'
 import { recordComplete, restoreAddresses, wasComplete } from './kind/complete-cluster.ts'
-import { execInContainer, shellInContainer } from './kind/container-exec.ts'
+import { execInContainer } from './kind/container-exec.ts'
 import { createCluster, deleteCluster, endStrayCreation, type Kind } from './kind/creation.ts'
 import { containerEngine, type EngineName } from './kind/engine.ts'
 import { loadLabImages } from './kind/images.ts'
@@ -39,12 +39,12 @@ export class KindCluster implements Cluster {
   readonly sharedKernel = true
   readonly name: string
   readonly kubeconfig: string
-  #engine: Promise<EngineName | undefined> | undefined
+  #engine: EngineName | undefined
 
   constructor(name: string, engine?: EngineName) {
     this.name = name
     this.kubeconfig = join(kindFolder(name), 'kubeconfig')
-    if (engine) this.#engine = Promise.resolve(engine)
+    this.#engine = engine
   }
 
   up(progress: Progress): Promise<void> {
@@ -81,7 +81,7 @@ export class KindCluster implements Cluster {
   async #down(progress: Progress): Promise<void> {
     await endStrayCreation(kindFolder(this.name))
     await stopBalancer(await this.engine(), this.name)
-    if ((await this.#containers()).length > 0) {
+    if (await this.exists()) {
       const kind = await this.#kind(progress)
       await withProgress(progress, `Deleting the kind cluster "${this.name}"`, () => deleteCluster(this, kind))
     }
@@ -125,15 +125,14 @@ export class KindCluster implements Cluster {
   }
 
   async shell(node: string, command: readonly string[] = ['bash', '-l']): Promise<number> {
-    return shellInContainer({ engine: await this.engine(), container: this.#containerOf(node), node }, command)
+    return execOnTerminal([await this.engine()], [this.#containerOf(node), ...command])
   }
 
   /** The engine of this cluster. Throws with the next command if none responds. */
   async engine(): Promise<EngineName> {
-    this.#engine ??= containerEngine()
-    const engine = await this.#engine
-    if (!engine) throw new Error('No Docker or Podman engine responds: start one, or use CLUSTER=embedded.')
-    return engine
+    this.#engine ??= await containerEngine()
+    if (!this.#engine) throw new Error('No Docker or Podman engine responds: start one, or use CLUSTER=embedded.')
+    return this.#engine
   }
 
   #containerOf(node: string): string {

@@ -5,7 +5,7 @@ import { which } from 'zx/core'
 import { CONFINE, detectConfinement, requireSupport, umlTrouble } from '../../embedded/index.ts'
 import { cacheFolder, offlineRoot, projectRoot } from '../../host/layout.ts'
 import { reasonOf } from '../../host/main.ts'
-import { type Progress, silent } from '../../host/progress.ts'
+import type { Progress } from '../../host/progress.ts'
 import type { Cluster } from '../driver.ts'
 import { EmbeddedCluster } from '../embedded.ts'
 import { type EngineName, engineCommand, engineInfo, engineReason, hasImage, registryHas } from '../kind/engine.ts'
@@ -92,8 +92,9 @@ async function kindFacts(name: string, engine: EngineName | undefined, depth: De
     depth.kernel ? engineKernel(engine, name, held ? reference : undefined) : {},
   ])
   const image = depth.exists ? undefined : { reference, held, registry }
-  const fetches = depth.creating && image && registry && !binary && !cached
-  const binaryTrouble = fetches ? await troubleOf(kindPath(depth.creating ?? silent)) : undefined
+  const { creating } = depth
+  const fetches = creating && image && registry && !binary && !cached
+  const binaryTrouble = fetches ? await troubleOf(kindPath(creating)) : undefined
   return { binary, cached, engine: info, image, ...kernel, binaryTrouble }
 }
 

@@ -9,7 +9,7 @@ import { type KubeClient, kubeClient } from '../kube-client.ts'
 import { KubeProxyError, listKubeProxyPods, readConfigConf, readDaemonSet, writeConfigConf } from './kube-proxy-pods.ts'
 import { modeLacks } from './module-check.ts'
 import { awaitProofs, type ModeProof, type RunnableMode, type WantedMode } from './proof.ts'
-import { awaitRollout, chooseImage, restartKubeProxyPods } from './rollout.ts'
+import { awaitRollout, chooseImage, imageIn, restartKubeProxyPods } from './rollout.ts'
 
 export interface SwitchOptions {
   /** IPVS scheduler to set; default: the one in the ConfigMap. */
@@ -63,8 +63,7 @@ async function switchAlone(cluster: Cluster, mode: RunnableMode, options: Switch
     `put kube-proxy into mode "${mode}" (kernel modules, its ConfigMap and a restart of its DaemonSet)`,
   )
   await requireKernels(cluster, nodes, mode, { ...options, scheduler: scheduler ?? (current.scheduler || 'rr') })
-  if (mode === 'nftables')
-    requireNftablesVersion(image?.image ?? daemonSet.spec?.template.spec?.containers[0]?.image ?? '')
+  if (mode === 'nftables') requireNftablesVersion(image?.image ?? imageIn(daemonSet))
   const isConfigured = current.mode === mode && (scheduler === undefined || scheduler === current.scheduler)
   if (isConfigured && image === undefined && !options.force) {
     const proofs = await inForce(cluster, client, { mode, scheduler })
