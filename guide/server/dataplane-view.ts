@@ -1,6 +1,7 @@
 // The state of the nodes as pushes: one for each moment at which something changed, and counters in between.
 
 import { isDeepStrictEqual } from 'node:util'
+import { printEndpoint } from '../../dataplane/ip-address.ts'
 import { parseIpvsadmList } from '../../dataplane/ipvsadm-save.ts'
 import type { ClusterObjects } from '../../dataplane/objects.ts'
 import { type Cause, type Causes, causesOf } from '../../dataplane/view/causes.ts'
@@ -27,7 +28,6 @@ export class DataplaneView {
   readonly #outside: boolean
   #moments: Moment[] = []
   #command: { text: string; at: number } | undefined
-  #counters = new Map<string, Counter>()
   #snapshot: Snapshot | undefined
   #causes: CauseTable = { causes: [], causedBy: {} }
   #decisive = ''
@@ -45,17 +45,18 @@ export class DataplaneView {
   /** Adds a snapshot. Returns the state to push, whether more than counters is new in it, and the counters that changed. */
   see(snapshot: Snapshot): { latest: DataplanePush; isNew: boolean; counters?: CountersPush } {
     this.#snapshot = snapshot
-    const before = this.#moments.at(-1)?.number
+    const before = this.#moments.at(-1)
     this.#moments = addMoment(this.#moments, Date.now(), this.read(snapshot))
     const moment = this.#latest
-    if (moment.number !== before) moment.label = this.#labelOf(moment)
     const { number, at, nodes, changes } = moment
+    const isOtherMoment = number !== before?.number
+    if (isOtherMoment) moment.label = this.#labelOf(moment)
     const decisive = decisiveIn(snapshot)
-    const isNew = number !== before || decisive !== this.#decisive
+    const isNew = isOtherMoment || decisive !== this.#decisive
     if (isNew) this.#causes = causesIn(snapshot, nodes)
     this.#decisive = decisive
     const latest = { at, moment: number, nodes, changes, ...this.#causes, ...endsIn(snapshot, this.#outside) }
-    const counters = this.#moved(nodes)
+    const counters = movedCounters(before?.nodes ?? [], nodes)
     return { latest, isNew, ...(Object.keys(counters).length > 0 && { counters }) }
   }
 
@@ -112,23 +113,27 @@ export class DataplaneView {
       throw error
     }
   }
+}
 
-  /** Counters that differ from those of the previous snapshot. */
-  #moved(nodes: readonly NodeHoldings[]): CountersPush {
-    const before = this.#counters
-    this.#counters = new Map()
-    const moved: CountersPush = {}
-    for (const held of nodes)
-      for (const { id, packets, connections } of entriesOf(held)) {
-        if (packets === undefined && connections === undefined) continue
-        const key = `${held.node} ${id}`
-        const [old, counter] = [before.get(key), { packets, connections }]
-        this.#counters.set(key, counter)
-        // A new entry has not moved: the moment shows it with its counter.
-        if (old && !isDeepStrictEqual(old, counter)) moved[key] = { ...counter, by: growth(old, counter) }
-      }
-    return moved
+/** Counters that differ from those of the previous read. */
+function movedCounters(before: readonly NodeHoldings[], after: readonly NodeHoldings[]): CountersPush {
+  const old = countersOf(before)
+  const moved: CountersPush = {}
+  for (const [key, counter] of countersOf(after)) {
+    const was = old.get(key)
+    // A new entry has not moved: the moment shows it with its counter.
+    if (was && !isDeepStrictEqual(was, counter)) moved[key] = { ...counter, by: growth(was, counter) }
   }
+  return moved
+}
+
+/** The counters by `NODE ID` of their entry. */
+function countersOf(nodes: readonly NodeHoldings[]): Map<string, Counter> {
+  const counters = new Map<string, Counter>()
+  for (const held of nodes)
+    for (const { id, packets, connections } of entriesOf(held))
+      if (packets !== undefined || connections) counters.set(`${held.node} ${id}`, { packets, connections })
+  return counters
 }
 
 /** By how much a counter grew. One of packets that is lower than before began again from zero; connections also end. */
@@ -178,7 +183,6 @@ function endsIn(snapshot: Snapshot, outside: boolean): Pick<DataplanePush, 'serv
   const place = (namespace: string | undefined, name: string) =>
     namespace === undefined || namespace === 'default' ? name : `${namespace}/${name}`
   const pods = snapshot.items.filter(({ kind, spec, status }) => kind === 'Pod' && !spec?.hostNetwork && status?.podIP)
-  const suffix = (protocol: string) => (protocol === 'TCP' ? '' : `/${protocol.toLowerCase()}`)
   return {
     services: services.map(({ namespace, name }) => `${namespace}/${name}`),
     origins: [
@@ -187,13 +191,16 @@ function endsIn(snapshot: Snapshot, outside: boolean): Pick<DataplanePush, 'serv
       ...(outside ? ['outside'] : []),
     ],
     destinations: services.flatMap(({ namespace, name, clusterIPs, loadBalancerIngress, ports }) =>
-      ports.flatMap(({ port, nodePort, protocol }) => [
-        ...(clusterIPs.length > 0 ? [`svc/${place(namespace, name)}:${port}${suffix(protocol)}`] : []),
-        ...(nodePort === 0
-          ? []
-          : nodes.flatMap(({ internalIPs }) => `${internalIPs[0]}:${nodePort}${suffix(protocol)}`)),
-        ...loadBalancerIngress.flatMap(({ ip }) => (ip ? [`${ip}:${port}${suffix(protocol)}`] : [])),
-      ]),
+      ports.flatMap(({ port, nodePort, protocol }) => {
+        const suffix = protocol === 'TCP' ? '' : `/${protocol.toLowerCase()}`
+        const on = nodePort === 0 ? [] : nodes.flatMap(({ internalIPs }) => internalIPs.slice(0, 1))
+        const endpoints = [
+          ...on.map((address) => printEndpoint(address, nodePort)),
+          ...loadBalancerIngress.flatMap(({ ip }) => (ip ? printEndpoint(ip, port) : [])),
+        ]
+        const own = clusterIPs.length > 0 ? [`svc/${place(namespace, name)}:${port}`] : []
+        return [...own, ...endpoints].map((to) => `${to}${suffix}`)
+      }),
     ),
   }
 }

@@ -2,7 +2,7 @@
 
 import type { Cluster } from '../../cluster/driver.ts'
 import { podName, readLiveNode, resolveRoute } from '../../course/read-node.ts'
-import { familyOf } from '../../dataplane/ip-address.ts'
+import { familyOf, parseEndpoint } from '../../dataplane/ip-address.ts'
 import { parseIpvsadmStats } from '../../dataplane/ipvsadm-save.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
 import { type Packet, parsePacket } from '../../dataplane/trace.ts'
@@ -14,7 +14,7 @@ import { type HttpReply, httpRequests, readReplies } from '../../grading/http-re
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import { modeOf, objectsOf, type Snapshot } from '../../grading/snapshot.ts'
 import { OUTSIDE } from '../../host/outside.ts'
-import { timeoutScale } from '../../host/wait.ts'
+import { isMetWithin } from '../../host/wait.ts'
 import { drawPath } from '../../slides/figures/packets.ts'
 import type { ActionArguments, ActionReplies } from '../protocol.ts'
 
@@ -36,17 +36,16 @@ export async function findPaths(
   const packet = parsePacket(route.from, route.to)
   const before = await readCounting(cluster, route.node, packet)
   const sent = send ? await sendPackets(live, from, route.node, packet) : undefined
-  const [own, ...others] = pathsOn(snapshot, route.node, before.state, packet)
-  if (!own) return { paths: [] }
+  const [own, ...others] = pathsOn(snapshot, route.node, before.state, packet) as [PacketPath, ...PacketPath[]]
   let first = own
-  const until = Date.now() + ESTIMATED_MS * timeoutScale()
-  do {
-    if (!sent) break
-    const { holdings } = await readCounting(cluster, route.node, packet)
-    first = countedOn(own, before.holdings, holdings, sent.length)
-  } while (isBehind(first, sent) && Date.now() < until)
+  if (sent)
+    await isMetWithin(ESTIMATED_MS, async () => {
+      const { holdings } = await readCounting(cluster, route.node, packet)
+      first = countedOn(own, before.holdings, holdings, sent.length)
+      return !isBehind(first, sent)
+    })
   const paths = [first, ...others].map((path) => ({ ...path, drawing: drawPath(path) }))
-  return { paths, ...(sent && { sent: { count: sent.length, output: summaryOf(sent) } }) }
+  return { paths, sent: sent && { count: sent.length, output: summaryOf(sent) } }
 }
 
 /** The paths of a packet through a node of a snapshot with this state, in the node's own mode first. */
@@ -75,8 +74,8 @@ function isBehind({ hooks }: PacketPath, sent: readonly HttpReply[]): boolean {
 /** A packet to an address of a node arrives there, unless a Pod of another node sends it. */
 function nodeWith(snapshot: Snapshot, from: string, to: string): string | undefined {
   if (from.startsWith('pod')) return undefined
-  const { nodes } = objectsOf(snapshot)
-  return nodes.find(({ internalIPs }) => internalIPs.some((address) => to.startsWith(`${address}:`)))?.name
+  const { address = '' } = parseEndpoint(to.replace(/\/\w+$/, '')) ?? {}
+  return objectsOf(snapshot).nodes.find(({ internalIPs }) => internalIPs.includes(address))?.name
 }
 
 /** What a node holds, with the number of connections of each real server so far. */
