@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { clusterFolder } from '../host/layout.ts'
 import { explainSystemError } from '../host/system-trouble.ts'
 import { timeoutScale } from '../host/wait.ts'
-import type { Ending } from './control-plane.ts'
+import { type Ending, startControlPlane } from './control-plane.ts'
 import { remainingAccess } from './machine/confinement.ts'
 import { machineOn } from './machine/guest-machine.ts'
 import { bootKernel } from './machine/kernel-process.ts'
@@ -74,7 +74,6 @@ async function start({ name, packages, kernel: kernelName, kubeProxy }: DaemonOp
     if (ready && death !== undefined && daemonOf(name) === process.pid) noteEnd(name, death)
     else if (ready) removeClusterFolder(name, process.pid)
   })
-  let loading: Promise<typeof import('./control-plane.ts')> | undefined
   const machine = await step('Booting the kernel', async () => {
     const kernel = await bootKernel({
       kernel: kernelName,
@@ -87,8 +86,6 @@ async function start({ name, packages, kernel: kernelName, kubeProxy }: DaemonOp
     const { open } = (kernel.confinement && remainingAccess(kernel.confinement)) ?? {}
     if (open !== undefined) report({ type: 'note', text: `The embedded kernel is not fully confined: ${open}.` })
     endKernel = () => kernel.end()
-    // This takes one second; the rest of the program is loaded in the meantime.
-    loading = import('./control-plane.ts')
     return machineOn(kernel)
   })
   endings.push(() => machine.stop())
@@ -96,7 +93,6 @@ async function start({ name, packages, kernel: kernelName, kubeProxy }: DaemonOp
     if (ending === undefined) death = `its kernel ${reason}`
     shutDown(1, `the kernel ${reason}`)
   })
-  const { startControlPlane } = await (loading ?? import('./control-plane.ts'))
   const { port, token, nodes } = await startControlPlane({ machine, name, directory, kubeProxy, step, endings })
   writeDaemonState(name, { port, token, nodes, kernel: kernelName })
 }
