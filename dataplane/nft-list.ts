@@ -3,7 +3,8 @@
 // from every predicted one.
 
 import * as z from 'zod'
-import { anonymousSetText, type NftChain, type NftMap, type NftSet, type NftTable } from './nft-table.ts'
+import { anonymousSetText } from './nft-addresses.ts'
+import type { NftChain, NftMap, NftSet, NftTable } from './nft-table.ts'
 import { ParseError, parseJson } from './program-output.ts'
 
 const SOURCE = 'nft -j list'

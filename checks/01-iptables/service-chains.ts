@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { serviceHash } from '../../dataplane/kube-proxy/ruleset-builder.ts'
+import { serviceHash } from '../../dataplane/kube-proxy/chain-names.ts'
 import type { Service } from '../../dataplane/objects.ts'
 import { targetOf } from '../../dataplane/rule.ts'
 import { type CheckContext, onceNoted } from '../../grading/check-context.ts'

@@ -1,7 +1,7 @@
 import * as z from 'zod'
 import { kubeProxyPods } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
 import type { Finding } from '../../dataplane/compare.ts'
-import { isServiceChain } from '../../dataplane/kube-proxy/ruleset-builder.ts'
+import { isServiceChain } from '../../dataplane/kube-proxy/chain-names.ts'
 import { type CheckContext, onceNoted } from '../../grading/check-context.ts'
 import { configOf, evaluate } from '../../grading/evaluate.ts'
 import { expectNode, expectNodes } from '../../grading/expect-node.ts'

@@ -1,5 +1,5 @@
+import { isServiceChain } from '../../dataplane/kube-proxy/chain-names.ts'
 import { isServicePortChain } from '../../dataplane/kube-proxy/nftables/builder.ts'
-import { isServiceChain } from '../../dataplane/kube-proxy/ruleset-builder.ts'
 import { type Change, changesBetween } from '../../dataplane/view/changes.ts'
 import { holdingsOf, nameOf } from '../../dataplane/view/holdings.ts'
 import { modeOf, type NodeView, type Snapshot, stateOf } from '../../grading/snapshot.ts'

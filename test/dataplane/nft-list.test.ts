@@ -3,7 +3,8 @@ import { join } from 'node:path'
 import fc from 'fast-check'
 import { describe, expect, it, test } from 'vitest'
 import { parseNftList } from '../../dataplane/nft-list.ts'
-import { type NftChain, type NftTable, printNftTransactions } from '../../dataplane/nft-table.ts'
+import type { NftChain, NftTable } from '../../dataplane/nft-table.ts'
+import { printNftTransactions } from '../../dataplane/nft-transaction.ts'
 import { ParseError } from '../../dataplane/program-output.ts'
 
 const listing = readFileSync(join(import.meta.dirname, '../../data/nft/web-lb-source-ranges-v1.34.json'), 'utf8')
