@@ -1,6 +1,7 @@
 // Parts of kube-proxy's rules as iptables-save prints them: source, destination, interface, protocol, then matches, then the target.
 
 import { asHost, type Family, isZeroCidr } from '../ip-address.ts'
+import { quoteWord } from '../program-output.ts'
 import type { KubeProxyConfig } from './config.ts'
 
 /** `0x4000/0x4000`: the mark that requests masquerading, with its mask. */
@@ -12,7 +13,7 @@ export function masqueradeMark(config: KubeProxyConfig): { mark: string; hex: st
 export const rejectTarget = (family: Family): string =>
   `REJECT --reject-with ${family === 'ipv4' ? 'icmp' : 'icmp6'}-port-unreachable`
 
-export const commented = (comment: string): string => `-m comment --comment "${comment}" `
+export const commented = (comment: string): string => `-m comment --comment ${quoteWord(comment)} `
 
 /** `-p tcp -m comment --comment "…" -m tcp --dport 80 `, with extra matches between comment and port. */
 export const toPort = (protocol: string, comment: string, port: number, matches = ''): string =>
