@@ -101,7 +101,7 @@ export class LabSession {
     const taken = [...hints].map(([id, tiers]) => `${id} ${tiers}`)
     const minutes = Math.max(1, Math.round(this.workedMs() / 60_000))
     // A capture cannot show them: their checks consist of real requests.
-    const uncounted = lab.steps.flatMap(({ id }) => (spec.checks.get(id)?.needsCluster ? [id] : []))
+    const uncounted = spec.steps.flatMap(({ id, needsCluster }) => (needsCluster ? [id] : []))
     const next = listLabs().find(({ number }) => number > lab.number)
     const lines = [
       `## Lab ${lab.number}: ${open.length === 0 ? 'done' : 'finished with open steps'}`,

@@ -35,7 +35,11 @@ export const noteOfAnswer = (typed: string, at = new Date()): AnswerNote => ({
 export const answerCommand = (lab: number, step: string) => `make answer LAB=${lab} Q=${step} A='…'`
 
 /** The check of a question: on a live cluster a correct answer remains correct; for a capture the answer is computed from the capture. */
-export function questionCheck(lab: number, { id, question = '' }: StepDefinition, ask: Question): Check {
+export function questionCheck(
+  lab: number,
+  { id, question = '' }: Pick<StepDefinition, 'id' | 'question'>,
+  ask: Question,
+): Check {
   return async (context) => {
     const { notes, live } = context
     const right = notes.read(answeredKey(id), answerNote)

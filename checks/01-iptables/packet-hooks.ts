@@ -1,5 +1,5 @@
 import { HOOKS } from '../../dataplane/trace/step.ts'
-import type { CheckContext } from '../../grading/check-context.ts'
+import type { CheckContext, LiveContext } from '../../grading/check-context.ts'
 import { expectFound, expectOnNode, expectThat, onNode, Trouble } from '../../grading/failure.ts'
 import {
   countedBetween,
@@ -127,11 +127,10 @@ function expectSums({ name }: NodeView, counts: HookCounts): void {
 const THERE_AND_BACK = onePacket('PREROUTING', 'INPUT', 'OUTPUT', 'POSTROUTING')
 
 /** ip6tables has separate probes in the same five hooks. An IPv4 packet increases none of them, and an IPv6 packet none of iptables. */
-export async function familiesAreSeparate(context: CheckContext): Promise<void> {
+export async function familiesAreSeparate(context: LiveContext): Promise<void> {
   const { node } = probesInFiveHooks(context)
   const { live, snapshot } = context
   const { name } = node
-  if (!live) throw new Trouble('no cluster to send packets in')
   const list = 'ip6tables -t mangle -nvL'
   const read = async () => [await probes.readOn(live, name), await probes.readOn(live, name, 'ip6tables')] as const
   const [, six] = await read()

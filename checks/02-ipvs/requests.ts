@@ -1,10 +1,10 @@
 // Lab 2: requests of Pods and nodes through IPVS, observed in its connection list, the counters of rules, conntrack and access logs.
 
 import { parseConntrack } from '../../dataplane/conntrack.ts'
-import type { CheckContext } from '../../grading/check-context.ts'
+import type { CheckContext, LiveContext } from '../../grading/check-context.ts'
 import { expectNode, expectNodes } from '../../grading/expect-node.ts'
 import { type WebService, webService } from '../../grading/expect-object.ts'
-import { expectOnNode, fail, onNode, Trouble } from '../../grading/failure.ts'
+import { expectOnNode, fail, onNode } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import { packetsOn } from '../../grading/packet-counters.ts'
 import { traceLine } from '../../grading/packet-trace.ts'
@@ -100,8 +100,7 @@ export async function sourceIsEgressAddress(context: CheckContext): Promise<void
 const REQUESTS_ON_ONE_CONNECTION = 10
 
 /** Ten requests over one connection: one connection in IPVS, and one packet on the rule. */
-export async function rulesSeeFirstPacketOnly({ live, snapshot, nodes }: CheckContext): Promise<void> {
-  if (!live) throw new Trouble('no cluster to send requests in')
+export async function rulesSeeFirstPacketOnly({ live, snapshot, nodes }: LiveContext): Promise<void> {
   const service = webService(snapshot)
   const node = nodes.at(-1)?.name ?? ''
   const requests = [{ ...service, times: REQUESTS_ON_ONE_CONNECTION, keep: true }]

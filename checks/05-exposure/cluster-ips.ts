@@ -1,6 +1,6 @@
 // Lab 5: who reaches the agent of a node through ClusterIPs: with each mode, and after each mitigation.
 
-import { type CheckContext, onceSeen } from '../../grading/check-context.ts'
+import { type CheckContext, type LiveContext, onceSeen } from '../../grading/check-context.ts'
 import { inChain } from '../../grading/difference-report.ts'
 import { expectMode, expectNodes } from '../../grading/expect-node.ts'
 import { podsWithLabel, webService } from '../../grading/expect-object.ts'
@@ -83,23 +83,21 @@ export const ownFilterCloses = onceSeen('own-filter-closed', async (context) => 
 })
 
 /** The agent listens only on the node's own address; it is unreachable through ClusterIPs without any rule. */
-export const boundAgentIsClosed = onceSeen('bound-agent-closed', async (context) => {
+export const boundAgentIsClosed = onceSeen('bound-agent-closed', async (context: LiveContext) => {
   const { live } = context
   const place = agentInIpvsMode(context, OLD_RULES)
   const { addresses, node, nodeAddress, service, view } = place
   const { address } = service
-  if (live)
-    await expectListener(live, { node, port: AGENT_PORT }, (listening) => listening.join() === nodeAddress, {
-      expected: `an agent that listens on ${nodeAddress}:${AGENT_PORT} and nowhere else`,
-      hint: "kubectl set env daemonset/node-agent 'BIND=$(HOST_IP)'",
-    })
+  await expectListener(live, { node, port: AGENT_PORT }, (listening) => listening.join() === nodeAddress, {
+    expected: `an agent that listens on ${nodeAddress}:${AGENT_PORT} and nowhere else`,
+    hint: "kubectl set env daemonset/node-agent 'BIND=$(HOST_IP)'",
+  })
   expectPacket(withoutAccessFilter(view), place.client, agentAt(address), {
     inspect: 'iptables -nvL INPUT',
     expected: 'that no rule is needed to close the ClusterIPs to this agent',
     hint: 'Remove your own filter on every node: iptables -D in place of -I.',
   }).isDelivered()
-  const hint = 'Is it bound to the address of the node?'
-  if (live) await expectClosed(live, addresses, place, { hint })
+  await expectClosed(live, addresses, place, { hint: 'Is it bound to the address of the node?' })
   return { address }
 })
 

@@ -1,5 +1,5 @@
 import { hasCondition } from '../../grading/api-object.ts'
-import { type CheckContext, onceSeen } from '../../grading/check-context.ts'
+import { type CheckContext, type LiveContext, onceSeen } from '../../grading/check-context.ts'
 import { expectMode } from '../../grading/expect-node.ts'
 import { type WebBackend, type WebService, webService } from '../../grading/expect-object.ts'
 import { expectThat, NotApplicable } from '../../grading/failure.ts'
@@ -134,13 +134,11 @@ const CONNECTIONS = 30
 const RETURN_COMMAND = 'make iptables KUBE_PROXY_VERSION=own'
 
 /** iptables mode: the rules choose deaf as often as the others, and connections to it fail. */
-export const connectionsFail = onceSeen('connections-that-failed', async (context) => {
-  const { live } = context
+export const connectionsFail = onceSeen('connections-that-failed', async (context: LiveContext) => {
   expectMode(context, 'iptables', { hint: RETURN_COMMAND })
   const { service, deaf } = deafEndpoint(context)
   chainsLeadToPods(context)
-  if (!live) return { at: 'a capture' }
-  const { sent, failed } = await connect(context, live, service, CONNECTIONS)
+  const { sent, failed } = await connect(context, context.live, service, CONNECTIONS)
   expectConnections(context, service, {
     holds: failed > 0 && failed < sent,
     expected: `that some of ${CONNECTIONS} connections meet ${deaf.address} and fail, and others do not`,

@@ -1,9 +1,9 @@
 import { BoundedCache } from '../../dataplane/bounded-cache.ts'
-import type { LabSpec } from '../../grading/check-context.ts'
+import type { CheckedStep, LabSpec } from '../../grading/check-context.ts'
 import type { StepOutcome } from '../../grading/failure.ts'
 import { loadSpec } from '../../grading/grader.ts'
 import { judgeRound } from '../../grading/judge.ts'
-import { listLabs, type StepDefinition } from '../../grading/lab-definition.ts'
+import { listLabs } from '../../grading/lab-definition.ts'
 import { reportOf } from '../../grading/report.ts'
 import type { Report, Verdict } from '../../grading/report-schema.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
@@ -23,7 +23,7 @@ export async function rejudge(
   const { manifest } = submission
   const captureOf = new Map(manifest.steps.map(({ id, capture }) => [id, capture]))
   const outcomes = new Map<string, StepOutcome>()
-  for (const step of spec.lab.steps) {
+  for (const step of spec.steps) {
     const own = captureOf.get(step.id)
     const places = step.moment ? [own, manifest.final] : [manifest.final, own]
     const outcome = await judgeOn(spec, step, new Set(places), snapshotOf)
@@ -72,7 +72,7 @@ function snapshotsOf({ captures }: Submission): SnapshotOf {
 /** The first snapshot on which the step passes decides; otherwise the one with the most specific reason. */
 async function judgeOn(
   spec: LabSpec,
-  step: StepDefinition,
+  step: CheckedStep,
   places: ReadonlySet<string | undefined>,
   snapshotOf: SnapshotOf,
 ): Promise<StepOutcome> {
@@ -85,7 +85,7 @@ async function judgeOn(
     const [outcome] = await judgeRound(spec, snapshot, undefined, [id])
     if (!outcome || outcome.verdict === 'passed') return outcome ?? { id, verdict: 'could not check' }
     if (best?.verdict !== 'failed') best = outcome
-    if (spec.checks.get(id)?.needsCluster) return outcome
+    if (step.needsCluster) return outcome
   }
   if (!best) return { id, verdict: 'not yet', reason: 'no capture that shows it was handed in' }
   if (best.verdict !== 'not applicable' || best.outOfReach || !moment) return best

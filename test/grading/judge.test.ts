@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import { onCluster } from '../../grading/check-context.ts'
 import { fail, NotApplicable, Trouble } from '../../grading/failure.ts'
 import { judge, judgeRound } from '../../grading/judge.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
@@ -41,8 +42,7 @@ describe('verdicts', () => {
           throw new TypeError('x is not a function')
         },
       },
-      live: { check: passes, needsCluster: true },
-      unwritten: {},
+      live: { check: onCluster(passes) },
     })
     expect(verdicts(report)).toEqual({
       passed: 'passed',
@@ -51,7 +51,6 @@ describe('verdicts', () => {
       troubled: 'could not check',
       broken: 'could not check',
       live: 'not applicable',
-      unwritten: 'could not check',
     })
     expect(report.steps.find(({ id }) => id === 'broken')?.reason).toContain('x is not a function')
   })
@@ -139,7 +138,7 @@ describe('score and exit code', () => {
   })
 
   test('a run without a judged step is never a pass', async () => {
-    expect(await reportFor({ live: { check: passes, needsCluster: true } })).toMatchObject({ score: 0, exitCode: 2 })
+    expect(await reportFor({ live: { check: onCluster(passes) } })).toMatchObject({ score: 0, exitCode: 2 })
     const { lab } = fakeLab({ a: { check: passes } })
     const silent = reportOf(lab, request, [], { seconds: 0 })
     expect(silent).toMatchObject({ exitCode: 2, score: 0, maxScore: 0 })
