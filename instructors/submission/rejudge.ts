@@ -7,6 +7,7 @@ import { listLabs } from '../../grading/lab-definition.ts'
 import { reportOf } from '../../grading/report.ts'
 import type { Report, Verdict } from '../../grading/report-schema.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
+import type { Manifest } from './manifest.ts'
 import type { Submission } from './read-submission.ts'
 import { refuse } from './untrusted-text.ts'
 
@@ -17,15 +18,14 @@ import { refuse } from './untrusted-text.ts'
  */
 export async function rejudge(
   spec: LabSpec,
-  submission: Submission,
-  snapshotOf = snapshotsOf(submission),
+  { steps, final }: Pick<Manifest, 'steps' | 'final'>,
+  snapshotOf: SnapshotOf,
 ): Promise<StepOutcome[]> {
-  const { manifest } = submission
-  const captureOf = new Map(manifest.steps.map(({ id, capture }) => [id, capture]))
+  const captureOf = new Map(steps.map(({ id, capture }) => [id, capture]))
   const outcomes = new Map<string, StepOutcome>()
   for (const step of spec.steps) {
     const own = captureOf.get(step.id)
-    const places = step.moment ? [own, manifest.final] : [manifest.final, own]
+    const places = step.moment ? [own, final] : [final, own]
     const outcome = await judgeOn(spec, step, new Set(places), snapshotOf)
     const open = step.needs.filter((need) => !SETTLED.includes(outcomes.get(need)?.verdict))
     const waits = { verdict: 'not yet', waitsFor: open, reason: `waits for: ${open.join(', ')}` } as const
@@ -50,7 +50,7 @@ export async function reportSubmission(submission: Submission, file: string): Pr
   const spec = await loadSpec(found)
   const began = performance.now()
   const snapshotOf = snapshotsOf(submission)
-  const outcomes = await rejudge(spec, submission, snapshotOf)
+  const outcomes = await rejudge(spec, submission.manifest, snapshotOf)
   return reportOf(spec.lab, { lab, source: { kind: 'submission', file } }, outcomes, {
     snapshot: snapshotOf(final ?? [...submission.captures.keys()].at(-1)),
     seconds: (performance.now() - began) / 1000,
