@@ -7,7 +7,7 @@ import type { LiveCluster } from '../../grading/live-cluster.ts'
 import type { Target } from '../../grading/packet-trace.ts'
 import type { Truth } from '../../grading/question.ts'
 import { answersIn, type PodRequester, send, sendMarked, typedRequest } from '../../grading/requests.ts'
-import { barsByPod, countByPod, type PodShare, shareBars } from '../../grading/traffic.ts'
+import { barsByPod, countByPod, type PodShare, shareBars } from '../../grading/shares.ts'
 import { chainsLeadToPods } from '../01-iptables/service-chains.ts'
 import { clientPod } from '../web-client.ts'
 
@@ -101,12 +101,9 @@ export async function connect(
   times: number,
 ): Promise<Connections> {
   const requests = [{ address: service.address, port: service.port, times, insist: true }]
-  const { answered, logs } = await sendMarked(live, clientOf(context), service, requests)
+  const { answered, logged } = await sendMarked(live, clientOf(context), service, requests)
   const [{ replies } = { replies: [] }] = answered
-  const shares = countByPod(
-    service.backends,
-    (await logs()).flatMap(({ logged }) => logged),
-  )
+  const shares = countByPod(service.backends, await logged())
   const failed = replies.length - answersIn({ replies }).length
   context.show(shareBars([...barsByPod(shares), { labels: ['no answer', ''], count: failed }]))
   return { sent: replies.length, failed, answered: shares }

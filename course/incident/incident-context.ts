@@ -5,8 +5,8 @@ import { fail, NotApplicable } from '../../grading/failure.ts'
 import type { HttpReply } from '../../grading/http-requests.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import { fromNode, fromOutside, fromPod, type Requester, send, sendMarked } from '../../grading/requests.ts'
+import { countByPod, type PodShare } from '../../grading/shares.ts'
 import type { NodeView, Snapshot } from '../../grading/snapshot.ts'
-import { countByPod, type PodShare } from '../../grading/traffic.ts'
 import { addressOf, type IncidentEnvironment, SHOP_OBJECTS } from './shop.ts'
 
 type Answer = Pick<HttpReply, 'status' | 'error'>
@@ -140,11 +140,8 @@ export class IncidentContext {
     const backends = this.backends().filter(({ ready }) => ready)
     const request = { address: this.environment.shop, port: 80, seconds: PATIENCE_SECONDS }
     const requests = Array<typeof request>(times).fill(request)
-    const { logs } = await sendMarked(this.live, this.#customer(), { backends }, requests)
-    return countByPod(
-      backends,
-      (await logs()).flatMap(({ logged }) => logged),
-    )
+    const { logged } = await sendMarked(this.live, this.#customer(), { backends }, requests)
+    return countByPod(backends, await logged())
   }
 }
 

@@ -3,7 +3,7 @@ import { measureWithNodes } from '../../checks/03-from-outside/shares.ts'
 import { type ClientAndAgent, expectClosed } from '../../checks/05-exposure/node-agent.ts'
 import { Failure } from '../../grading/failure.ts'
 import { fromPod } from '../../grading/requests.ts'
-import type { PodShare } from '../../grading/traffic.ts'
+import type { PodShare } from '../../grading/shares.ts'
 import { madeLiveCluster } from './made-live-cluster.ts'
 
 const shares = (...requests: [number, number]): PodShare[] =>
