@@ -40,26 +40,26 @@ export class OnNodes {
 /** A part of the nodes' state, compared with the prediction. */
 export class PredictedPart extends OnNodes {
   readonly #concerns: Concerns
-  readonly #inspect: string
+  protected readonly inspect: string
 
   /** @param inspect the command to inspect it, without the node */
   constructor(nodes: readonly NodeView[], concerns: Concerns, inspect: string) {
     super(nodes)
     this.#concerns = concerns
-    this.#inspect = inspect
+    this.inspect = inspect
   }
 
   /** This part together with another one. */
   and(other: PredictedPart): PredictedPart {
     const either: Concerns = (where, finding) => this.#concerns(where, finding) || other.#concerns(where, finding)
-    return new PredictedPart(this.nodes, either, `${this.#inspect}; ${other.#inspect}`)
+    return new PredictedPart(this.nodes, either, `${this.inspect}; ${other.inspect}`)
   }
 
   /** Nothing is missing, left over or out of order. Fails on the first node that differs, with all its differences as lines. */
   equalPrediction(
     mode: KubeProxyMode,
     expected: string,
-    { inspect = this.#inspect, ...words }: Pick<Words, 'inspect' | 'why' | 'hint'> = {},
+    { inspect = this.inspect, ...words }: Pick<Words, 'inspect' | 'why' | 'hint'> = {},
   ): void {
     const faultOf = (node: NodeView): Fault | undefined => {
       const findings = evaluate(node, mode).differences.filter((finding) => this.#concerns(finding.where, finding))

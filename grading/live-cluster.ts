@@ -85,11 +85,12 @@ export class LiveCluster {
     if (silence !== undefined && Date.now() < silence.until)
       throw new Trouble(`a command could not be run in Pod ${pod.name} (${silence.reason})`)
     const began = Date.now()
+    const timeoutMs = EXEC_TIMEOUT_MS * timeoutScale()
     try {
-      return await execInPod(this.client, pod, ['sh', '-c', script], { timeoutMs: EXEC_TIMEOUT_MS * timeoutScale() })
+      return await execInPod(this.client, pod, ['sh', '-c', script], { timeoutMs })
     } catch (error) {
       const reason = error instanceof PodExecError ? error.reason : firstLine(error)
-      if (Date.now() - began >= EXEC_TIMEOUT_MS) this.#silent.set(pod.name, { until: Date.now() + SILENCE_MS, reason })
+      if (Date.now() - began >= timeoutMs) this.#silent.set(pod.name, { until: Date.now() + SILENCE_MS, reason })
       throw new Trouble(`a command could not be run in Pod ${pod.name} (${reason})`)
     }
   }

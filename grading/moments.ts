@@ -37,7 +37,6 @@ export interface Moment {
  */
 export class Moments {
   readonly #folder: string
-  readonly #known = new Map<number, Index>()
 
   constructor(driver: string, cluster: string, root = cacheFolder) {
     this.#folder = join(root, 'moments', `${driver}-${cluster}`)
@@ -48,13 +47,10 @@ export class Moments {
     const passed = outcomes.filter(({ verdict }) => verdict === 'passed')
     if (passed.length === 0) return
     const identity = clusterIdentity(birthMarks(snapshot.items))
-    let index = this.#known.get(lab)
-    if (index?.identity === identity && passed.every(({ id }) => index?.steps[id])) return
-    index = this.#readIndex(lab)
-    const isNewCluster = index.identity !== identity
-    if (isNewCluster) index = { identity, steps: {} }
+    const known = this.#readIndex(lab)
+    const isNewCluster = known.identity !== identity
+    const index = isNewCluster ? { identity, steps: {} } : known
     const fresh = passed.filter(({ id }) => !index.steps[id])
-    this.#known.set(lab, index)
     if (fresh.length === 0) return
     try {
       if (isNewCluster) rmSync(this.#labFolder(lab), { recursive: true, force: true })
