@@ -2,8 +2,9 @@
 
 import type { Rule } from '../dataplane/iptables-save.ts'
 import { targetOf } from '../dataplane/rule.ts'
-import { type Fault, inChain, PredictedPart, restoredBySync } from './difference-report.ts'
+import { restoredBySync } from './advice.ts'
 import { onNode, type Words } from './failure.ts'
+import { type Fault, inChain, PredictedPart } from './predicted-part.ts'
 import { modeOf, type NodeView, stateOf } from './snapshot.ts'
 
 /**

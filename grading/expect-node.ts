@@ -6,20 +6,12 @@ import type { Rule } from '../dataplane/iptables-save.ts'
 import type { KubeProxyMode } from '../dataplane/kube-proxy/config.ts'
 import { describeFlush, isEmptyFlush, planFlush } from '../dataplane/kube-proxy/flush.ts'
 import type { FlushedMode } from '../dataplane/kube-proxy/mode-ownership.ts'
+import { type Advice, LEFT_BY_OTHER_MODE, otherMode } from './advice.ts'
 import type { CheckContext } from './check-context.ts'
-import {
-  type Advice,
-  type Concerns,
-  type Fault,
-  inChain,
-  inSet,
-  OnNodes,
-  otherMode,
-  PredictedPart,
-} from './difference-report.ts'
 import { ChainExpectation } from './expect-chain.ts'
 import { NotApplicable, type Words } from './failure.ts'
 import { type Sender, traceCommand, tracedTo } from './packet-trace.ts'
+import { type Concerns, type Fault, inChain, inSet, OnNodes, PredictedPart } from './predicted-part.ts'
 import { filesOf, modeOf, type NodeView, objectsOf, stateOf } from './snapshot.ts'
 
 const PROXY_MODE = 'curl -s localhost:10249/proxyMode'
@@ -128,9 +120,7 @@ export class NodeExpectation extends OnNodes {
   nothingOfOtherModes(mode: FlushedMode, { inspect, ...words }: Words & { inspect: string }): void {
     const faultOf = (node: NodeView): Fault | undefined => {
       const plan = planFlush(mode, stateOf(node))
-      if (isEmptyFlush(plan)) return undefined
-      const hint = 'It is of another mode, and stays until it is removed:'
-      return { actual: describeFlush(plan).join(', '), hint, next: 'make flush-nat' }
+      return isEmptyFlush(plan) ? undefined : { actual: describeFlush(plan).join(', '), ...LEFT_BY_OTHER_MODE }
     }
     this.each(inspect, `nothing that another mode than ${mode} programs`, faultOf, words)
   }
@@ -176,11 +166,11 @@ export class NodeExpectation extends OnNodes {
       for (const link of stateOf(node).links) {
         const owned = link.addresses.find(({ address }) => clusterIPs.has(address))?.address
         if (owned === undefined) continue
-        const difference = { text: `${owned} on ${link.name}`, actual: `${owned} dev ${link.name}` }
         return {
           actual: `${link.name} has ${owned}`,
-          differences: [{ kind: 'stale', ...difference }],
-          ...{ hint: 'An earlier IPVS mode left it there:', next: 'make flush-nat' },
+          differences: [{ kind: 'stale', text: `${owned} on ${link.name}`, actual: `${owned} dev ${link.name}` }],
+          hint: 'An earlier IPVS mode left it there:',
+          next: 'make flush-nat',
         }
       }
       return undefined

@@ -59,13 +59,16 @@ export function keepEvidence(report: Report, root = projectRoot): Report {
 
 function keepStepEvidence(step: StepReport, folder: string, root: string, gradedAt: string): StepReport {
   const file = join(folder, `${step.id}.txt`)
-  if (!step.finding) {
+  try {
     if (step.verdict === 'passed') rmSync(join(root, file), { force: true })
+    if (!step.finding) return step
+    mkdirSync(join(root, folder), { recursive: true })
+    writeFileSync(join(root, file), evidenceText(step, step.finding, gradedAt))
+    return { ...step, finding: { ...step.finding, evidence: file } }
+  } catch {
+    // If the disk is full or read-only, the report has no evidence, and keeps its verdicts.
     return step
   }
-  mkdirSync(join(root, folder), { recursive: true })
-  writeFileSync(join(root, file), evidenceText(step, step.finding, gradedAt))
-  return { ...step, finding: { ...step.finding, evidence: file } }
 }
 
 function evidenceText(step: StepReport, finding: ReportedFinding, gradedAt: string): string {

@@ -1,10 +1,10 @@
 // Lab 5: who reaches the agent of a node through ClusterIPs: with each mode, and after each mitigation.
 
 import { type CheckContext, type LiveContext, onceSeen } from '../../grading/check-context.ts'
-import { inChain } from '../../grading/difference-report.ts'
 import { expectMode, expectNodes } from '../../grading/expect-node.ts'
 import { podsWithLabel, webService } from '../../grading/expect-object.ts'
 import type { NodeTables } from '../../grading/packet-trace.ts'
+import { inChain } from '../../grading/predicted-part.ts'
 import { type NodeView, type Snapshot, stateOf } from '../../grading/snapshot.ts'
 import { expectListener } from '../../grading/traffic.ts'
 import { chainsLeadToPods, expectJumpsFirst } from '../01-iptables/service-chains.ts'

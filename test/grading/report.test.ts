@@ -1,4 +1,4 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
@@ -54,6 +54,12 @@ describe('evidence', () => {
     const passed = report.steps.map(({ finding: _finding, ...step }) => ({ ...step, verdict: 'passed' as const }))
     keepEvidence({ ...report, steps: passed }, root)
     expect(readdirSync(join(root, '.evidence/lab-99'))).toEqual([])
+  })
+
+  test('a report whose evidence cannot be written is the same without it', async () => {
+    writeFileSync(join(root, '.evidence'), 'a file, not a folder')
+    const report = await failingReport()
+    expect(keepEvidence(report, root)).toEqual(report)
   })
 
   test('a step that was not judged keeps its evidence', async () => {
