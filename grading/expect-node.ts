@@ -10,7 +10,7 @@ import { type Advice, LEFT_BY_OTHER_MODE, otherMode } from './advice.ts'
 import type { CheckContext } from './check-context.ts'
 import { ChainExpectation } from './expect-chain.ts'
 import { NotApplicable, type Words } from './failure.ts'
-import { type Sender, traceCommand, tracedTo } from './packet-trace.ts'
+import { type Sender, type Target, traceCommand, tracedTo } from './packet-trace.ts'
 import { type Concerns, type Fault, inChain, inSet, OnNodes, PredictedPart } from './predicted-part.ts'
 import { filesOf, modeOf, type NodeView, objectsOf, stateOf } from './snapshot.ts'
 
@@ -184,7 +184,7 @@ export class NodeExpectation extends OnNodes {
    */
   packetReaches(
     sender: Sender,
-    target: { address: string; port: number },
+    target: Target,
     { backends, masqueraded }: { backends?: readonly string[]; masqueraded?: boolean } = {},
     words: Words = {},
   ): void {

@@ -1,6 +1,7 @@
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { projectRoot } from '../host/layout.ts'
+import { reasonOf } from '../host/main.ts'
 import { plainText } from '../host/plain-text.ts'
 import type { LabSpec } from './check-context.ts'
 import { type JudgeOptions, judge } from './judge.ts'
@@ -40,8 +41,7 @@ export async function gradeWith(
     })
     return keepEvidence(reportOf(spec.lab, request, outcomes, { snapshot, seconds: seconds() }))
   } catch (error) {
-    const trouble = (error instanceof Error ? error.message : String(error)).split('\n')[0]
-    return reportOf(spec.lab, request, [], { seconds: seconds(), trouble })
+    return reportOf(spec.lab, request, [], { seconds: seconds(), trouble: reasonOf(error) })
   }
 }
 

@@ -72,7 +72,7 @@ export async function judgeRound(
 /** A step that fails while a machine of the cluster is down could not be checked: lost requests are not the learner's fault. */
 async function withMachines(outcomes: StepOutcome[], live: LiveCluster | undefined): Promise<StepOutcome[]> {
   const isOpen = ({ verdict }: StepOutcome) => verdict === 'failed' || verdict === 'not yet'
-  const stopped = live?.stoppedNodes && outcomes.some(isOpen) ? await live.stoppedNodes() : []
+  const stopped = live && outcomes.some(isOpen) ? await live.stoppedNodes() : []
   if (stopped.length === 0) return outcomes
   const reason = `not every node runs: ${stopped.join(', ')}; \`make up\` starts them again`
   return outcomes.map((outcome) => (isOpen(outcome) ? { id: outcome.id, verdict: 'could not check', reason } : outcome))
