@@ -2,25 +2,20 @@
 
 import { consent } from '../cluster/consent.ts'
 import type { Cluster } from '../cluster/driver.ts'
-import { type KubeClient, unlessCode } from '../cluster/kube-client.ts'
+import type { KubeClient } from '../cluster/kube-client.ts'
 import { CLASS_MARK_FILE } from '../cluster/node-report.ts'
 import { runOnNode } from '../cluster/node-script.ts'
 import { CLASS_MAP, learnerName, wordFromEnvironment } from '../grading/class-key.ts'
-import { NOTES_NAMESPACE, writeConfigMap } from '../grading/lab-notes.ts'
+import { readConfigMap, writeConfigMap } from '../grading/lab-notes.ts'
 import { LEARNER_MAP, type Variant, variantFor } from '../grading/variant.ts'
 import type { Progress } from '../host/progress.ts'
-
-async function written({ core }: KubeClient, name: string): Promise<Record<string, string>> {
-  const map = await unlessCode(404, core.readNamespacedConfigMap({ name, namespace: NOTES_NAMESPACE }))
-  return map?.data ?? {}
-}
 
 /**
  * The variant of this cluster's labs. The learner in LEARNER is stored in the cluster; without LEARNER, the stored one is used.
  * @throws Error when LEARNER is not a valid name
  */
 export async function ownVariant(client: KubeClient, wanted = process.env.LEARNER): Promise<Variant> {
-  const { learner } = await written(client, LEARNER_MAP)
+  const learner = (await readConfigMap(client, LEARNER_MAP))?.learner
   if (!wanted || wanted === learner) return variantFor(learner)
   await writeConfigMap(client, LEARNER_MAP, { learner: learnerName(wanted) })
   return variantFor(wanted)
@@ -39,7 +34,7 @@ mkdir -p ${CLASS_MARK_FILE.replace(/\/[^/]*$/, '')} && printf '%s\\n' "$mark" >$
  * @throws Error when the word is invalid, or a node can't be written to
  */
 export async function putClassWord(cluster: Cluster, client: KubeClient, progress: Progress): Promise<void> {
-  const before = (await written(client, CLASS_MAP)).word
+  const before = (await readConfigMap(client, CLASS_MAP))?.word
   const word = wordFromEnvironment() ?? before
   if (!word) return
   await consent(cluster, `write a file under /run on every node (the class's word)`)

@@ -1,10 +1,8 @@
-import type { V1Deployment, V1Service } from '@kubernetes/client-node'
-import { unlessCode } from '../cluster/kube-client.ts'
+import type { V1DeploymentSpec, V1ServiceSpec } from '@kubernetes/client-node'
 import type { Variant } from '../grading/variant.ts'
 import { withProgress } from '../host/progress.ts'
 import type { LabBench } from './lab-bench.ts'
 
-const namespace = 'default'
 const labels = { app: 'web' }
 
 /** The labs need Pods on two nodes, but without this constraint the scheduler may put all Pods on one. */
@@ -18,25 +16,20 @@ const spread = {
 /** `make up` loads the image into the nodes, so no node contacts the registry. */
 const nginx = { name: 'nginx', image: 'nginx', imagePullPolicy: 'IfNotPresent' }
 
-/**
- * The Deployment of `kubectl create deploy web --image=nginx --replicas=2`, with the variant's name, spread over the nodes.
- */
-const deployment = ({ name, replicas }: Variant): V1Deployment => ({
-  metadata: { name, labels },
-  spec: {
-    replicas,
-    selector: { matchLabels: labels },
-    template: {
-      metadata: { labels },
-      spec: { topologySpreadConstraints: [spread], containers: [nginx] },
-    },
+/** The Deployment of `kubectl create deploy web --image=nginx --replicas=2`, spread over the nodes. */
+const deployment = ({ replicas }: Variant): V1DeploymentSpec => ({
+  replicas,
+  selector: { matchLabels: labels },
+  template: {
+    metadata: { labels },
+    spec: { topologySpreadConstraints: [spread], containers: [nginx] },
   },
 })
 
-/** The Service of `kubectl expose deploy web --port 80`, with the variant's name. */
-const service = ({ name, port }: Variant): V1Service => ({
-  metadata: { name, labels },
-  spec: { selector: labels, ports: [{ port, targetPort: 80, protocol: 'TCP' }] },
+/** The Service of `kubectl expose deploy web --port 80`. */
+const service = ({ port }: Variant): V1ServiceSpec => ({
+  selector: labels,
+  ports: [{ port, targetPort: 80, protocol: 'TCP' }],
 })
 
 /**
@@ -44,13 +37,13 @@ const service = ({ name, port }: Variant): V1Service => ({
  * for the Service. Existing objects are left unchanged. Throws DeadlineError if the Pods do not become ready.
  */
 export async function deployWeb(bench: LabBench): Promise<string[]> {
-  const { client, progress, variant } = bench
+  const { progress, variant } = bench
   const { name } = variant
   const created = [
-    await unlessCode(409, client.apps.createNamespacedDeployment({ namespace, body: deployment(variant) })),
-    await unlessCode(409, client.core.createNamespacedService({ namespace, body: service(variant) })),
+    await bench.create('Deployment', name, labels, { spec: deployment(variant) }),
+    await bench.create('Service', name, labels, { spec: service(variant) }),
   ]
-  if (created.includes(undefined)) progress.note(`Part of ${name} already existed and was left unchanged.`)
+  if (created.includes(false)) progress.note(`Part of ${name} already existed and was left unchanged.`)
   const everyReplica = () =>
     withProgress(progress, `Waiting for every replica of ${name}`, () => bench.rolledOut('Deployment', name))
   await everyReplica()

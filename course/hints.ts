@@ -1,8 +1,7 @@
 import { appendFileSync, existsSync, mkdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { requireUp } from '../cluster/driver.ts'
+import { type Cluster, requireUp } from '../cluster/driver.ts'
 import { kubeClient } from '../cluster/kube-client.ts'
-import { selectCluster } from '../cluster/select.ts'
 import { evidenceFolder, grade } from '../grading/grader.ts'
 import { findStep, type LabDefinition, type StepDefinition } from '../grading/lab-definition.ts'
 import { begunLabs } from '../grading/lab-notes.ts'
@@ -44,8 +43,7 @@ export function chosenTier({ id, hints }: StepDefinition, wish: string | undefin
  * The lab that was worked on last, according to the labs' notes in the cluster; prints its number.
  * @throws UserError if none was started
  */
-export async function labInWork(): Promise<number> {
-  const cluster = await selectCluster()
+export async function labInWork(cluster: Cluster): Promise<number> {
   await requireUp(cluster)
   const [last, ...others] = await begunLabs(await kubeClient(cluster))
   if (last === undefined)
@@ -56,8 +54,10 @@ export async function labInWork(): Promise<number> {
 }
 
 /** The first step that does not pass on the cluster now. */
-export async function firstOpenStep(lab: LabDefinition): Promise<StepDefinition | undefined> {
-  const { driver, name } = await selectCluster()
+export async function firstOpenStep(
+  lab: LabDefinition,
+  { driver, name }: Cluster,
+): Promise<StepDefinition | undefined> {
   const report = await grade({ lab: lab.number, source: { kind: 'cluster', driver, name } })
   if (report.trouble !== undefined)
     throw new UserError(`${report.trouble} Or name a step: make hint STEP=${lab.steps[0]?.id}`)

@@ -15,7 +15,6 @@ import { isForeignImage, OWN } from '../cluster/kube-proxy/rollout.ts'
 import { switchMode } from '../cluster/kube-proxy/switch-mode.ts'
 import { PATH } from '../cluster/node-report.ts'
 import { runOnNode } from '../cluster/node-script.ts'
-import { installToolsEverywhere } from '../cluster/node-tools.ts'
 import { readMode } from '../dataplane/kube-proxy/config-conf.ts'
 import type { SwitchedMode } from '../dataplane/kube-proxy/mode-ownership.ts'
 import { LiveCluster } from '../grading/live-cluster.ts'
@@ -67,11 +66,6 @@ export class LabBench extends LabObjects {
     await this.flush()
     // Manually altered rules survive many syncs of iptables mode; a restarted kube-proxy writes all rules.
     if (!(await holdsOnly(mode, this, this.progress))) await this.mode(mode, { force: true })
-  }
-
-  /** `make tools` */
-  async tools(): Promise<void> {
-    for (const line of await installToolsEverywhere(this.cluster)) this.progress.note(line)
   }
 
   /** `make flush-nat` */

@@ -33,10 +33,10 @@ export class LabObjects {
     await Promise.all(readManifest(file).map((object) => unlessCode(409, this.#objects.create(object))))
   }
 
-  /** `kubectl create` of an object in the default namespace; an existing one is not changed. */
-  async create(kind: string, name: string, labels: Record<string, string>, body: object): Promise<void> {
+  /** `kubectl create` of an object in the default namespace; an existing one is not changed. Resolves to whether it is new. */
+  async create(kind: string, name: string, labels: Record<string, string>, body: object): Promise<boolean> {
     const object = { ...typeOf(kind), metadata: { name, namespace, labels }, ...body }
-    await unlessCode(409, this.#objects.create(object))
+    return (await unlessCode(409, this.#objects.create(object))) !== undefined
   }
 
   /** `kubectl delete -f --ignore-not-found` */

@@ -3,14 +3,14 @@
 import type { Cluster } from '../cluster/driver.ts'
 import type { ReportDepth } from '../cluster/node-report.ts'
 import type { StepOutcome } from '../grading/failure.ts'
-import { gradeWith } from '../grading/grader.ts'
 import { judge, judgeRound } from '../grading/judge.ts'
 import { findStep, type LabDefinition, listLabs, readLab } from '../grading/lab-definition.ts'
-import { NOTES_NAMESPACE, notesName, writeNotes } from '../grading/lab-notes.ts'
+import { notesName, readConfigMap, writeNotes } from '../grading/lab-notes.ts'
 import { scoreLine } from '../grading/learner-report.ts'
 import type { LiveCluster } from '../grading/live-cluster.ts'
 import type { Snapshot } from '../grading/snapshot.ts'
 import { personalise, type Variant } from '../grading/variant.ts'
+import { reasonOf } from '../host/main.ts'
 import { plainText } from '../host/plain-text.ts'
 import type { Progress } from '../host/progress.ts'
 import { rememberHint, shownHints } from './hints.ts'
@@ -18,7 +18,7 @@ import { LabBench } from './lab-bench.ts'
 import { type GuideLab, type GuideNote, guideNote, idOf, type LabProgress, startProgress } from './lab-progress.ts'
 import { type LabSolution, resetLab } from './lab-solution.ts'
 import { readLabText } from './lab-text.ts'
-import { type OpenLab, openLab, playSteps } from './play-lab.ts'
+import { gradeLab, type OpenLab, openLab, playSteps } from './play-lab.ts'
 
 const NOTE_KEY = 'guide'
 
@@ -56,7 +56,7 @@ export class LabSession {
     depth?: ReportDepth,
   ): Promise<LabSession> {
     const bench = await LabBench.open(cluster, progress, `work through lab ${lab.number}`)
-    const begun = await readNotes(lab, bench)
+    const begun = await readConfigMap(bench.client, notesName(lab.number))
     if (begun)
       progress.note(`Lab ${lab.number} continues with the state of the cluster; make reset-${lab.number} starts over.`)
     else await resetLab(lab, bench)
@@ -93,9 +93,7 @@ export class LabSession {
   async finish({ shown, held, hints }: LabProgress): Promise<string> {
     const { spec } = this.#open
     const { lab } = spec
-    const { driver, name } = this.bench.cluster
-    const request = { lab: lab.number, source: { kind: 'cluster', driver, name } } as const
-    const report = await gradeWith(spec, request, () => this.source)
+    const report = await gradeLab(this.#open)
     const open = report.steps.filter(({ verdict }) => verdict !== 'passed' && verdict !== 'not applicable')
     const unseen = report.steps.filter(({ id, verdict }) => verdict === 'passed' && !shown.has(id)).map(({ id }) => id)
     const taken = [...hints].map(([id, tiers]) => `${id} ${tiers}`)
@@ -158,13 +156,6 @@ export class LabSession {
   }
 }
 
-/** The data of a lab's ConfigMap in the cluster; undefined if the lab was not started. */
-async function readNotes(lab: LabDefinition, { client }: LabBench): Promise<Record<string, string> | undefined> {
-  const fieldSelector = `metadata.name=${notesName(lab.number)}`
-  const { items } = await client.core.listNamespacedConfigMap({ namespace: NOTES_NAMESPACE, fieldSelector })
-  return items[0] && (items[0].data ?? {})
-}
-
 function readNote(text = ''): GuideNote | undefined {
   try {
     return guideNote.parse(JSON.parse(text))
@@ -192,5 +183,4 @@ function guideLab(lab: LabDefinition, solution: LabSolution, variant: Variant): 
 }
 
 /** The first line of an error, safe to show. */
-export const sentenceOf = (error: unknown): string =>
-  plainText((error instanceof Error ? error.message : String(error)).split('\n')[0] ?? '')
+export const sentenceOf = (error: unknown): string => plainText(reasonOf(error))

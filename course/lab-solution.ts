@@ -6,8 +6,8 @@ import { PATH } from '../cluster/node-report.ts'
 import { runOnNode } from '../cluster/node-script.ts'
 import { evidenceFolder, loadSpec } from '../grading/grader.ts'
 import { judgeRound } from '../grading/judge.ts'
-import { type LabDefinition, listLabs } from '../grading/lab-definition.ts'
-import { NOTES_NAMESPACE, notesName } from '../grading/lab-notes.ts'
+import { type LabDefinition, readLab } from '../grading/lab-definition.ts'
+import { begunLabs, notesName } from '../grading/lab-notes.ts'
 import { openCluster } from '../grading/live-cluster.ts'
 import { projectRoot } from '../host/layout.ts'
 import type { LabBench } from './lab-bench.ts'
@@ -81,15 +81,10 @@ export async function removeRules(cluster: Cluster, comments: readonly string[])
  * show which labs were started; they are kept.
  */
 export async function leaveOthers(number: number, bench: LabBench): Promise<void> {
-  const { items } = await bench.client.core.listNamespacedConfigMap({ namespace: NOTES_NAMESPACE })
-  const begun = new Set(items.map(({ metadata }) => metadata?.name))
-  const others = listLabs().filter((lab) => lab.number !== number && begun.has(notesName(lab.number)))
-  const own = listLabs().filter((lab) => lab.number === number)
-  const comments = [...own, ...others].map(async ({ folder }) => (await loadSolution(folder)).comments ?? [])
-  await Promise.all([
-    removeRules(bench.cluster, (await Promise.all(comments)).flat()),
-    ...others.map(async ({ folder }) => (await loadSolution(folder)).leave?.(bench)),
-  ])
+  const others = (await begunLabs(bench.client)).filter((other) => other !== number)
+  const solutions = await Promise.all([number, ...others].map((lab) => loadSolution(readLab(lab).folder)))
+  const words = solutions.flatMap(({ comments = [] }) => comments)
+  await Promise.all([removeRules(bench.cluster, words), ...solutions.slice(1).map((other) => other.leave?.(bench))])
 }
 
 /**

@@ -8,6 +8,7 @@ import { judge } from '../grading/judge.ts'
 import type { LabDefinition, StepDefinition } from '../grading/lab-definition.ts'
 import { failureLines, learnerReport, measuredLines, outcomeLine } from '../grading/learner-report.ts'
 import { type LiveCluster, openCluster, type SnapshotSource } from '../grading/live-cluster.ts'
+import type { Report } from '../grading/report-schema.ts'
 import { personalise } from '../grading/variant.ts'
 import type { Progress } from '../host/progress.ts'
 import { LabBench } from './lab-bench.ts'
@@ -34,6 +35,12 @@ export async function openLab(
     openCluster(bench.cluster, options),
   ])
   return { spec, solution, bench, source }
+}
+
+/** Grades every step of an open lab. */
+export function gradeLab({ spec, bench, source }: OpenLab): Promise<Report> {
+  const { driver, name } = bench.cluster
+  return gradeWith(spec, { lab: spec.lab.number, source: { kind: 'cluster', driver, name } }, () => source)
 }
 
 /**
@@ -97,7 +104,7 @@ interface Played {
 /** A step that changes the cluster, and the following steps that only read, answer a question, or do not affect earlier steps. */
 type Act = [first: Played, ...others: Played[]]
 
-/** All steps of an act are judged on one snapshot. */
+/** All steps of an act are judged on one snapshot: with one for each step, `make lab-2` takes 21.5 instead of 15.7 s. */
 function actsOf(steps: readonly StepDefinition[], solution: LabSolution): Act[] {
   const acts: Act[] = []
   for (const step of steps) {
@@ -126,9 +133,7 @@ export async function play(lab: LabDefinition, cluster: Cluster, progress: Progr
   const open = await openLab(lab, bench)
   await playSteps(open, lab.steps)
   console.log('\nAll steps again, on one snapshot of the current cluster:\n')
-  const { driver, name } = cluster
-  const request = { lab: lab.number, source: { kind: 'cluster', driver, name } } as const
-  const report = await gradeWith(open.spec, request, () => open.source)
+  const report = await gradeLab(open)
   process.stdout.write(learnerReport(report))
   return report.exitCode
 }

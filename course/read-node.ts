@@ -1,13 +1,13 @@
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Cluster } from '../cluster/driver.ts'
-import { kubeClient } from '../cluster/kube-client.ts'
-import { chosenNode, selectCluster } from '../cluster/select.ts'
+import { kubeClient, unlessCode } from '../cluster/kube-client.ts'
+import { chosenNode } from '../cluster/select.ts'
 import { readNode } from '../cluster/snapshot.ts'
 import { CAPTURE_FILES, readCapturedNode } from '../dataplane/capture.ts'
 import { type Family, familyOf } from '../dataplane/ip-address.ts'
 import type { NodeState } from '../dataplane/node-state.ts'
-import { parsePacket } from '../dataplane/trace.ts'
+import { type Packet, parsePacket } from '../dataplane/trace.ts'
 import { UserError } from '../host/main.ts'
 import { isFolder, readPlainFile } from '../host/plain-file.ts'
 
@@ -32,22 +32,21 @@ export async function resolveRoute(cluster: Cluster, from: string, to: string, w
   const [, podNamespace = 'default', pod] = podName.exec(from) ?? []
   const [, namespace = 'default', service, port, protocol = ''] = serviceName.exec(to) ?? []
   const route = { from, to, node: wish }
-  const missing = (what: string) => () => {
-    throw new UserError(`There is no ${what}; \`kubectl get pods,services -A\` lists the existing ones.`)
-  }
+  const missing = (what: string) =>
+    new UserError(`There is no ${what}; \`kubectl get pods,services -A\` lists the existing ones.`)
   if (pod) {
-    const { spec, status } = await core
-      .readNamespacedPod({ namespace: podNamespace, name: pod })
-      .catch(missing(`Pod "${pod}" in namespace "${podNamespace}"`))
+    const found = await unlessCode(404, core.readNamespacedPod({ namespace: podNamespace, name: pod }))
+    if (!found) throw missing(`Pod "${pod}" in namespace "${podNamespace}"`)
+    const { spec, status } = found
     if (!status?.podIP)
       throw new UserError(`Pod "${pod}" has no address yet; \`kubectl get pod ${pod} -o wide\` shows it.`)
     route.from = spec?.hostNetwork ? 'host' : `pod:${status.podIP}`
     route.node ??= spec?.nodeName
   }
   if (service) {
-    const { spec } = await core
-      .readNamespacedService({ namespace, name: service })
-      .catch(missing(`Service "${service}" in namespace "${namespace}"`))
+    const found = await unlessCode(404, core.readNamespacedService({ namespace, name: service }))
+    if (!found) throw missing(`Service "${service}" in namespace "${namespace}"`)
+    const { spec } = found
     const address = spec?.clusterIP
     if (!address || address === 'None')
       throw new UserError(`Service "${service}" has no ClusterIP: DNS returns the addresses of its Pods.`)
@@ -62,19 +61,24 @@ export async function readLiveNode(cluster: Cluster, node: string, destination: 
   return { files, state: readable(node, files, familyOf(destination)) }
 }
 
-/**
- * A packet with the state of the node whose rules it meets: in a capture, or else in the running cluster.
- * @throws UserError as resolveRoute, readLiveNode and recordedNode do
- */
-export async function readPacket(from: string, to: string, node = '', capture?: string) {
-  if (capture) {
-    const packet = parsePacket(from, to)
-    return { packet, state: recordedNode(capture, node, familyOf(packet.destination)) }
-  }
-  const cluster = await selectCluster()
-  const route = await resolveRoute(cluster, from, to, node || undefined)
+/** A packet, and the node whose rules it meets. */
+interface PacketOnNode {
+  packet: Packet
+  node: string
+  state: NodeState
+}
+
+/** A packet of a running cluster. Throws UserError as resolveRoute and readLiveNode do. */
+export async function livePacket(cluster: Cluster, from: string, to: string, wish?: string): Promise<PacketOnNode> {
+  const { node, ...route } = await resolveRoute(cluster, from, to, wish)
   const packet = parsePacket(route.from, route.to)
-  return { packet, state: (await readLiveNode(cluster, route.node, packet.destination)).state }
+  return { packet, node, state: (await readLiveNode(cluster, node, packet.destination)).state }
+}
+
+/** A packet on a node of a capture. Throws UserError as recordedNode does. */
+export function recordedPacket(capture: string, from: string, to: string, node: string): PacketOnNode {
+  const packet = parsePacket(from, to)
+  return { packet, node, state: recordedNode(capture, node, familyOf(packet.destination)) }
 }
 
 function readable(name: string, files: ReadonlyMap<string, string>, family: Family | undefined): NodeState {

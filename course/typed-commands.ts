@@ -1,6 +1,7 @@
 // The learner's commands as words of reference solutions. Each word is what `make solve-N` prints, and what it does.
 
 import type { RunnableMode } from '../cluster/kube-proxy/proof.ts'
+import { installToolsEverywhere } from '../cluster/node-tools.ts'
 import { chosenNode } from '../cluster/select.ts'
 import { personalise } from '../grading/variant.ts'
 import { deployWeb } from './deploy-web.ts'
@@ -35,7 +36,12 @@ export const web: SolutionStep = {
     for (const line of await deployWeb(bench)) bench.progress.note(line)
   },
 }
-export const tools: SolutionStep = { commands: ['make tools'], play: (bench) => bench.tools() }
+export const tools: SolutionStep = {
+  commands: ['make tools'],
+  play: async ({ cluster, progress }) => {
+    for (const line of await installToolsEverywhere(cluster)) progress.note(line)
+  },
+}
 export const flush: SolutionStep = { commands: ['make flush-nat'], play: (bench) => bench.flush() }
 
 /** `make ipvs SCHEDULER=lc KUBE_PROXY_VERSION=1.20` */

@@ -174,16 +174,18 @@ function match({ op, left, right }: Json): string {
   const key = isObject(left) && isObject(left.meta) ? String(left.meta.key) : ''
   const text = expression(right, radix)
   const value = quotedKeys.has(key) && typeof right === 'string' ? `"${text}"` : text
-  const binary = isObject(left) && Object.keys(left).some((operator) => operator === '&')
-  const sign = op === 'in' || (op === '==' && !binary) ? '' : `${op} `
+  const isMasked = isObject(left) && '&' in left
+  const sign = op === 'in' || (op === '==' && !isMasked) ? '' : `${op} `
   return `${expression(left, radix)} ${sign}${value}`
 }
 
+/** `dnat to 10.244.1.6:80`, `redirect to :8080`, `masquerade fully-random`. */
 function nat(kind: string, { family, addr, port, flags }: Json): string {
-  const address = expression(addr)
-  const options = flags === undefined ? '' : ` ${word(flags)}`
-  if (port === undefined) return `${kind} ${family === undefined ? '' : `${family} `}to ${address}${options}`
-  return `${kind} to ${address.includes(':') ? `[${address}]` : address}:${expression(port)}${options}`
+  const address = addr === undefined ? '' : expression(addr)
+  const host = address.includes(':') && port !== undefined ? `[${address}]` : address
+  const to = `${host}${port === undefined ? '' : `:${expression(port)}`}`
+  const ofFamily = family === undefined || port !== undefined ? '' : `${family} `
+  return [kind, to === '' ? [] : `${ofFamily}to ${to}`, flags === undefined ? [] : word(flags)].flat().join(' ')
 }
 
 function statement(value: unknown): string {
@@ -198,13 +200,11 @@ function statement(value: unknown): string {
     case 'jump':
     case 'goto':
       return `${kind} ${inner.target}`
-    case 'masquerade':
-      return `masquerade ${word(inner.flags)}`
     case 'dnat':
     case 'snat':
-      return nat(kind, inner)
+    case 'masquerade':
     case 'redirect':
-      return `redirect to :${expression(inner.port)}`
+      return nat(kind, inner)
     case 'limit':
       return `limit rate ${inner.inv === true ? 'over ' : ''}${inner.rate}/${inner.per}`
     case 'vmap':

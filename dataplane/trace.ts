@@ -19,8 +19,10 @@ export interface Outcome {
   masquerade: boolean
 }
 
-/** The share of connections that a rule stopped while others passed. */
-export type Loss = Pick<Step, 'table' | 'chain' | 'rule' | 'probability'> & { verdict: 'drop' | 'reject' }
+/** The share of connections that a rule stopped. */
+export type Loss = Pick<Step, 'hook' | 'table' | 'chain' | 'rule' | 'reason' | 'probability'> & {
+  verdict: 'drop' | 'reject'
+}
 
 /**
  * The probabilities of `outcomes` and `lost` add up to 1. `accept` means that the packet passes to its original destination without
@@ -60,8 +62,8 @@ export function tracePacket(state: NodeState, packet: Packet, options: TraceOpti
     hops: steps.filter((step) => step.matched && !acceptsByPolicy(step)).map(asHop),
     outcomes,
     verdict,
-    lost: path.lost.map(({ verdict, flow, by }) => {
-      return { verdict, probability: flow.probability, table: by.table, chain: by.chain, rule: by.rule }
+    lost: path.lost.map(({ verdict, flow, by: { hook, table, chain, rule, reason } }) => {
+      return { verdict, probability: flow.probability, hook, table, chain, rule, reason }
     }),
     packet: describeFlow(flow),
     hooks: [...path.hooks],
@@ -121,6 +123,8 @@ function judge({ delivered, lost }: KernelPath): Trace['verdict'] {
 
 /** The JSON form: hops, outcomes and verdict; `lost` only if a part of the connections is stopped. */
 export function traceToJson(trace: Trace): object {
-  const { hops, outcomes, verdict, lost } = trace
-  return outcomes.length > 0 && lost.length > 0 ? { hops, outcomes, verdict, lost } : { hops, outcomes, verdict }
+  const { hops, outcomes, verdict } = trace
+  if (outcomes.length === 0 || trace.lost.length === 0) return { hops, outcomes, verdict }
+  const lost = trace.lost.map(({ hook, reason, ...loss }) => loss)
+  return { hops, outcomes, verdict, lost }
 }

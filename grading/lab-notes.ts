@@ -7,7 +7,7 @@ import { listLabs } from './lab-definition.ts'
 import type { Snapshot } from './snapshot.ts'
 
 /** The namespace of the labs' notes. They are stored in the cluster and deleted with it. */
-export const NOTES_NAMESPACE = 'default'
+const NOTES_NAMESPACE = 'default'
 export const notesName = (lab: number) => `lab-${lab}`
 
 /** A ConfigMap of the notes' namespace, among the objects of a cluster; undefined if it is missing or invalid. */
@@ -74,6 +74,12 @@ function tellUnwritten(): void {
 /** Adds or replaces a lab's notes; those of other processes stay: the guide grades while its learner answers in another terminal. */
 export const writeNotes = (client: KubeClient, lab: number, data: Readonly<Record<string, string>>): Promise<void> =>
   writeConfigMap(client, notesName(lab), data)
+
+/** The data of a ConfigMap of the labs; undefined if it does not exist. */
+export async function readConfigMap({ core }: KubeClient, name: string): Promise<Record<string, string> | undefined> {
+  const map = await unlessCode(404, core.readNamespacedConfigMap({ name, namespace: NOTES_NAMESPACE }))
+  return map && (map.data ?? {})
+}
 
 /** Adds data to a ConfigMap of the labs, which is created if it does not exist. */
 export async function writeConfigMap(

@@ -1,20 +1,20 @@
 // Shows hints, from a general one to the command:  hint.ts [2] [--step ID] [--tier N]
 import { parseArgs } from 'node:util'
+import { selectCluster } from '../cluster/select.ts'
 import { chosenTier, firstOpenStep, labInWork, rememberHint, shownHints } from '../course/hints.ts'
 import { findStep, labNumber, readLab } from '../grading/lab-definition.ts'
-import { clusterName } from '../host/layout.ts'
 import { main } from '../host/main.ts'
 
 await main(async () => {
   const options = { step: { type: 'string' }, tier: { type: 'string' } } as const
   const { values, positionals } = parseArgs({ options, allowPositionals: true })
-  const lab = readLab(positionals[0] ? labNumber(positionals[0]) : await labInWork())
-  const step = values.step ? findStep(lab, values.step) : await firstOpenStep(lab)
+  const cluster = await selectCluster()
+  const lab = readLab(positionals[0] ? labNumber(positionals[0]) : await labInWork(cluster))
+  const step = values.step ? findStep(lab, values.step) : await firstOpenStep(lab, cluster)
   if (!step) return console.log(`Every step of lab ${lab.number} has passed: no hint is needed.`)
   const { id, title, question, hints } = step
-  const cluster = clusterName()
-  const tier = chosenTier(step, values.tier, shownHints(lab.number, cluster).get(id))
-  rememberHint(lab.number, cluster, id, tier)
+  const tier = chosenTier(step, values.tier, shownHints(lab.number, cluster.name).get(id))
+  rememberHint(lab.number, cluster.name, id, tier)
   console.log(`${id}: ${title}`)
   if (question !== undefined) console.log(`Question: ${question}`)
   console.log(`Hint ${tier} of ${hints.length}: ${hints[tier - 1]}`)

@@ -1,6 +1,7 @@
 // Traces a packet through the rules of a node. See `--help`.
 import { parseArgs } from 'node:util'
-import { readPacket } from '../course/read-node.ts'
+import { selectCluster } from '../cluster/select.ts'
+import { livePacket, recordedPacket } from '../course/read-node.ts'
 import { drawTrace, explainTrace } from '../dataplane/trace/draw.ts'
 import { stoppingPlace } from '../dataplane/trace/stopping-place.ts'
 import { tracePacket, traceToJson } from '../dataplane/trace.ts'
@@ -35,7 +36,9 @@ await main(async () => {
     throw new UserError(
       `${[!from && 'FROM=', !to && 'TO='].filter(Boolean).join(' and ')} must be given: make trace FROM=pod/NAME TO=svc/NAME:80; FROM= may also be host, outside, or pod: or external: with an address.`,
     )
-  const { packet, state } = await readPacket(from, to, node, capture)
+  const { packet, state } = capture
+    ? recordedPacket(capture, from, to, node ?? '')
+    : await livePacket(await selectCluster(), from, to, node || undefined)
   const trace = tracePacket(state, packet)
   const stop = trace.verdict === 'accept' ? stoppingPlace(trace, packet, state) : undefined
   const { isTTY, columns } = process.stdout

@@ -21,13 +21,9 @@ type Source = Pick<Requester, 'sender'>
 
 function packetPathOf(node: NodeTables, { sender }: Source, to: Target): PacketPath {
   const { links, routes } = stateOf(node)
-  const { lost, outcomes, steps, verdict } = traceOf(node, sender, to)
+  const { lost, outcomes, verdict } = traceOf(node, sender, to)
   const [loss] = lost
-  if (loss && outcomes.length === 0) {
-    const { table, chain, rule } = loss
-    const step = steps.findLast((one) => one.table === table && one.chain === chain && one.rule === rule)
-    return { end: 'stopped', by: { hook: step?.hook ?? 'PREROUTING', table, chain, rule } }
-  }
+  if (loss && outcomes.length === 0) return { end: 'stopped', by: loss }
   const isOwn = new NodeNetwork(links, routes).isLocal(to.address)
   return verdict === 'accept' && isOwn ? { end: 'delivered' } : { end: 'sent on', to: outcomes.map(({ to }) => to) }
 }

@@ -3,7 +3,7 @@ import { parseIptablesSave } from '../../dataplane/iptables-save.ts'
 import { describeFlush, type FlushPlan, isEmptyFlush, planFlush } from '../../dataplane/kube-proxy/flush.ts'
 import { type FlushedMode, printVirtualServerDeletions } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import { type Progress, withProgress } from '../../host/progress.ts'
-import { DeadlineError, waitFor } from '../../host/wait.ts'
+import { isMetWithin } from '../../host/wait.ts'
 import { changeCluster } from '../cluster-lock.ts'
 import { consent } from '../consent.ts'
 import type { Cluster } from '../driver.ts'
@@ -56,29 +56,27 @@ async function flushAlone(cluster: Cluster, progress: Progress): Promise<FlushRe
 async function flushNode(cluster: Cluster, node: string, { mode, plan }: NodeReading): Promise<FlushReport> {
   const report = { node, mode, removed: describeFlush(plan), kept: plan.kept }
   if (isEmptyFlush(plan)) return report
-  const { exitCode, stderr } = await runOnNode(cluster, node, flushScript(plan), { timeoutMs: 120_000, noted: true })
+  const { stderr } = await runOnNode(cluster, node, flushScript(plan), { timeoutMs: 120_000, noted: true })
   const after = await planNode(cluster, node)
-  if (exitCode === 0 && isEmptyFlush(after.plan)) return report
+  if (isEmptyFlush(after.plan)) return report
   const left = describeFlush(after.plan).join(', ')
   throw new KubeProxyError(
-    `${node} still has ${left || 'all of them'} of mode "${plan.left}"${stderr.trim() && ` (${stderr.trim().split('\n').at(-1)})`}: run \`make flush-nat\` again.`,
+    `${node} still has ${left} of mode "${plan.left}"${stderr.trim() && ` (${stderr.trim().split('\n').at(-1)})`}: run \`make flush-nat\` again.`,
   )
 }
 
-/** Waits for a kube-proxy whose own chains still refer to what must be removed. */
+const isSettled = ({ plan }: NodeReading) => !plan.kept.some((line) => / stays: KUBE-\S+ still leads to it/.test(line))
+
+/**
+ * Waits for a kube-proxy whose own chains still refer to what must be removed. After the deadline, unreferenced leftovers can
+ * still be removed; the report lists those that stay.
+ */
 async function readSettled(cluster: Cluster, node: string): Promise<NodeReading> {
   let reading = await planNode(cluster, node)
-  const unsettled = () => reading.plan.kept.some((line) => / stays: KUBE-\S+ still leads to it/.test(line))
-  try {
-    await waitFor(`kube-proxy on ${node} to rewrite its chains`, firstSyncMs, async () => {
-      if (!unsettled()) return true
-      reading = await planNode(cluster, node)
-      return !unsettled()
-    })
-  } catch (error) {
-    // Unreferenced leftovers can still be removed; the report lists those that stay.
-    if (!(error instanceof DeadlineError)) throw error
-  }
+  await isMetWithin(firstSyncMs, async () => {
+    if (!isSettled(reading)) reading = await planNode(cluster, node)
+    return isSettled(reading)
+  })
   return reading
 }
 

@@ -5,9 +5,9 @@ import { chalk } from 'zx/core'
 import { rawOutput } from '../../host/output.ts'
 import type { GuideEvent, GuideState } from './guide-state.ts'
 import { drawScreen, MIN_WIDTH, plainLines } from './guide-view.ts'
-import { PLAIN, type Row, type Style } from './terminal-text.ts'
+import { PLAIN, type Style } from './terminal-text.ts'
 
-export interface GuideTerminal {
+interface GuideTerminal {
   show(state: GuideState): void
   /** Takes the terminal, at first and after it was released. */
   take(): void
@@ -35,17 +35,14 @@ function screenTerminal(send: (event: GuideEvent) => void): GuideTerminal {
   const { stdin, stdout } = process
   const out = rawOutput(stdout)
   let state: GuideState | undefined
-  let painted: Row[] = []
-  let page = 1
-  let maxScroll = 0
+  let screen: ReturnType<typeof drawScreen> = { rows: [], page: 1, maxScroll: 0 }
   let pasting = false
 
   const paint = () => {
     if (!state) return
     const size = { columns: stdout.columns || 80, rows: stdout.rows || 24 }
-    const screen = drawScreen(state, size, COLOURED)
-    page = screen.page
-    maxScroll = screen.maxScroll
+    const painted = screen.rows
+    screen = drawScreen(state, size, COLOURED)
     let text = ''
     for (const [index, row] of screen.rows.entries()) {
       const next = screen.rows[index + 1]
@@ -57,19 +54,20 @@ function screenTerminal(send: (event: GuideEvent) => void): GuideTerminal {
       if (row.joined && !next?.joined) text += '\x1b[K'
     }
     out.write(text)
-    painted = screen.rows
   }
   const repaint = () => {
-    painted = []
+    screen.rows = []
     out.write('\x1b[2J')
     paint()
   }
   const scroll = (by: number) => {
     if (!state) return
+    const { maxScroll } = screen
     const to = Math.max(0, Math.min(maxScroll, Math.min(state.scroll, maxScroll) + by))
     if (to !== state.scroll) send({ type: 'scroll', to })
   }
   const onKey = (character: string | undefined, key: Key) => {
+    const { page, maxScroll } = screen
     if (key.name === 'paste-start' || key.name === 'paste-end') pasting = key.name === 'paste-start'
     else if (key.ctrl && (key.name === 'c' || key.name === 'd')) send({ type: 'key', key: 'quit' })
     else if (key.ctrl && key.name === 'l') repaint()

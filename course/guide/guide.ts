@@ -4,13 +4,13 @@ import { isDeepStrictEqual } from 'node:util'
 import type { Cluster } from '../../cluster/driver.ts'
 import { drawTrace } from '../../dataplane/trace/draw.ts'
 import { stoppingPlace } from '../../dataplane/trace/stopping-place.ts'
-import { parsePacket, tracePacket } from '../../dataplane/trace.ts'
+import { tracePacket } from '../../dataplane/trace.ts'
 import type { LabDefinition } from '../../grading/lab-definition.ts'
 import type { Snapshot } from '../../grading/snapshot.ts'
 import { plainText } from '../../host/plain-text.ts'
 import type { Progress } from '../../host/progress.ts'
 import { LabSession, sentenceOf } from '../lab-session.ts'
-import { readLiveNode, resolveRoute } from '../read-node.ts'
+import { livePacket } from '../read-node.ts'
 import { type Observed, Watch } from '../watch.ts'
 import { advance, type GuideEffect, type GuideEvent, type GuideState, startGuide } from './guide-state.ts'
 import { isPlain, ownTerminal, waitForEnter } from './guide-terminal.ts'
@@ -127,15 +127,13 @@ class Guide {
     const { cluster, variant } = this.#session.bench
     const from = has('Pod', 'client') ? 'pod/client' : 'host'
     const to = has('Service', variant.name) ? `svc/${variant.name}` : 'svc/kubernetes'
-    const route = await resolveRoute(cluster, from, to)
-    const packet = parsePacket(route.from, route.to)
-    const { state } = await readLiveNode(cluster, route.node, packet.destination)
+    const { packet, node, state } = await livePacket(cluster, from, to)
     const trace = tracePacket(state, packet)
     const stop = trace.verdict === 'accept' ? stoppingPlace(trace, packet, state) : undefined
     const lines = drawTrace(trace, { width: process.stdout.columns || 80, plain: isPlain(), stop })
     const command: Part = { text: `make trace FROM=${from} TO=${to}`, whole: true }
     const parts = lines.map((line): Part => ({ text: plainText(line), whole: true }))
-    return { type: 'panel', title: `A packet on ${route.node}`, parts: [command, { text: '' }, ...parts] }
+    return { type: 'panel', title: `A packet on ${node}`, parts: [command, { text: '' }, ...parts] }
   }
 
   async #diff(): Promise<GuideEvent> {

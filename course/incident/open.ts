@@ -39,21 +39,25 @@ export interface Wish {
   seed?: string | undefined
   /** The id of the incident itself, for instructors. */
   id?: string | undefined
-  /** Is given the cluster as it was before the fault. */
-  onHealthy?: (healthy: Snapshot) => void
+}
+
+/** An incident that was started: its note, and the cluster before the fault. */
+interface Opened {
+  note: IncidentNote
+  healthy: Snapshot
 }
 
 /**
  * Reverts an earlier incident, draws another one, applies it, waits until its symptom appears, and verifies that it remains
- * after pending syncs of kube-proxy. Resolves to its note, whose seed draws the same incident again.
+ * after pending syncs of kube-proxy. The seed in its note draws the same incident again.
  * @throws UserError for an unknown id, for an incident that can't run here, or if kube-proxy repairs it each time;
  * DeadlineError if no symptom appears
  */
-export function openNext(bench: LabBench, wish: Wish): Promise<IncidentNote> {
+export function openNext(bench: LabBench, wish: Wish): Promise<Opened> {
   return changeCluster(bench.cluster, 'starts an incident on', bench.progress, () => openAlone(bench, wish))
 }
 
-async function openAlone(bench: LabBench, wish: Wish): Promise<IncidentNote> {
+async function openAlone(bench: LabBench, wish: Wish): Promise<Opened> {
   const { client, progress } = bench
   if (wish.id !== undefined) mustExist(wish.id, await loadIncidents())
   const solved = await solvedSoFar(bench)
@@ -66,10 +70,10 @@ async function openAlone(bench: LabBench, wish: Wish): Promise<IncidentNote> {
   for (let tries = 1; tries <= TRIES; tries++) {
     const environment = await deployShop(bench, incident.from ?? incident.mode)
     await writeNotes(client, INCIDENT_LAB, { [HISTORY_KEY]: JSON.stringify(solved) })
-    const note = await withProgress(progress, 'Starting an incident', () =>
-      breakIt(bench, incident, environment, { choices, seed, hints: 0 }, wish.onHealthy),
+    const opened = await withProgress(progress, 'Starting an incident', () =>
+      breakIt(bench, incident, environment, { choices, seed, hints: 0 }),
     )
-    if (note) return note
+    if (opened) return opened
     progress.note('kube-proxy has repaired it by itself.')
     await revertIncident(bench)
   }
@@ -78,17 +82,15 @@ async function openAlone(bench: LabBench, wish: Wish): Promise<IncidentNote> {
   )
 }
 
-/** Applies the incident and writes its note; undefined if it was repaired by the next sync of every kube-proxy. */
+/** Applies the incident and stores its note; undefined if it was repaired by the next sync of every kube-proxy. */
 async function breakIt(
   bench: LabBench,
   incident: Incident,
   environment: IncidentEnvironment,
   draft: Pick<IncidentNote, 'choices' | 'seed' | 'hints'>,
-  onHealthy: Wish['onHealthy'],
-): Promise<IncidentNote | undefined> {
+): Promise<Opened | undefined> {
   const { cluster, client } = bench
   const healthy = new Snapshot(await takeCapture(cluster, client))
-  onHealthy?.(healthy)
   const baseline = baselineOf(healthy)
   const keep = async (fingerprint?: string): Promise<IncidentNote> => {
     const sealed = seal({ id: incident.id, environment, baseline })
@@ -113,7 +115,7 @@ async function breakIt(
   if ((await incident.causeLeft(contextOf(snapshot))) === undefined) return undefined
   await symptomShows()
   // Only the embedded cluster records commands on its nodes: elsewhere a manual repair may leave no trace.
-  return keep(cluster.driver === 'embedded' ? fingerprintOf(snapshot) : undefined)
+  return { note: await keep(cluster.driver === 'embedded' ? fingerprintOf(snapshot) : undefined), healthy }
 }
 
 /** The note of the open incident; undefined if there is none. */

@@ -4,37 +4,40 @@ import type { Flow } from './flow.ts'
 import { readMark, type TraceContext } from './judge-rule.ts'
 import type { Hook } from './step.ts'
 
-/** The effect of a target on a packet; `continue` means the next rule. `summary` describes the change. */
-export interface Effect {
+/** The effect of a target on a packet; `continue` means the next rule. */
+interface Effect {
   flow: Flow
   verdict: 'continue' | 'accept' | 'return' | 'drop' | 'reject'
-  summary: string
+  /** What it changed in the packet, as in a step. */
+  change?: string
+  /** What else is to be known of it. */
+  remark?: string
 }
 
-/** Applies a target that is not a chain. An unknown target has no effect, which the summary reports. */
+/** Applies a target that is not a chain. An unknown target has no effect, which the remark reports. */
 export function applyTarget(target: Target, flow: Flow, hook: Hook, { network }: TraceContext): Effect {
   const { name, options } = target
   switch (name) {
     case 'ACCEPT':
-      return { flow, verdict: 'accept', summary: '' }
+      return { flow, verdict: 'accept' }
     case 'RETURN':
-      return { flow, verdict: 'return', summary: '' }
+      return { flow, verdict: 'return' }
     case 'DROP':
     case 'TARPIT':
-      return { flow, verdict: 'drop', summary: '' }
+      return { flow, verdict: 'drop' }
     case 'REJECT':
-      return { flow, verdict: 'reject', summary: options.get('--reject-with')?.value[0] ?? 'icmp-port-unreachable' }
+      return { flow, verdict: 'reject', remark: options.get('--reject-with')?.value[0] ?? 'icmp-port-unreachable' }
     case 'QUEUE':
     case 'NFQUEUE':
-      return { flow, verdict: 'accept', summary: 'a program decides; taken as accepted' }
+      return { flow, verdict: 'accept', remark: 'a program decides; taken as accepted' }
     case 'MARK':
       return marked(flow, 'mark', changeMark(flow.mark, options))
     case 'CONNMARK':
       return applyConnmark(flow, options)
     case 'NOTRACK':
-      return { flow: { ...flow, tracked: false }, verdict: 'continue', summary: 'not tracked' }
+      return { flow: { ...flow, tracked: false }, verdict: 'continue', remark: 'not tracked' }
     case 'CT':
-      return { flow: { ...flow, tracked: !options.has('--notrack') }, verdict: 'continue', summary: '' }
+      return { flow: { ...flow, tracked: !options.has('--notrack') }, verdict: 'continue' }
     case 'DNAT':
       return translate(flow, readEndpoint(options.get('--to-destination')?.value[0] ?? '', flow.destination, flow.port))
     case 'REDIRECT': {
@@ -50,11 +53,8 @@ export function applyTarget(target: Target, flow: Flow, hook: Hook, { network }:
     case 'SNAT':
       return translateSource(flow, readEndpoint(options.get('--to-source')?.value[0] ?? '', flow.source, 0).address)
     default:
-      return {
-        flow,
-        verdict: 'continue',
-        summary: QUIET.has(name) ? '' : `the target "${name}" is not modelled and ignored`,
-      }
+      if (QUIET.has(name)) return { flow, verdict: 'continue' }
+      return { flow, verdict: 'continue', remark: `the target "${name}" is not modelled and ignored` }
   }
 }
 
@@ -85,15 +85,15 @@ function applyConnmark(flow: Flow, options: RuleOptions): Effect {
 }
 
 /** Sets the mark of the packet or of its connection. */
-export const marked = (flow: Flow, kind: 'mark' | 'connmark', mark: number): Effect => ({
+export const marked = (flow: Flow, kind: 'mark' | 'connmark', mark: number) => ({
   flow: { ...flow, [kind]: mark },
-  verdict: 'continue',
-  summary: `${kind === 'mark' ? 'mark' : 'connection mark'} becomes 0x${mark.toString(16)}`,
+  verdict: 'continue' as const,
+  change: `${kind === 'mark' ? 'mark' : 'connection mark'} becomes 0x${mark.toString(16)}`,
 })
 
 function translate(flow: Flow, { address, port }: { address: string; port: number }): Effect {
   const changed = { ...flow, destination: address, port, translated: true }
-  return { flow: changed, verdict: 'accept', summary: `to ${printEndpoint(address, port)}` }
+  return { flow: changed, verdict: 'accept', change: `to ${printEndpoint(address, port)}` }
 }
 
 /** `10.0.0.1:80`, `10.0.0.1`, `:80`; of a range the first, because the kernel's choice is not predictable. */
@@ -104,5 +104,5 @@ function readEndpoint(to: string, address: string, port: number): { address: str
 }
 
 function translateSource(flow: Flow, source: string): Effect {
-  return { flow: { ...flow, source, sourceTranslated: true }, verdict: 'accept', summary: `source becomes ${source}` }
+  return { flow: { ...flow, source, sourceTranslated: true }, verdict: 'accept', change: `source becomes ${source}` }
 }

@@ -1,14 +1,6 @@
 import { groupBy } from '../compare/finding.ts'
 import type { Trace } from '../trace.ts'
-import {
-  actionsAt,
-  consequenceOf,
-  endsOf,
-  legsOf,
-  type PathAction,
-  type Place,
-  stoppingHooks,
-} from '../view/packet-path.ts'
+import { type Action, actionsAt, consequenceOf, endsOf, isByIpvs, legsOf, type Place } from './path.ts'
 import type { Hook } from './step.ts'
 
 export interface DrawOptions {
@@ -41,7 +33,7 @@ export function drawTrace(trace: Trace, { width: given, plain = false, stop }: D
 
 /** Hooks that the packet passed in brackets with heavy lines, `✗` behind one that stopped it, the others with thin lines. */
 function drawHooks(trace: Trace): string[] {
-  const stopping = stoppingHooks(trace)
+  const stopping = new Set(trace.lost.map(({ hook }) => hook))
   const legs = legsOf(trace)
   const isTaken = (from: Place, to: Place) => legs.some(([one, other]) => one === from && other === to)
   const has = (hook: Hook) => trace.hooks.includes(hook)
@@ -53,7 +45,7 @@ function drawHooks(trace: Trace): string[] {
     `${(isTaken(from, to) ? '━' : '─').repeat(columns - 1)}${isTaken(from, to) ? '▶' : '>'}`
   const bar = (hook: Hook) => (has(hook) ? '┃' : '│')
   const isSent = trace.hooks[0] === 'OUTPUT'
-  const name = trace.steps.some(({ table }) => table === 'ipvs') && !isSent ? 'IPVS' : 'process'
+  const name = isByIpvs(trace) && !isSent ? 'IPVS' : 'process'
   const local = isSent || isTaken('INPUT', 'process') ? `[${name}]` : ` ${name} `
   return [
     `        ${box('INPUT', 12)}${edge('INPUT', 'process', 6)} ${local.padStart(10 - Math.ceil((10 - local.length) / 2)).padEnd(10)} ${edge('process', 'OUTPUT', 6)}${box('OUTPUT', 13)}`,
@@ -79,10 +71,10 @@ function describeHook(trace: Trace, hook: Hook, width: number): string[] {
   return [lines.length > 0 ? hook : `${hook}: no rule has an effect`, ...lines]
 }
 
-function joinActions(actions: readonly PathAction[]): (Pick<PathAction, 'table' | 'chains'> & { texts: string[] })[] {
+function joinActions(actions: readonly Action[]): (Pick<Action, 'table' | 'chains'> & { texts: string[] })[] {
   const joined = groupBy(actions, ({ table, chains, text }) => `${table} ${chains.join(' ')} ${text.split(' ')[0]}`)
   return [...joined.values()].map((alike) => {
-    const [{ table, chains }] = alike as [PathAction]
+    const [{ table, chains }] = alike as [Action]
     const texts = alike.map(({ text, probability }) => {
       return `${text}${probability < 0.999_999 ? `  ${percent(probability)}` : ''}`
     })

@@ -2,8 +2,9 @@ import type { Finding } from '../compare/finding.ts'
 import { nftTitle } from '../nft-table.ts'
 import type { NodeState } from '../node-state.ts'
 import { targetOf } from '../rule.ts'
-import { CircleError, type Hop, type Packet, PacketError, tracePacket } from '../trace.ts'
+import { CircleError, type Packet, PacketError, tracePacket } from '../trace.ts'
 import { readMark } from './judge-rule.ts'
+import type { Step } from './step.ts'
 
 /** Targets that stop a packet, redirect it, or exclude it from connection tracking. */
 const TAKING = new Set(['DROP', 'REJECT', 'TARPIT', 'DNAT', 'REDIRECT', 'TPROXY', 'NOTRACK', 'CT', 'MARK', 'TTL', 'HL'])
@@ -26,9 +27,9 @@ const NFT_TAKING = /\b(?:drop|reject|dnat|redirect|notrack|tproxy|queue|meta mar
 const NFT_MARK = /\bmeta mark set\b/
 
 /** True for a matching rule that determines the packet's path instead of kube-proxy's rules. */
-function isTakingNft({ hook, rule, verdict, reason }: Hop, masqueradeMark: number): boolean {
+function isTakingNft({ hook, rule, verdict, reason, change = '' }: Step, masqueradeMark: number): boolean {
   if (TAKING.has(verdict) || reason.includes('not tracked')) return true
-  const mark = / ?(?<!connection )mark becomes (0x[0-9a-f]+)/.exec(reason)?.[1]
+  const mark = /^mark becomes (0x[0-9a-f]+)/.exec(change)?.[1]
   const isLate = hook !== 'PREROUTING' && hook !== 'OUTPUT'
   // A mark that is cleared before nat PREROUTING is set again there.
   return mark !== undefined && NFT_MARK.test(rule) && (isLate || (Number(mark) & masqueradeMark) !== 0)
@@ -61,15 +62,15 @@ export function findInterference(state: NodeState, packets: readonly Packet[], m
   const masqueradeMark = 2 ** masqueradeBit
   const found = new Map<string, Finding>()
   for (const packet of packets) {
-    for (const hop of hopsOf(state, packet)) {
-      const { table, chain, rule, hook, verdict } = hop
+    for (const step of stepsOf(state, packet)) {
+      const { table, chain, rule, hook, verdict } = step
       const isNft = foreignTables.has(table)
       if (!isNft && (table === 'ipvs' || table.includes(' ') || !isForeign(chain))) continue
       const isPolicy = rule.startsWith(isNft ? 'policy ' : '-P ')
       const takes = isPolicy
         ? verdict === 'DROP'
         : isNft
-          ? isTakingNft(hop, masqueradeMark)
+          ? isTakingNft(step, masqueradeMark)
           : isTaking(hook, rule, masqueradeMark)
       if (!takes) continue
       const key = `${table} ${chain} ${rule}`
@@ -84,9 +85,9 @@ export function findInterference(state: NodeState, packets: readonly Packet[], m
   return [...found.values()]
 }
 
-function hopsOf(state: NodeState, packet: Packet) {
+function stepsOf(state: NodeState, packet: Packet): Step[] {
   try {
-    return tracePacket(state, packet, { matchingOnly: true }).hops
+    return tracePacket(state, packet, { matchingOnly: true }).steps
   } catch (error) {
     // A packet that the node cannot have matches no rule; the comparison reports chains in a cycle.
     if (error instanceof PacketError || error instanceof CircleError) return []

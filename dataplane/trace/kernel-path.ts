@@ -199,8 +199,9 @@ export class KernelPath {
     const probability = flow.probability * share
     const port = real.port === 0 || real.forward !== 'masq' ? flow.port : real.port
     const summary = `scheduler ${server.scheduler} gives it a share of ${Number(share.toFixed(6))}`
-    const reason = `to ${printEndpoint(real.address, port)}; ${summary}`
-    this.#record(this.#ipvsStep(hook, server, [real], { ...flow, probability }, 'DNAT', reason))
+    const change = `to ${printEndpoint(real.address, port)}`
+    const step = this.#ipvsStep(hook, server, [real], { ...flow, probability }, 'DNAT', `${change}; ${summary}`)
+    this.#record({ ...step, change })
     const { destination, port: virtualPort, protocol } = flow
     const ipvs = { address: destination, port: virtualPort, protocol, method: real.forward }
     return { ...flow, destination: real.address, port, probability, ipvs }

@@ -18,6 +18,8 @@ export interface Step {
   matched: boolean
   /** Why it matched or not, and its effect. */
   reason: string
+  /** What it changed in the packet: `to 10.244.1.6:80`, `source becomes 172.18.0.3`, `mark becomes 0x4000`. */
+  change?: string
   /** The probability of this step for a new connection. */
   probability: number
   /** The packet before the rule. */
@@ -30,7 +32,7 @@ export interface Step {
 
 /** A matching step, for the packet before it. */
 export const stepOf = (
-  given: Pick<Step, 'hook' | 'table' | 'chain' | 'rule' | 'verdict' | 'reason' | 'path'>,
+  given: Pick<Step, 'hook' | 'table' | 'chain' | 'rule' | 'verdict' | 'reason' | 'change' | 'path'>,
   flow: Flow,
 ): Step => ({ ...given, matched: true, probability: flow.probability, packet: describeFlow(flow) })
 

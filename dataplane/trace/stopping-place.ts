@@ -33,8 +33,7 @@ export function stoppingPlace(
   if (stop && trace.outcomes.length === 0) {
     if (stop.table !== 'ipvs')
       return `is ${stop.verdict === 'reject' ? 'rejected' : 'dropped'}${at} by ${stop.table} ${stop.chain}: ${stop.rule}`
-    const found = trace.steps.find(({ table, verdict }) => table === 'ipvs' && verdict === 'REJECT')?.reason
-    return `reaches the virtual server ${stop.chain}${at} and finds ${found?.split(':')[0] ?? 'no real server'}`
+    return `reaches the virtual server ${stop.chain}${at} and finds ${stop.reason.split(':')[0]}`
   }
   if (trace.verdict !== 'accept') return undefined
   const chains = trace.steps.filter(({ table }) => table === 'nat').flatMap(({ target }) => target ?? [])

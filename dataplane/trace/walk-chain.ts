@@ -24,12 +24,11 @@ interface ChainEnd {
 }
 
 /** What a rule does to a packet, or to a share of such packets. */
-export interface RuleEffect {
+export interface RuleEffect extends Pick<Step, 'reason' | 'change'> {
   flow: Flow
   verdict: ChainEnd['verdict'] | 'jump' | 'goto' | 'no match'
   /** The name of the target or statement in a step; without one there is no step. */
   name: string
-  reason: string
   /** The chain of a jump or goto. */
   chain?: string
 }
@@ -95,7 +94,7 @@ export class Walk<AnyRule> {
   }
 
   #end(chain: string, rule: AnyRule, before: Flow, effect: RuleEffect, path: readonly string[]): ChainEnd[] {
-    const { flow, verdict, name, reason, chain: target } = effect
+    const { flow, verdict, name, reason, change, chain: target } = effect
     const matched = verdict !== 'no match'
     if (name === '' || (!matched && this.#matchingOnly)) return [{ flow, verdict: 'continue' }]
     const { table, print } = this.#language
@@ -111,6 +110,7 @@ export class Walk<AnyRule> {
       packet: describeFlow(before),
       path,
     }
+    if (change !== undefined) step.change = change
     if (target !== undefined) step.target = target
     this.#record(step)
     if (verdict === 'no match') return [{ flow, verdict: 'continue' }]
@@ -155,8 +155,8 @@ export const iptablesRules = (
       if (!target) return { flow, verdict: 'continue', name: 'CONTINUE', reason: 'a rule without a target only counts' }
       const { name, goto } = target
       if (!chains.has(name)) {
-        const { summary, ...effect } = applyTarget(target, flow, hook, context)
-        return { ...effect, name, reason: summary }
+        const { remark = '', ...effect } = applyTarget(target, flow, hook, context)
+        return { ...effect, name, reason: effect.change ?? remark }
       }
       const verdict = goto ? 'goto' : 'jump'
       return { flow, verdict, name: verdict.toUpperCase(), reason: `to ${name}`, chain: name }

@@ -9,8 +9,7 @@ import type { Hook } from './step.ts'
 import { joinReasons, noMatch, type RuleEffect, type RuleLanguage, UNREADABLE } from './walk-chain.ts'
 
 /** A packet after some statements of a rule; without a verdict the next statement is evaluated. */
-interface State {
-  flow: Flow
+interface State extends Pick<RuleEffect, 'flow' | 'change'> {
   reasons: string[]
   verdict?: RuleEffect['verdict']
   chain?: string
@@ -34,10 +33,11 @@ export const nftablesRules = (table: NftTable, context: TraceContext): RuleLangu
     let states: State[] = [{ flow, reasons: [] }]
     for (const statement of statements)
       states = states.flatMap((state) => (state.verdict ? [state] : evaluate(place, statement, state)))
-    return states.map(({ flow, reasons, verdict = 'continue', name = verdict.toUpperCase(), chain }) => {
-      if (chain === undefined) return { flow, verdict, name, reason: reasons.reduce(joinReasons, '') }
-      const to = table.chains.has(chain) ? `to ${chain}` : `to ${chain}, which does not exist`
-      return { flow, verdict, name, reason: [...reasons, to].reduce(joinReasons), chain }
+    return states.map(({ reasons, verdict = 'continue', name = verdict.toUpperCase(), ...state }) => {
+      const { chain } = state
+      const to = chain === undefined || table.chains.has(chain) ? '' : ', which does not exist'
+      const reason = [...reasons, ...(chain === undefined ? [] : [`to ${chain}${to}`])].reduce(joinReasons, '')
+      return { ...state, verdict, name, reason }
     })
   },
 })
@@ -72,8 +72,12 @@ function evaluate(place: Place, statement: NftStatement, state: State): State[] 
       })
     case 'mark':
       return valuesOf(place, statement.value, flow).map(({ value, flow: taken }) => {
-        const effect = marked(taken, statement.of === 'ct' ? 'connmark' : 'mark', readMark(value ?? '0')[0])
-        return because(effect.summary, { flow: effect.flow })
+        const { change, ...effect } = marked(
+          taken,
+          statement.of === 'ct' ? 'connmark' : 'mark',
+          readMark(value ?? '0')[0],
+        )
+        return because(change, { flow: effect.flow, change })
       })
     case 'update':
       return valuesOf(place, statement.key, flow).map(({ value }) =>
@@ -93,7 +97,7 @@ function translate(place: Place, { type, to }: Extract<NftStatement, { kind: 'na
     const text = (port === undefined ? address : printEndpoint(address, Number(port))).replace(/^:(?=\d+$)/, '')
     const options = new Map(to ? [[option, { negated: false, value: [text] }]] : [])
     const effect = applyTarget({ name, goto: false, options }, flow, place.hook, place)
-    return { flow: effect.flow, reasons: [...state.reasons, effect.summary], verdict: 'accept', name }
+    return { ...effect, reasons: [...state.reasons, effect.change ?? ''], name }
   })
 }
 

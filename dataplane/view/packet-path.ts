@@ -1,4 +1,3 @@
-import { groupBy } from '../compare/finding.ts'
 import { printEndpoint } from '../ip-address.ts'
 import type { KubeProxyMode } from '../kube-proxy/config.ts'
 import { DUMMY_LINK } from '../kube-proxy/mode-ownership.ts'
@@ -8,13 +7,21 @@ import type { ClusterObjects } from '../objects.ts'
 import { PredictError, type PredictOptions, predict } from '../predict.ts'
 import { normaliseSpec } from '../rule.ts'
 import type { Packet } from '../trace/flow.ts'
-import { acceptsByPolicy, type Hook, type Step } from '../trace/step.ts'
+import {
+  type Action,
+  actionsAt,
+  endsOf,
+  isByIpvs,
+  legsOf,
+  type PacketEnd,
+  type Place,
+  SEEN,
+  UNTRANSLATED,
+} from '../trace/path.ts'
+import type { Hook, Step } from '../trace/step.ts'
 import { stoppingPlace } from '../trace/stopping-place.ts'
 import { type Trace, tracePacket } from '../trace.ts'
-import { entriesOf, idOf, type NodeHoldings } from './holdings.ts'
-
-/** A place on a packet's path through a node: one of the five hooks, or a step between them. */
-export type Place = Hook | 'in' | 'routing' | 'process' | 'out'
+import { idOf } from './holdings.ts'
 
 /** The path of one packet through a node, to be drawn. */
 export interface PacketPath {
@@ -42,13 +49,7 @@ export interface PathHook {
   actions: PathAction[]
 }
 
-/** What one chain, set or virtual server did to the packet. */
-export interface PathAction {
-  table: string
-  /** The chains from the hook's to the one that decided. */
-  chains: string[]
-  text: string
-  probability: number
+export interface PathAction extends Omit<Action, 'steps'> {
   /** Ids of the entries of the node that did it (holdings.ts). */
   entries: string[]
   /** Packets that the kernel counted at this rule while a real packet was sent; absent before. */
@@ -57,13 +58,7 @@ export interface PathAction {
   disagrees?: true
 }
 
-export interface PathEnd {
-  to?: string
-  verdict: 'dnat' | 'accept' | 'reject' | 'drop'
-  probability: number
-  masquerade: boolean
-  /** The table and chain, or the virtual server, that stopped it. */
-  by?: string
+export interface PathEnd extends PacketEnd {
   /** How many of the packets that were really sent ended here, where it is known. */
   counted?: number
 }
@@ -80,8 +75,12 @@ export interface PathOptions {
 export function packetPath(state: NodeState, packet: Packet, options: PathOptions): PacketPath {
   const { node, mode, real, isService } = options
   const trace = tracePacket(state, packet)
-  const entryOf = (step: Step) => entryIds(step, state)
-  const hooks = trace.hooks.map((hook) => ({ hook, actions: actionsAt(trace, hook, entryOf) }))
+  const hooks = trace.hooks.map((hook) => ({
+    hook,
+    actions: actionsAt(trace, hook).map(({ steps, ...action }): PathAction => {
+      return { ...action, entries: [...new Set(steps.map((step) => entryId(step, state)))] }
+    }),
+  }))
   const stop = trace.outcomes.length === 0 || isService ? stopOf(trace, packet, state, node) : undefined
   const conntrack = rememberedOf(trace, packet)
   return {
@@ -98,58 +97,6 @@ export function packetPath(state: NodeState, packet: Packet, options: PathOption
   }
 }
 
-const isByIpvs = ({ steps }: Trace) => steps.some(({ table }) => table === 'ipvs')
-
-/** From where to where the packet went; of several paths, all. */
-export function legsOf(trace: Trace): [Place, Place][] {
-  const { hooks, outcomes } = trace
-  const has = (hook: Hook) => hooks.includes(hook)
-  const isSent = hooks[0] === 'OUTPUT'
-  const legs: [boolean, Place, Place][] = [
-    [!isSent, 'in', 'PREROUTING'],
-    [has('PREROUTING') && (has('INPUT') || has('FORWARD')), 'PREROUTING', 'routing'],
-    [has('INPUT'), 'routing', 'INPUT'],
-    [has('INPUT') && (isByIpvs(trace) || outcomes.length > 0), 'INPUT', 'process'],
-    [has('FORWARD'), 'routing', 'FORWARD'],
-    [has('FORWARD') && has('POSTROUTING'), 'FORWARD', 'POSTROUTING'],
-    [has('OUTPUT'), 'process', 'OUTPUT'],
-    [has('OUTPUT') && has('POSTROUTING'), 'OUTPUT', 'POSTROUTING'],
-    [outcomes.length > 0 && has('POSTROUTING') && !(isSent && has('PREROUTING')), 'POSTROUTING', 'out'],
-  ]
-  return legs.flatMap(([isTaken, from, to]) => (isTaken ? [[from, to]] : []))
-}
-
-/** The hooks at which a part of the connections is stopped. */
-export const stoppingHooks = ({ lost, steps }: Trace): Set<Hook> =>
-  new Set(lost.flatMap((by) => steps.filter((step) => isBy(step, by)).map(({ hook }) => hook)))
-
-const isBy = (step: Step, by: Pick<Step, 'table' | 'chain' | 'rule'>): boolean =>
-  step.matched && step.table === by.table && step.chain === by.chain && step.rule === by.rule
-
-/** Where the packet ends: each destination, and what stops it, with its share. */
-export function endsOf({ outcomes, lost, verdict }: Trace): PathEnd[] {
-  const sameChain = groupBy(lost, ({ verdict, table, chain }) => `${verdict} ${table} ${chain}`)
-  const stopped = [...sameChain.values()].map((alike): PathEnd => {
-    const [{ verdict, table, chain }] = alike as [(typeof alike)[number]]
-    const probability = alike.reduce((sum, one) => sum + one.probability, 0)
-    return { verdict, probability, masquerade: false, by: `${table} ${chain}` }
-  })
-  return [
-    ...outcomes.map((outcome): PathEnd => ({ ...outcome, verdict: verdict === 'accept' ? verdict : 'dnat' })),
-    ...stopped,
-  ]
-}
-
-const SEEN = { reject: 'the sender gets "connection refused"', drop: 'the sender gets no answer and times out' }
-const UNTRANSLATED = 'No rule translates it: it goes to its original destination.'
-
-/** What a verdict means for the sender, as a sentence about the packet; empty for one that is translated. */
-export function consequenceOf({ verdict }: Trace): string {
-  if (verdict === 'dnat') return ''
-  if (verdict === 'accept') return UNTRANSLATED
-  return `It is ${verdict === 'reject' ? 'rejected' : 'dropped'}: ${SEEN[verdict]}.`
-}
-
 function stopOf(trace: Trace, packet: Packet, state: NodeState, node: string): PacketPath['stop'] {
   const place = stoppingPlace(trace, packet, state, ` on ${node}`)
   if (place === undefined) return undefined
@@ -157,8 +104,7 @@ function stopOf(trace: Trace, packet: Packet, state: NodeState, node: string): P
   const then = verdict === 'reject' || verdict === 'drop' ? SEEN[verdict].replace('the', 'The') : ''
   const words = `The packet ${place}. ${then === '' ? UNTRANSLATED : `${then}.`}`
   const [by] = trace.outcomes.length === 0 ? trace.lost : []
-  const step = by && trace.steps.find((one) => isBy(one, by))
-  if (step) return { hook: step.hook, table: step.table, chain: step.chain, rule: step.rule, words }
+  if (by) return { hook: by.hook, table: by.table, chain: by.chain, rule: by.rule, words }
   // Nothing stops what nothing translates: it is stuck where it last went to a chain of kube-proxy, or at the hook that should take it there.
   const last = trace.steps.findLast(
     ({ hook, target, table }) => hook !== 'POSTROUTING' && target !== undefined && /nat|kube-proxy/.test(table),
@@ -176,65 +122,21 @@ function rememberedOf({ outcomes, packet }: Trace, { destination, port }: Packet
   return `conntrack remembers ${packet} and ${ends}: replies come from ${to} again, and later packets of the connection meet no nat rule.`
 }
 
-const QUIET = new Set(['JUMP', 'GOTO', 'CONTINUE', 'RETURN', 'NO MATCH'])
-
-/**
- * What was done to a packet at a hook. What the chains of one table did alike, each to a part of the connections, have the same
- * `chains`: those that lead to all of them.
- */
-export function actionsAt({ steps }: Trace, hook: Hook, entryOf: (step: Step) => string[] = () => []): PathAction[] {
-  const acting = steps
-    .filter((step) => step.hook === hook && step.matched && !acceptsByPolicy(step))
-    .filter(({ verdict, reason }) => (QUIET.has(verdict) ? reason.includes('mark becomes') : true))
-    // Masquerading clears the mark that requested it; the next action shows that.
-    .filter(({ reason }) => !/mark becomes 0x0$/.test(reason))
-    .map((step) => ({ step, text: describeAction(step), path: step.path ?? [step.chain] }))
-  const groups = groupBy(acting, ({ step, text, path }) => `${step.table} ${path[0]} ${text.split(' ')[0]}`)
-  return [...groups.values()].flatMap((group) => {
-    const chains = commonPath(group.map(({ path }) => path))
-    return [...groupBy(group, ({ text }) => text).values()].map((alike): PathAction => {
-      const [{ step, text }] = alike as [(typeof alike)[number]]
-      const probability = alike.reduce((sum, one) => sum + one.step.probability, 0)
-      const entries = [...new Set(alike.flatMap((one) => entryOf(one.step)))]
-      return { table: step.table, chains, text, probability: Math.min(1, probability), entries }
-    })
-  })
-}
-
-/** `DNAT to 10.244.1.6:80`, `REJECT icmp-port-unreachable`, `mark becomes 0x4000`. */
-function describeAction({ verdict, reason, rule }: Step): string {
-  const did = reason.split('; ').at(-1) ?? ''
-  const effect = /(?:^|[,;] )((?:connection )?mark becomes \S+|(?:to|source becomes) \S+)$/.exec(
-    reason.split(/; scheduler /)[0] ?? '',
-  )?.[1]
-  if (QUIET.has(verdict)) return effect ?? did
-  if (verdict === 'REJECT' || verdict === 'DROP') return `${verdict}: ${rule}`
-  return `${verdict}${effect === undefined ? '' : ` ${effect}`}`
-}
-
-function commonPath(paths: readonly (readonly string[])[]): string[] {
-  const [first = []] = paths
-  const length = first.findIndex((chain, index) => paths.some((path) => path[index] !== chain))
-  return length === -1 ? [...first] : first.slice(0, length)
-}
-
-function entryIds(
-  { table, chain, rule }: Step,
-  { iptables, nftables = [], foreignNftables = [] }: NodeState,
-): string[] {
+/** The id of the entry that a step is about. */
+function entryId({ table, chain, rule }: Step, { iptables, nftables = [], foreignNftables = [] }: NodeState): string {
   if (table === 'ipvs') {
     const real = / -r (\S+)/.exec(rule)?.[1]
-    return [real === undefined ? idOf.virtualServer(chain) : `${idOf.virtualServer(chain)}/${real}`]
+    return real === undefined ? idOf.virtualServer(chain) : `${idOf.virtualServer(chain)}/${real}`
   }
   if (iptables.has(table)) {
     const id = idOf.chain(table, chain)
-    return [rule.startsWith('-P ') ? id : `${id}/${normaliseSpec(rule.slice(`-A ${chain} `.length))}`]
+    return rule.startsWith('-P ') ? id : `${id}/${normaliseSpec(rule.slice(`-A ${chain} `.length))}`
   }
   const id = idOf.nft(table, 'chain', chain)
   const nft = [...nftables, ...foreignNftables].find((one) => nftTitle(one) === table)
   const comment = nft?.chains.get(chain)?.rules.find(({ text }) => text === rule)?.comment
-  if (rule.startsWith('policy ')) return [id]
-  return [`${id}/${comment === undefined ? rule : `${rule} comment "${comment}"`}`]
+  if (rule.startsWith('policy ')) return id
+  return `${id}/${comment === undefined ? rule : `${rule} comment "${comment}"`}`
 }
 
 const MODES: readonly KubeProxyMode[] = ['iptables', 'ipvs', 'nftables']
@@ -266,51 +168,4 @@ export function pathsInAllModes(
       throw error
     }
   }
-}
-
-/** Below this chance that as few packets as were counted came to a rule, kernel and prediction disagree. */
-const IMPLAUSIBLE = 0.001
-
-/**
- * A path with what the kernel counted while `sent` new connections were made: packets at each rule, connections at each real server.
- * Where a rule has no counter (nf_tables) nothing is said.
- */
-export function countedOn(path: PacketPath, before: NodeHoldings, after: NodeHoldings, sent: number): PacketPath {
-  const [was, is] = [countersOf(before), countersOf(after)]
-  const countOf = (ids: readonly string[]): number | undefined => {
-    const counts = ids.flatMap((id) => (is.has(id) ? (is.get(id) as number) - (was.get(id) ?? 0) : []))
-    return counts.length === 0 || counts.length < ids.length ? undefined : counts.reduce((sum, one) => sum + one, 0)
-  }
-  const hooks = path.hooks.map(({ hook, actions }) => ({
-    hook,
-    actions: actions.map((action): PathAction => {
-      const counted = countOf(action.entries)
-      // One rule that does different things to parts of the connections (MASQUERADE by interface) has one counter for all.
-      const isShared = actions.some((other) => other !== action && other.entries.join() === action.entries.join())
-      if (counted === undefined || isShared) return action
-      const chance = action.probability > 1 - 1e-6 ? Number(counted >= sent) : (1 - action.probability) ** sent
-      const disagrees = counted < sent && (counted === 0 || action.probability > 1 - 1e-6) && chance < IMPLAUSIBLE
-      return { ...action, counted, ...(disagrees && { disagrees: true as const }) }
-    }),
-  }))
-  const actions = hooks.flatMap((one) => one.actions)
-  const ends = path.ends.map((end): PathEnd => {
-    const isOnly = path.ends.filter(({ to, by }) => to === end.to && by === end.by).length === 1
-    const action = actions.findLast(({ text, table, chains }) =>
-      end.to === undefined
-        ? /^(DROP|REJECT)/.test(text) && end.by === `${table} ${chains.at(-1)}`
-        : text.endsWith(` to ${end.to}`),
-    )
-    return isOnly && action?.counted !== undefined ? { ...end, counted: action.counted } : end
-  })
-  return { ...path, hooks, ends }
-}
-
-function countersOf(holdings: NodeHoldings): Map<string, number> {
-  const counters = new Map<string, number>()
-  for (const { id, packets, connections } of entriesOf(holdings)) {
-    if (packets !== undefined) counters.set(id, packets)
-    else if (connections) counters.set(id, connections.active + connections.inactive)
-  }
-  return counters
 }

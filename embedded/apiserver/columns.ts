@@ -35,6 +35,11 @@ function templateText(workload: Workload, field: 'name' | 'image'): string {
 /** The condition of a Job that has ended. */
 const endOf = ({ status }: k8s.V1Job) => status?.conditions?.find((condition) => condition.status === 'True')
 
+function completions({ spec, status }: k8s.V1Job): string {
+  const parallelism = spec?.parallelism ?? 1
+  return `${status?.succeeded ?? 0}/${spec?.completions ?? (parallelism > 1 ? `1 of ${parallelism}` : 1)}`
+}
+
 function jobDuration(job: k8s.V1Job, now: Date): string {
   const start = job.status?.startTime
   // A time is text in JSON, although client-node's types declare Date.
@@ -44,10 +49,6 @@ function jobDuration(job: k8s.V1Job, now: Date): string {
 function lastSeen({ firstTimestamp, lastTimestamp, count = 1 }: k8s.CoreV1Event, now: Date): string {
   const [first, last] = [ageOf(firstTimestamp, now), ageOf(lastTimestamp ?? firstTimestamp, now)]
   return count > 1 ? `${last} (x${count} over ${first})` : last
-}
-
-function count(map: unknown): number {
-  return Object.keys(map ?? {}).length
 }
 
 function nodeStatus(node: k8s.V1Node): string {
@@ -196,22 +197,18 @@ const byResource: Record<string, readonly Column[]> = {
   jobs: columns<k8s.V1Job & Workload>({
     Name,
     Status: (job) => endOf(job)?.type ?? 'Running',
-    Completions: ({ spec, status }) =>
-      `${status?.succeeded ?? 0}/${spec?.completions ?? `1 of ${spec?.parallelism ?? 1}`}`,
+    Completions: completions,
     Duration: jobDuration,
     Age,
     ...template,
   }),
-  cronjobs: columns({
+  cronjobs: columns<k8s.V1CronJob>({
     Name,
     Schedule: 'spec.schedule',
     Timezone: 'spec.timeZone',
-    Suspend: (cronJob) => (valueAt(cronJob, 'spec.suspend') ? 'True' : 'False'),
-    Active: (cronJob) => count(valueAt(cronJob, 'status.active')),
-    'Last Schedule': (cronJob, now) => {
-      const time = valueAt(cronJob, 'status.lastScheduleTime')
-      return time ? ageOf(time, now) : '<none>'
-    },
+    Suspend: ({ spec }) => (spec?.suspend ? 'True' : 'False'),
+    Active: ({ status }) => status?.active?.length ?? 0,
+    'Last Schedule': ({ status }, now) => (status?.lastScheduleTime ? ageOf(status.lastScheduleTime, now) : '<none>'),
     Age,
   }),
   nodes: columns<k8s.V1Node>({
@@ -233,7 +230,11 @@ const byResource: Record<string, readonly Column[]> = {
     Endpoints: ({ endpoints }) => firstThree(endpoints.flatMap(({ addresses }) => addresses)) || '<unset>',
     Age,
   }),
-  configmaps: columns<k8s.V1ConfigMap>({ Name, Data: ({ data, binaryData }) => count(data) + count(binaryData), Age }),
+  configmaps: columns<k8s.V1ConfigMap>({
+    Name,
+    Data: ({ data = {}, binaryData = {} }) => Object.keys(data).length + Object.keys(binaryData).length,
+    Age,
+  }),
   events: columns<k8s.CoreV1Event>({
     'Last Seen': lastSeen,
     Type: or('', 'type'),

@@ -16,7 +16,8 @@ export interface Upgrade {
 /** A connection that carries the streams of one command, in either protocol. */
 export interface CommandTransport {
   streams: ReadonlyMap<string, ClientStream>
-  onGone(listener: () => void): void
+  /** Resolves when the connection has ended. */
+  gone: Promise<void>
   /** Closes the connection when the client has read everything. */
   close(): void
 }
@@ -27,23 +28,24 @@ const closeTimeoutMs = 5_000
 const channels: Readonly<Record<string, number>> = { stdin: 0, stdout: 1, stderr: 2, error: 3, resize: 4 }
 const closing = 255
 
-const webSocketProtocols = ['v5.channel.k8s.io', 'v4.channel.k8s.io']
-const spdyProtocol = 'v4.channel.k8s.io'
-const portForwardProtocol = 'portforward.k8s.io'
-const tunnelProtocol = `SPDY/3.1+${portForwardProtocol}`
+/** Kubernetes' protocols on a WebSocket and on a SPDY connection, the preferred one first. */
+type Protocols = Readonly<Record<'websocket' | 'spdy/3.1', readonly string[]>>
 
-const webSockets = new WebSocketServer({
-  noServer: true,
-  handleProtocols: (offered) =>
-    [...webSocketProtocols, tunnelProtocol].find((protocol) => offered.has(protocol)) ?? false,
-})
+const commandProtocols: Protocols = {
+  websocket: ['v5.channel.k8s.io', 'v4.channel.k8s.io'],
+  'spdy/3.1': ['v4.channel.k8s.io'],
+}
+const portForwardProtocols: Protocols = {
+  websocket: ['SPDY/3.1+portforward.k8s.io'],
+  'spdy/3.1': ['portforward.k8s.io'],
+}
 
 /**
  * Accepts an upgraded connection for one command, with streams of the types `stdin`, `stdout`, `stderr`, `error` (the command's result)
  * and `resize` (the sizes of a terminal, a line of JSON each). Rejects with 400 for an unknown protocol.
  */
 export async function acceptCommand(upgrade: Upgrade, wanted: readonly string[]): Promise<CommandTransport> {
-  const client = await accept(upgrade, spdyProtocol)
+  const client = await accept(upgrade, commandProtocols)
   return client ? webSocketTransport(client, wanted) : spdyTransport(upgrade.socket, wanted)
 }
 
@@ -52,24 +54,29 @@ export async function acceptCommand(upgrade: Upgrade, wanted: readonly string[])
  * an unknown protocol.
  */
 export async function acceptStreams(upgrade: Upgrade, opened: (stream: SpdyStream) => void): Promise<void> {
-  const client = await accept(upgrade, portForwardProtocol)
+  const client = await accept(upgrade, portForwardProtocols)
   serveSpdy(client ? createWebSocketStream(client) : upgrade.socket, opened)
 }
 
-/** Switches to the protocol that the client asks for: a WebSocket, or SPDY on the socket itself with this protocol of Kubernetes. */
-async function accept({ request, socket, head }: Upgrade, protocol: string): Promise<WebSocket | undefined> {
+/** Switches to the protocol that the client asks for: to a WebSocket, or to SPDY on the socket itself. */
+async function accept({ request, socket, head }: Upgrade, protocols: Protocols): Promise<WebSocket | undefined> {
   const upgrade = request.headers.upgrade?.toLowerCase()
+  if (upgrade !== 'websocket' && upgrade !== 'spdy/3.1')
+    throw badRequest(`unable to upgrade: protocol "${upgrade}" is not served`)
+  const header = upgrade === 'websocket' ? 'sec-websocket-protocol' : 'x-stream-protocol-version'
+  const offered = (request.headersDistinct[header] ?? []).flatMap((one) => one.split(/,\s*/))
+  const served = protocols[upgrade]
+  const protocol = served.find((one) => offered.includes(one))
+  if (!protocol)
+    throw badRequest(
+      `unable to upgrade: the client offers the protocols "${offered.join(', ')}", this server ${served.join(', ')}`,
+    )
   if (upgrade === 'websocket')
     return new Promise((resolve, reject) => {
       socket.once('close', () => reject(new Error('the client disconnected during the upgrade')))
+      const webSockets = new WebSocketServer({ noServer: true, handleProtocols: () => protocol })
       webSockets.handleUpgrade(request, socket, head, resolve)
     })
-  if (upgrade !== 'spdy/3.1') throw badRequest(`unable to upgrade: protocol "${upgrade}" is not served`)
-  const offered = (request.headersDistinct['x-stream-protocol-version'] ?? []).flatMap((one) => one.split(/,\s*/))
-  if (!offered.includes(protocol))
-    throw badRequest(
-      `unable to upgrade: the client offers the protocols "${offered.join(', ')}", this server ${protocol}`,
-    )
   socket.write(
     `HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\nX-Stream-Protocol-Version: ${protocol}\r\n\r\n`,
   )
@@ -99,7 +106,7 @@ function webSocketTransport(client: WebSocket, wanted: readonly string[]): Comma
   client.send(Buffer.from([1]))
   return {
     streams,
-    onGone: (listener) => client.on('close', listener),
+    gone: new Promise((resolve) => client.on('close', () => resolve())),
     close() {
       // A client that waits for room in the command's input could not answer the close.
       client.removeAllListeners('message')
@@ -124,9 +131,10 @@ function channelStream(client: WebSocket, channel: number): ClientStream {
 
 /** Settles when the client has opened the streams of its command; rejects if it disconnects. */
 async function spdyTransport(socket: Duplex, wanted: readonly string[]): Promise<CommandTransport> {
+  const gone = new Promise<void>((resolve) => socket.once('close', () => resolve()))
   const streams = new Map<string, ClientStream>()
   await new Promise<void>((resolve, reject) => {
-    socket.once('close', () => reject(new Error(`the client did not open the streams ${wanted.join(', ')}`)))
+    gone.then(() => reject(new Error(`the client did not open the streams ${wanted.join(', ')}`)))
     serveSpdy(socket, (stream) => {
       streams.set(stream.headers.get('streamtype') ?? '', stream)
       if (wanted.every((type) => streams.has(type))) resolve()
@@ -134,11 +142,11 @@ async function spdyTransport(socket: Duplex, wanted: readonly string[]): Promise
   })
   return {
     streams,
-    onGone: (listener) => socket.on('close', listener),
+    gone,
     close() {
       // The client closes when it has read everything; one that doesn't is closed.
       const timer = setTimeout(() => socket.end(), closeTimeoutMs)
-      socket.once('close', () => clearTimeout(timer))
+      gone.then(() => clearTimeout(timer))
     },
   }
 }

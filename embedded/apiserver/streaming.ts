@@ -94,22 +94,19 @@ async function runSession(start: StartCommand, transport: CommandTransport): Pro
   await Promise.race([sized, setTimeout(sizeDeadlineMs, undefined, { ref: false })])
   process = await start(size)
   if (size) process.resize(size.columns, size.rows)
-  let ended = false
-  transport.onGone(() => {
-    if (!ended) process.kill('SIGKILL')
-  })
   // A command may close its input early.
   process.stdin.on('error', () => {})
   if (stdin) stdin.input.pipe(process.stdin)
   else process.stdin.end()
-  const outputs = [carry(process.stdout, stdout?.output), carry(process.stderr, stderr?.output)]
-  try {
-    const { code, signal } = await process.exited
-    await Promise.all(outputs)
-    finish(transport, exitStatus(code, signal))
-  } finally {
-    ended = true
-  }
+  const status = await Promise.race([resultOf(process, stdout?.output, stderr?.output), transport.gone])
+  if (status) finish(transport, status)
+  else process.kill('SIGKILL')
+}
+
+/** The result of a command when it has ended and its outputs are sent. */
+async function resultOf({ stdout, stderr, exited }: GuestProcess, output?: Writable, errors?: Writable) {
+  const [{ code, signal }] = await Promise.all([exited, carry(stdout, output), carry(stderr, errors)])
+  return exitStatus(code, signal)
 }
 
 function readSize(line: string): SpawnOptions['size'] {

@@ -4,7 +4,6 @@ import { type ApiCall, flag, number } from './api-call.ts'
 import { readBody, readObject, sendObject } from './http-messages.ts'
 import { isObject, type JsonObject } from './json.ts'
 import { found } from './read-objects.ts'
-import { decode } from './schema.ts'
 import { badRequest } from './status-error.ts'
 import type { KubeObject, Store, Stored } from './store.ts'
 import { placesOf } from './strategy.ts'
@@ -15,17 +14,17 @@ interface Scalable {
   status?: { replicas?: number }
 }
 
+const scaleKind = { kind: 'Scale', group: 'autoscaling', version: 'v1', schema: 'V1Scale' }
+
 /** PUT and PATCH of `scale`. */
 export async function updateScale(call: ApiCall): Promise<object> {
-  const present = scaleOf(found(call))
-  const requested = await requestedObject(call, 'V1Scale', () => present)
-  const { value } = decode(call.schema, { kind: 'Scale', version: 'v1', schema: 'V1Scale' }, requested)
-  const { metadata, spec } = value as { metadata?: { resourceVersion?: string }; spec?: { replicas?: number } }
+  const scale = await requestedObject(call, scaleKind, () => scaleOf(found(call)))
+  const { uid, resourceVersion } = scale.metadata
   const object = found(call)
   const next = {
     ...object,
-    metadata: { ...object.metadata, resourceVersion: metadata?.resourceVersion ?? '' },
-    spec: { ...(object.spec as object), replicas: spec?.replicas ?? 0 },
+    metadata: { ...object.metadata, uid, resourceVersion },
+    spec: { ...(object.spec as object), replicas: (scale as Scalable).spec?.replicas ?? 0 },
   }
   return scaleOf(call.api.update(call.resource.name, next, undefined, writeOptions(call)))
 }

@@ -1,4 +1,4 @@
-import type { Place } from '../../dataplane/view/packet-path.ts'
+import type { Place } from '../../dataplane/trace/path.ts'
 import { type Box, boxAt, type Canvas, type Figure, figure, TEXT, type Tone, wrapText } from './canvas.ts'
 
 /** Where a packet goes, and a row for each hook that it passes. */

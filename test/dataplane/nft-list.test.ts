@@ -43,6 +43,13 @@ describe('nft -j list', () => {
       'dnat to 10.0.0.1:80 random,persistent',
     ],
     [[{ masquerade: null }], 'masquerade'],
+    [[{ redirect: null }], 'redirect'],
+    [[{ redirect: { port: 8080, flags: 'random' } }], 'redirect to :8080 random'],
+    [[{ redirect: { flags: ['random', 'persistent'] } }], 'redirect random,persistent'],
+    [
+      [{ masquerade: { port: { range: [1024, 2048] }, flags: 'fully-random' } }],
+      'masquerade to :1024-2048 fully-random',
+    ],
     [[{ log: { prefix: 'seen' } }, { drop: null }], 'log drop'],
     [[{ snat: { addr: '192.0.2.1' } }], 'snat to 192.0.2.1'],
     [

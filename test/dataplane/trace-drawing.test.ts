@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import type { NftChain, NftTable } from '../../dataplane/nft-table.ts'
 import { drawTrace } from '../../dataplane/trace/draw.ts'
 import { external, node, pod, trace } from './made-node.ts'
 import { recordedFolders, stateAt } from './recordings.ts'
@@ -55,6 +56,17 @@ describe('drawTrace', () => {
     const [first, , last] = picture(drawn(node({}, servers), pod, '10.96.0.1:443'))
     expect(first).toBe('          [INPUT]   ━━━━━▶   [IPVS]   ━━━━━▶  [OUTPUT]')
     expect(last).toBe('in ━━━▶ [PREROUTING]  ───>  FORWARD   ───> [POSTROUTING]  ━━━▶ out')
+  })
+
+  it('shows the mark that a rule sets before it leads to another chain, not the chain', () => {
+    const chains = new Map<string, NftChain>([
+      ['pre', { base: { type: 'nat', hook: 'prerouting', priority: -100 }, rules: [{ text: 'jump a' }] }],
+      ['a', { rules: [{ text: 'meta mark set meta mark | 0x00004000 goto b' }] }],
+      ['b', { rules: [] }],
+    ])
+    const table: NftTable = { family: 'ip', name: 'kube-proxy', chains, sets: new Map(), maps: new Map() }
+    const lines = drawn({ ...node({}), nftables: [table] }, pod, '10.96.0.9:80')
+    expect(lines).toContain('  ip kube-proxy: pre → a  mark becomes 0x4000')
   })
 
   it('prints lines of ASCII text without a drawing with the option plain', () => {

@@ -42,7 +42,15 @@ describe('tracePacket', () => {
     const { verdict, lost } = trace(node({ filter: [':FORWARD DROP [0:0]'] }), pod, '8.8.8.8:53')
     expect(verdict).toBe('drop')
     expect(lost).toEqual([
-      { verdict: 'drop', probability: 1, table: 'filter', chain: 'FORWARD', rule: '-P FORWARD DROP' },
+      {
+        verdict: 'drop',
+        probability: 1,
+        hook: 'FORWARD',
+        table: 'filter',
+        chain: 'FORWARD',
+        rule: '-P FORWARD DROP',
+        reason: 'the end of the chain: its policy',
+      },
     ])
   })
 

@@ -1,14 +1,23 @@
 import { execFile } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
+import { contextFolder } from '../../cluster/context/own-objects.ts'
+import { shownHints } from '../../course/hints.ts'
+import { evidenceFolder } from '../../grading/grader.ts'
 import { reportSchema } from '../../grading/report-schema.ts'
 import { projectRoot } from '../../host/layout.ts'
 import { kindCapture } from './solved-capture.ts'
 
-function run(script: string, ...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
-  const env = { ...process.env, NAME: 'not-there', CLUSTER: 'embedded', NO_COLOR: '1' }
+const run = (script: string, ...args: string[]) => runWith({ CLUSTER: 'embedded' }, script, ...args)
+
+function runWith(
+  own: Record<string, string>,
+  script: string,
+  ...args: string[]
+): Promise<{ code: number; stdout: string; stderr: string }> {
+  const env = { ...process.env, NAME: 'not-there', NO_COLOR: '1', ...own }
   return new Promise((resolve) => {
     execFile(
       process.execPath,
@@ -74,5 +83,26 @@ describe('grade.ts and hint.ts without a cluster', () => {
     expect(first.stdout).not.toContain('make flush-nat')
     expect(last.stdout).toContain('make flush-nat')
     expect((await run('hint.ts', '2', '--step', 'flush', '--tier', '9')).code).toBe(2)
+  })
+
+  test('a hint is remembered for the cluster of the context, which a guide of the lab and its reset read', async () => {
+    const name = 'hints-of-a-context'
+    const folder = mkdtempSync(join(tmpdir(), 'context-'))
+    const KUBECONFIG = join(folder, 'config')
+    const config = {
+      clusters: [{ name: 'one', cluster: { server: 'http://127.0.0.1:1' } }],
+      contexts: [{ name, context: { cluster: 'one', user: 'one' } }],
+      users: [{ name: 'one', user: {} }],
+    }
+    writeFileSync(KUBECONFIG, JSON.stringify({ apiVersion: 'v1', kind: 'Config', ...config }))
+    try {
+      const env = { KUBECONFIG, CLUSTER: `context:${name}` }
+      const { code, stderr } = await runWith(env, 'hint.ts', '2', '--step', 'flush')
+      expect([code, stderr]).toEqual([0, ''])
+      expect(shownHints(2, name)).toEqual(new Map([['flush', 1]]))
+    } finally {
+      for (const made of [join(projectRoot, evidenceFolder(2, name), '..'), contextFolder(name), folder])
+        rmSync(made, { recursive: true, force: true })
+    }
   })
 })

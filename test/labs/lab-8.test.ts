@@ -33,7 +33,7 @@ async function verdicts(only = repairSteps): Promise<Record<string, string>> {
 
 /** Plays an incident from its report to its debrief. */
 async function playThrough(incident: Incident): Promise<void> {
-  const note = await openNext(own.bench, { seed: 'test', id: incident.id })
+  const { note } = await openNext(own.bench, { seed: 'test', id: incident.id })
   const secret = unseal(note.sealed)
   if (!secret) throw new Error('the note can not be read')
   const { environment } = secret
@@ -92,7 +92,7 @@ describe('each incident appears, a wrong fix is refused and the right one passes
 describe('one open incident', () => {
   let note: IncidentNote
   beforeAll(async () => {
-    note = await openNext(own.bench, { seed: 'test', id: 'untracked' })
+    note = (await openNext(own.bench, { seed: 'test', id: 'untracked' })).note
   })
 
   test('only a cause of the list is a diagnosis, and a wrong one reports its cost', async () => {
@@ -161,7 +161,7 @@ const reverting = [['the beginning of another lab', 1] as const, ['reset', INCID
 test.each(INCIDENTS === 'all' ? reverting : reverting.slice(0, 1))(
   '%s reverts an incident that was not repaired, and closes the shop',
   async (_what, number) => {
-    const { sealed } = await openNext(own.bench, { seed: 'test', id: 'ip-forward-off' })
+    const { sealed } = (await openNext(own.bench, { seed: 'test', id: 'ip-forward-off' })).note
     await resetLab(readLab(number), own.bench)
     expect(await currentNote(own.bench)).toBeUndefined()
     const { items } = await own.bench.client.core.listNamespacedService({

@@ -5,6 +5,8 @@ import type { GuestProcess } from '../../machine/machine.ts'
 
 export interface FakeBackend extends NodeBackend {
   execs: ExecRequest[]
+  /** The processes of `execs` that have been started. */
+  processes: GuestProcess[]
   logRequests: LogRequest[]
   resizes: [number, number][]
   /** The log that is being followed, to write to. */
@@ -15,6 +17,7 @@ export interface FakeBackend extends NodeBackend {
 export function createFakeBackend(): FakeBackend {
   const backend: FakeBackend = {
     execs: [],
+    processes: [],
     logRequests: [],
     resizes: [],
     following: undefined,
@@ -22,7 +25,9 @@ export function createFakeBackend(): FakeBackend {
       backend.execs.push(request)
       return async (size) => {
         if (size) backend.resizes.push([size.columns, size.rows])
-        return hostProcess(request.command, backend.resizes)
+        const process = hostProcess(request.command, backend.resizes)
+        backend.processes.push(process)
+        return process
       }
     },
     attach: () => async () => hostProcess(['cat'], backend.resizes),

@@ -1,4 +1,5 @@
-import { Agent } from 'node:https'
+import { once } from 'node:events'
+import { Agent, request } from 'node:https'
 import fc from 'fast-check'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { send } from './http-client.ts'
@@ -13,6 +14,15 @@ beforeAll(() => {
 
 const maps = '/api/v1/namespaces/default/configmaps'
 const get = (path: string, accept?: string) => send(cluster, path, accept ? { headers: { accept } } : {})
+
+/** Creates a Deployment with one replica. Returns its path. */
+function createDeployment(name: string): string {
+  const labels = { a: 'b' }
+  const template = { metadata: { labels }, spec: { containers: [{ name: 'a', image: 'b' }] } }
+  const spec = { selector: { matchLabels: labels }, template }
+  cluster.api.create('deployments', 'default', { metadata: { name }, spec })
+  return `/apis/apps/v1/namespaces/default/deployments/${name}`
+}
 
 /** The events of a watch until `count` have come. */
 async function watch(query: string, count: number, accept = 'application/json') {
@@ -128,6 +138,19 @@ describe('lists', () => {
     expect(whole.json.rows?.[0]?.object?.kind).toBe('ConfigMap')
   })
 
+  test.each([
+    [{ parallelism: 1 }, '0/1'],
+    [{ parallelism: 3 }, '0/1 of 3'],
+    [{ completions: 4 }, '0/4'],
+  ])('the completions of a Job with %j', async (spec, completions) => {
+    const template = { spec: { restartPolicy: 'Never', containers: [{ name: 'a', image: 'b' }] } }
+    cluster.api.create('jobs', 'default', { metadata: { name: 'shown' }, spec: { ...spec, template } })
+    const accept = 'application/json;as=Table;v=v1;g=meta.k8s.io'
+    const { json } = await get('/apis/batch/v1/namespaces/default/jobs/shown', accept)
+    expect(json.rows?.[0]?.cells[2]).toBe(completions)
+    cluster.api.delete('jobs', 'default', 'shown')
+  })
+
   test('one Event without its object does not hide the others', async () => {
     cluster.api.create('events', 'default', { metadata: { name: 'bare' }, message: 'bare' })
     const events = '/api/v1/namespaces/default/events'
@@ -192,14 +215,7 @@ describe('writes', () => {
   })
 
   test('status and specification are written apart', async () => {
-    cluster.api.create('deployments', 'default', {
-      metadata: { name: 'apart' },
-      spec: {
-        selector: { matchLabels: { a: 'b' } },
-        template: { metadata: { labels: { a: 'b' } }, spec: { containers: [{ name: 'a', image: 'b' }] } },
-      },
-    })
-    const path = '/apis/apps/v1/namespaces/default/deployments/apart'
+    const path = createDeployment('apart')
     const headers = { 'content-type': 'application/merge-patch+json' }
     const body = { spec: { replicas: 4 }, status: { replicas: 9 } }
     const main = await send(cluster, path, { method: 'PATCH', headers, body })
@@ -217,6 +233,39 @@ describe('writes', () => {
     })
     const apart = await send(cluster, `${path}/scale`, { method: 'PATCH', headers, body: { spec: { replicas: -1 } } })
     expect(apart.code).toBe(422)
+    const version = String(cluster.api.store.revision)
+    const scaled = await send(cluster, `${path}/scale`, {
+      method: 'PUT',
+      body: { metadata: { name: 'apart', resourceVersion: version }, spec: { replicas: 2 } },
+    })
+    expect(scaled.json).toMatchObject({ kind: 'Scale', spec: { replicas: 2 } })
+  })
+
+  test.each([
+    [{ metadata: { name: 'other' }, spec: { replicas: 2 } }, 400],
+    [{ kind: 'Deployment', apiVersion: 'apps/v1', metadata: { name: 'sized' }, spec: { replicas: 2 } }, 400],
+    [{ metadata: { name: 'sized', resourceVersion: '1' }, spec: { replicas: 2 } }, 409],
+    [{ metadata: { name: 'sized', uid: 'x' }, spec: { replicas: 2 } }, 409],
+    [undefined, 400],
+  ])('PUT of %j is no scale of a Deployment', async (body, code) => {
+    const path = createDeployment('sized')
+    expect(await send(cluster, `${path}/scale`, { method: 'PUT', body })).toMatchObject({ code })
+    expect(cluster.api.read('deployments', 'default', 'sized').spec).toMatchObject({ replicas: 1 })
+    cluster.api.delete('deployments', 'default', 'sized')
+  })
+
+  test('a PATCH of the scale is applied to the state at the end of the request', async () => {
+    const path = createDeployment('slow')
+    const type = { 'content-type': 'application/merge-patch+json', expect: '100-continue' }
+    const headers = { authorization: `Bearer ${cluster.token}`, ...type }
+    const call = request(`${cluster.url}${path}/scale`, { method: 'PATCH', ca: cluster.ca, headers })
+    call.flushHeaders()
+    await once(call, 'continue')
+    cluster.api.patch('deployments', 'default', 'slow', { metadata: { labels: { a: 'b' } } })
+    call.end('{"spec":{"replicas":4}}')
+    const [response] = await once(call, 'response')
+    expect(response.statusCode).toBe(200)
+    response.resume()
   })
 
   test('the last write of each client is recorded with its time', async () => {
@@ -234,13 +283,16 @@ describe('writes', () => {
     for (const { time } of managedFields) expect(Date.now() - Date.parse(time)).toBeLessThan(60_000)
   })
 
-  test('an eviction deletes the Pod', async () => {
+  test('an eviction deletes the Pod, unless its options ask for a dry run', async () => {
     cluster.api.create('pods', 'default', {
       metadata: { name: 'bound' },
       spec: { nodeName: 'worker', containers: [{ name: 'a', image: 'b' }] },
     })
     const body = { deleteOptions: { gracePeriodSeconds: 0 } }
     const path = '/api/v1/namespaces/default/pods/bound/eviction'
+    const dryRun = { deleteOptions: { ...body.deleteOptions, dryRun: ['All'] } }
+    expect(await send(cluster, path, { method: 'POST', body: dryRun })).toMatchObject({ code: 201 })
+    expect(cluster.api.get('pods', 'default', 'bound')?.metadata.deletionTimestamp).toBeUndefined()
     expect(await send(cluster, path, { method: 'POST', body })).toMatchObject({ code: 201 })
     expect(cluster.api.get('pods', 'default', 'bound')).toBeUndefined()
   })

@@ -75,5 +75,8 @@ describe('apply, edit and patch', () => {
     const printed = await cluster.ok('create deployment ghost --image=nginx --dry-run=server -o yaml')
     expect(printed).toContain('imagePullPolicy: Always')
     expect(cluster.api.get('deployments', 'default', 'ghost')).toBeUndefined()
+    await cluster.ok('create configmap stays')
+    expect(await cluster.ok('delete configmap stays --dry-run=server')).toContain('deleted (server dry run)')
+    expect(cluster.api.get('configmaps', 'default', 'stays')).toBeDefined()
   })
 })

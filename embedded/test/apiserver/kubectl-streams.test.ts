@@ -87,6 +87,23 @@ describe('logs and exec', () => {
     expect(stdout).toBe('before')
   })
 
+  test('a client that is gone before its command has started leaves no process', async () => {
+    const command = 'command=sleep&command=20&stdin=true&stdout=true&tty=true'
+    const client = cluster.connect(`/api/v1/namespaces/default/pods/talker/exec?${command}`)
+    const { length } = cluster.backend.processes
+    await once(client, 'open')
+    client.terminate()
+    await until('the command is started', () => cluster.backend.processes.length > length)
+    expect(await cluster.backend.processes.at(-1)?.exited).toEqual({ code: null, signal: 'SIGKILL' })
+  })
+
+  test('a client that offers no protocol of the commands is refused', async () => {
+    const path = '/api/v1/namespaces/default/pods/talker/exec?command=true&stdout=true'
+    const client = cluster.connect(path, 'v3.channel.k8s.io')
+    const [, response] = await once(client, 'unexpected-response')
+    expect(response.statusCode).toBe(400)
+  })
+
   test('exec over SPDY, as older kubectl does it', async () => {
     const env = { KUBECTL_REMOTE_COMMAND_WEBSOCKETS: 'false' }
     const command = ['exec', '-i', 'talker', '--', 'sh', '-c', 'cat; echo err >&2; exit 9']

@@ -67,9 +67,9 @@ export class TestCluster {
   }
 
   /** Connects a WebSocket to a path of the API. */
-  connect(path: string): WebSocket {
+  connect(path: string, protocol = 'v5.channel.k8s.io'): WebSocket {
     const headers = { authorization: `Bearer ${this.token}` }
-    return new WebSocket(this.url.replace('https', 'wss') + path, ['v5.channel.k8s.io'], { ca: this.ca, headers })
+    return new WebSocket(this.url.replace('https', 'wss') + path, [protocol], { ca: this.ca, headers })
   }
 
   createPod(name: string, spec: Record<string, unknown> = {}): void {
