@@ -76,7 +76,9 @@ export function statusOf(state: GuideStatus): { mark: string; text: string } {
   if (!outcome) return { mark: '…', text: 'Reading the nodes …' }
   const mark = markOf(outcome)
   if (outcome.verdict === 'passed') {
-    const already = state.held.has(definition.id) ? 'already passed' : `passed, ${pointsWith(definition.points, outcome)} points`
+    const already = state.held.has(definition.id)
+      ? 'already passed'
+      : `passed, ${pointsWith(definition.points, outcome)} points`
     return { mark, text: `${already}: ${definition.title}. Press Enter to continue.` }
   }
   if (outcome.verdict === 'not applicable')
