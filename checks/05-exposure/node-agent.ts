@@ -1,3 +1,4 @@
+import type { ApiObject } from '../../grading/api-object.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { expectMode } from '../../grading/expect-node.ts'
 import { expectReadyPod, podsWithLabel, type WebService } from '../../grading/expect-object.ts'
@@ -25,13 +26,13 @@ export function clientAndAgent(context: CheckContext): ClientNode {
   const place = clientNode(context)
   const { name } = place.node
   const agent = podsWithLabel(context.snapshot, 'node-agent').find(({ spec }) => spec?.nodeName === name)
-  expectReadyPod(agent, 'node-agent', {
-    node: name,
-    inspect: 'kubectl get pods -l app=node-agent -o wide',
-    expected: `a node agent that is ready on ${name}, beside the Pod client`,
-    hint: `kubectl apply -f ${MANIFEST}`,
-  })
+  expectAgent(agent, name, `a node agent that is ready on ${name}, beside the Pod client`)
   return place
+}
+
+function expectAgent(agent: ApiObject | undefined, node: string, expected: string): void {
+  const inspect = 'kubectl get pods -l app=node-agent -o wide'
+  expectReadyPod(agent, 'node-agent', { node, inspect, expected, hint: `kubectl apply -f ${MANIFEST}` })
 }
 
 /** The same in IPVS mode, if its node equals the prediction. */
@@ -97,10 +98,14 @@ export async function expectOpen(live: LiveCluster, client: PodRequester, addres
     })
 }
 
-/** web has its Pods, the client is ready, and the agent beside it answers on the node's own address. */
+/** web has its Pods, the client and every agent are ready, and the agent beside the client answers on the node's own address. */
 export async function agentAnswers(context: CheckContext): Promise<void> {
   backendsOnTwoNodes(context)
   const place = clientAndAgent(context)
+  for (const agent of podsWithLabel(context.snapshot, 'node-agent')) {
+    const { nodeName = '' } = agent.spec ?? {}
+    expectAgent(agent, nodeName, `a node agent that is ready on ${nodeName}`)
+  }
   if (context.live) await expectOpen(context.live, place.client, [ownAddress(place)])
 }
 
