@@ -1,3 +1,4 @@
+import { shellWord } from '../host/shell-word.ts'
 import type { Difference, Verdict } from './report-schema.ts'
 
 /** A check's failure, for the learner. Everything except `expected` and `actual` has a default. */
@@ -71,9 +72,9 @@ export function expectFound<Found>(
   return found
 }
 
-/** The learner's command for running something on a node. */
+/** The learner's command for running something on a node, as a shell and then make read it: in make, `$$` is a dollar sign. */
 export function onNode(node: string, command: string): string {
-  return `make exec NODE=${node} CMD='${command}'`
+  return `make exec NODE=${node} CMD=${shellWord(command.replaceAll('$', '$$$$'))}`
 }
 
 /** Fails if the output of a read-only command on a node differs from the expected state. */
