@@ -63,11 +63,11 @@ export function expectThat(holds: unknown, detail: FailureDetail): asserts holds
   if (!holds) fail(detail)
 }
 
+/** The texts of an assertion that may know itself what there is instead. */
+export type Expected = Omit<FailureDetail, 'actual'> & Partial<Pick<FailureDetail, 'actual'>>
+
 /** A value was found. Returns it. */
-export function expectFound<Found>(
-  found: Found | undefined,
-  details: Omit<FailureDetail, 'actual'> & { actual?: string },
-): Found {
+export function expectFound<Found>(found: Found | undefined, details: Expected): Found {
   expectThat(found !== undefined, { actual: 'none', ...details })
   return found
 }
