@@ -13,13 +13,12 @@ export interface JudgeOptions {
   only?: readonly string[] | undefined
   /** How long to wait for a changing cluster, in milliseconds, before the scale factor. */
   patienceMs?: number
-  pauseMs?: number
 }
 
 export interface Judgement {
   outcomes: StepOutcome[]
+  /** The one of the last round. */
   snapshot: Snapshot
-  rounds: number
 }
 
 const PATIENCE_MS = 20_000
@@ -32,17 +31,17 @@ const PAUSE_MS = 400
  */
 export async function judge(spec: LabSpec, source: SnapshotSource, options: JudgeOptions = {}): Promise<Judgement> {
   const deadline = Date.now() + (options.patienceMs ?? PATIENCE_MS) * timeoutScale()
-  for (let rounds = 1; ; rounds++) {
+  for (;;) {
     const snapshot = await source.snapshot()
     const outcomes = await judgeRound(spec, snapshot, source.live, options.only)
     const moving = source.live ? pendingChanges(snapshot) : []
     const unsure = outcomes.some(({ verdict }) => verdict === 'failed')
-    if (!unsure || moving.length === 0) return { outcomes, snapshot, rounds }
+    if (!unsure || moving.length === 0) return { outcomes, snapshot }
     if (Date.now() >= deadline) {
       const reason = `the cluster was still changing when time ran out: ${moving.slice(0, 3).join(', ')}`
-      return { outcomes: outcomes.map((outcome) => stillMoving(outcome, reason)), snapshot, rounds }
+      return { outcomes: outcomes.map((outcome) => stillMoving(outcome, reason)), snapshot }
     }
-    await pause(options.pauseMs ?? PAUSE_MS)
+    await pause(PAUSE_MS)
   }
 }
 
