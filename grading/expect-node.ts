@@ -100,15 +100,9 @@ export class NodeExpectation extends OnNodes {
     return this.where((where) => 'set' in where && !inSet(...names)(where), `ipset list ${inspect}`)
   }
 
-  /** Virtual servers with their real servers; those of one port alone if it is given. */
-  virtualServers(port?: number): PredictedPart {
-    const end = port === undefined ? '' : `:${port}`
+  /** Virtual servers with their real servers; only those whose key, such as `TCP 10.96.0.1:443`, ends with this text. */
+  virtualServers(end = ''): PredictedPart {
     return this.where((where) => 'virtualServer' in where && where.virtualServer.endsWith(end), 'ipvsadm -Ln')
-  }
-
-  /** One virtual server by its key: `TCP 10.96.0.1:443`. */
-  virtualServer(key: string): PredictedPart {
-    return this.where((where) => 'virtualServer' in where && where.virtualServer === key, 'ipvsadm -Ln')
   }
 
   noForeignRuleAffectsServicePackets(mode: KubeProxyMode): void {

@@ -197,7 +197,7 @@ async function expectListed(
 export async function nodePortAnswers({ snapshot, nodes, live }: CheckContext): Promise<void> {
   const { nodePort } = nodePortService(snapshot)
   expectNodes(nodes)
-    .virtualServers(nodePort)
+    .virtualServers(`:${nodePort}`)
     .and(expectNodes(nodes).sets('KUBE-NODE-PORT-TCP'))
     .equalPrediction(
       'ipvs',

@@ -37,6 +37,6 @@ export function expectPredictedIpvs(context: CheckContext, node: NodeView): void
   dummyDeviceOwnsClusterIPs({ ...context, nodes: [node] })
   const { name, address, port } = webService(context.snapshot)
   expectNode(node)
-    .virtualServer(`TCP ${printEndpoint(address, port)}`)
+    .virtualServers(`TCP ${printEndpoint(address, port)}`)
     .equalPrediction('ipvs', `a virtual server for ${name} with each of its Pods`)
 }
