@@ -120,11 +120,15 @@ export function enterNamespaces({ pid, netns, privileges }: Placement, tty = fal
   return [GUEST_CONFINE, '--enter', String(pid), ...options, '--']
 }
 
-/** Program and arguments for a request. With a terminal, `script` owns it and writes its name to `terminalFile`, to be resized. */
+/**
+ * Program and arguments for a request. With a terminal, `script` owns it and writes its name to `terminalFile`, to be resized. A process
+ * of another process namespace opens a session of its own (`--terminal`), for which the one that `script` made gives up the terminal.
+ */
 export function spawnArguments(request: SpawnRequest, terminalFile: string): string[] {
   const argv = [...enterNamespaces(request, request.tty), ...request.command]
   if (!request.tty) return argv
   const { columns, rows } = request.size ?? { columns: 80, rows: 24 }
+  if (request.pid !== undefined || request.inNamespace) argv.unshift(GUEST_CONFINE, '--release-terminal', '--')
   const line = `stty cols ${columns} rows ${rows}; tty >${shellWord(terminalFile)}; exec ${argv.map(shellWord).join(' ')}`
   return ['script', '--quiet', '--flush', '--return', '--command', line, '/dev/null']
 }
