@@ -1,6 +1,6 @@
 import type * as k8s from '@kubernetes/client-node'
-import { valueAt } from './json.ts'
-import { ageOf, type Column, columns, or, wide } from './table.ts'
+import { podColumns } from './pod-columns.ts'
+import { Age, ageOf, type Column, columns, Name, or, wide } from './table.ts'
 
 function externalAddress(service: k8s.V1Service): string {
   const spec = service.spec ?? {}
@@ -89,75 +89,9 @@ const template = wide({
   Selector: (workload: Workload) => labelsText(workload.spec?.selector.matchLabels),
 })
 
-// Pods.
-
-/** The STATUS column: the reason why a Pod does not run, else its phase. */
-function statusText(pod: k8s.V1Pod): string {
-  if (pod.metadata?.deletionTimestamp) return 'Terminating'
-  const { reason: own, phase = '' } = pod.status ?? {}
-  const initReason = initStatus(pod)
-  const reason = initReason ?? containersStatus(pod) ?? (own || phase)
-  if (initReason || reason !== 'Completed' || readyContainers(pod).length === 0) return reason
-  return hasCondition(pod, 'Ready') ? 'Running' : 'NotReady'
-}
-
-function initStatus(pod: k8s.V1Pod): string | undefined {
-  const total = pod.spec?.initContainers?.length ?? 0
-  for (const [index, container] of (pod.status?.initContainerStatuses ?? []).entries()) {
-    const { terminated, waiting } = container.state ?? {}
-    if (terminated?.exitCode === 0) continue
-    if (terminated) return `Init:${terminated.reason}`
-    if (waiting?.reason && waiting.reason !== 'PodInitializing') return `Init:${waiting.reason}`
-    return `Init:${index}/${total}`
-  }
-  return undefined
-}
-
-/** The first container that waits or has ended names the state; kubectl reads them from the last to the first. */
-function containersStatus(pod: k8s.V1Pod): string | undefined {
-  let reason: string | undefined
-  for (const { state } of [...(pod.status?.containerStatuses ?? [])].reverse()) {
-    reason = state?.waiting?.reason ?? state?.terminated?.reason ?? reason
-  }
-  return reason
-}
-
-const readyContainers = ({ status }: k8s.V1Pod) =>
-  (status?.containerStatuses ?? []).filter(({ ready, state }) => ready && state?.running)
-
-function hasCondition({ status }: k8s.V1Pod, type: string): boolean {
-  return (status?.conditions ?? []).some((own) => own.type === type && own.status === 'True')
-}
-
-function restartsText(pod: k8s.V1Pod, now: Date): string {
-  const { initContainerStatuses = [], containerStatuses = [] } = pod.status ?? {}
-  const statuses = initStatus(pod) ? initContainerStatuses : containerStatuses
-  const restarts = statuses.reduce((sum, { restartCount }) => sum + restartCount, 0)
-  const ends = statuses.flatMap(({ lastState }) => String(lastState?.terminated?.finishedAt ?? '') || [])
-  const last = ends.sort().at(-1)
-  return restarts > 0 && last ? `${restarts} (${ageOf(last, now)} ago)` : String(restarts)
-}
-
-function readinessGates(pod: k8s.V1Pod): string {
-  const gates = pod.spec?.readinessGates ?? []
-  const met = gates.filter(({ conditionType }) => hasCondition(pod, conditionType))
-  return gates.length > 0 ? `${met.length}/${gates.length}` : '<none>'
-}
-
-const Name = 'metadata.name'
-const Age = (object: unknown, now: Date) => ageOf(valueAt(object, 'metadata.creationTimestamp'), now)
-
 /** The columns that kubectl prints for each resource. */
 const byResource: Record<string, readonly Column[]> = {
-  pods: columns<k8s.V1Pod>({
-    Name,
-    Ready: (pod) => `${readyContainers(pod).length}/${pod.spec?.containers.length ?? 0}`,
-    Status: statusText,
-    Restarts: restartsText,
-    Age,
-    ...wide({ IP: 'status.podIP', Node: 'spec.nodeName', 'Nominated Node': 'status.nominatedNodeName' }),
-    ...wide({ 'Readiness Gates': readinessGates }),
-  }),
+  pods: podColumns,
   services: columns<k8s.V1Service>({
     Name,
     Type: 'spec.type',

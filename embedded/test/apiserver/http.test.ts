@@ -151,6 +151,28 @@ describe('lists', () => {
     cluster.api.delete('jobs', 'default', 'shown')
   })
 
+  test('a Pod with a sidecar is Running, and counts it', async () => {
+    const [main, sidecar] = [
+      { name: 'a', image: 'b' },
+      { name: 'c', image: 'b', restartPolicy: 'Always' },
+    ]
+    cluster.api.create('pods', 'default', {
+      metadata: { name: 'p' },
+      spec: { containers: [main], initContainers: [sidecar] },
+    })
+    const cells = async (started: boolean) => {
+      const state = { ready: true, started, state: { running: {} } }
+      const statuses = (name: string, restartCount: number) => [{ name, restartCount, ...state }]
+      const status = { phase: 'Running', containerStatuses: statuses('a', 0), initContainerStatuses: statuses('c', 2) }
+      cluster.api.patch('pods', 'default', 'p', { status }, 'status')
+      const { json } = await get('/api/v1/namespaces/default/pods/p', 'application/json;as=Table;v=v1;g=meta.k8s.io')
+      return json.rows?.[0]?.cells.slice(1, 4)
+    }
+    expect(await cells(true)).toEqual(['2/2', 'Running', '2'])
+    expect((await cells(false))?.[1]).toBe('Init:0/1')
+    cluster.api.delete('pods', 'default', 'p')
+  })
+
   test('one Event without its object does not hide the others', async () => {
     cluster.api.create('events', 'default', { metadata: { name: 'bare' }, message: 'bare' })
     const events = '/api/v1/namespaces/default/events'
