@@ -59,12 +59,14 @@ export function openNext(bench: LabBench, wish: Wish): Promise<Opened> {
 
 async function openAlone(bench: LabBench, wish: Wish): Promise<Opened> {
   const { client, progress } = bench
-  if (wish.id !== undefined) mustExist(wish.id, await loadIncidents())
+  const incidents = await loadIncidents()
+  if (wish.id !== undefined && !incidents.some(({ id }) => id === wish.id))
+    throw new UserError(`There is no incident "${wish.id}": \`make incident LIST=1\` lists them.`)
   const solved = await solvedSoFar(bench)
   // An open incident may have broken parts that the next one needs.
   await revertIncident(bench)
   await leaveOthers(INCIDENT_LAB, bench)
-  const here = possible(await loadIncidents(), await featuresOf(bench))
+  const here = possible(incidents, await featuresOf(bench))
   const { incident, seed } = choose(here, wish, solved)
   const choices = choicesFor(incident, here, seed).map(({ id }) => id)
   for (let tries = 1; tries <= TRIES; tries++) {
@@ -164,9 +166,4 @@ function choose(here: readonly Incident[], { id, seed }: Wish, solved: readonly 
   throw new UserError(
     `The incident "${id}" can't run on this cluster: \`make incident LIST=1\` lists the requirements.`,
   )
-}
-
-function mustExist(id: string, incidents: readonly Incident[]): void {
-  if (incidents.some((one) => one.id === id)) return
-  throw new UserError(`There is no incident "${id}": \`make incident LIST=1\` lists them.`)
 }
