@@ -34,7 +34,7 @@ const SYMPTOM_MS = 30_000
 /** Attempts if kube-proxy repairs the incident by itself. */
 const TRIES = 3
 
-export interface Wish {
+interface Wish {
   /** Determines the incident that is drawn; random if missing. */
   seed?: string | undefined
   /** The id of the incident itself, for instructors. */
