@@ -63,21 +63,25 @@ async function openAlone(bench: LabBench, wish: Wish): Promise<Opened> {
   if (wish.id !== undefined && !incidents.some(({ id }) => id === wish.id))
     throw new UserError(`There is no incident "${wish.id}": \`make incident LIST=1\` lists them.`)
   const solved = await solvedSoFar(bench)
+  const revert = async () => {
+    await revertIncident(bench)
+    // The notes of an incident are deleted with it.
+    if (solved.length > 0) await writeNotes(client, INCIDENT_LAB, { [HISTORY_KEY]: JSON.stringify(solved) })
+  }
   // An open incident may have broken parts that the next one needs.
-  await revertIncident(bench)
+  await revert()
   await leaveOthers(INCIDENT_LAB, bench)
   const here = possible(incidents, await featuresOf(bench))
   const { incident, seed } = choose(here, wish, solved)
   const choices = choicesFor(incident, here, seed).map(({ id }) => id)
   for (let tries = 1; tries <= TRIES; tries++) {
     const environment = await deployShop(bench, incident.from ?? incident.mode)
-    await writeNotes(client, INCIDENT_LAB, { [HISTORY_KEY]: JSON.stringify(solved) })
     const opened = await withProgress(progress, 'Starting an incident', () =>
       breakIt(bench, incident, environment, { choices, seed, hints: 0 }),
     )
     if (opened) return opened
     progress.note('kube-proxy has repaired it by itself.')
-    await revertIncident(bench)
+    await revert()
   }
   throw new UserError(
     `kube-proxy has repaired the incident "${incident.id}" by itself ${TRIES} times, so there is nothing to diagnose: \`make incident\` starts another one.`,
