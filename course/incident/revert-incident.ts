@@ -23,7 +23,7 @@ export async function revertIncident(bench: LabBench): Promise<void> {
   progress.start('Reverting the incident')
   await incident.revert?.(bench, secret.environment)
   await Promise.all(before.nodes.map((node) => restoreForeign(bench, node, secret.baseline)))
-  await restoreStage(bench, before, secret.baseline)
+  await restoreShop(bench, before, secret.baseline)
   await bench.delete('ConfigMap', notesName(INCIDENT_LAB))
   progress.end(true)
   if (sameConfig(before, secret.baseline)) return
@@ -51,7 +51,7 @@ async function restoreForeign(bench: LabBench, node: NodeView, { foreign }: Base
 }
 
 /** Deletes objects that differ from the manifest, so that they are created again. */
-async function restoreStage(bench: LabBench, before: Snapshot, { services }: Baseline): Promise<void> {
+async function restoreShop(bench: LabBench, before: Snapshot, { services }: Baseline): Promise<void> {
   for (const { kind, metadata } of before.items) {
     if (
       kind !== 'Service' ||
