@@ -11,11 +11,9 @@ import {
   accessImage,
   accessNamespace,
   accessPodTrouble,
-  hasAccessPods,
   installAccessPods,
   onNodeCommand,
   readyAccessPods,
-  removeAccessPods,
 } from './context/node-access.ts'
 import { contextFolder, ownKubeconfig, ownObjects } from './context/own-objects.ts'
 import { execInPod } from './context/pod-exec.ts'
@@ -83,17 +81,13 @@ export class ContextCluster implements Cluster {
 
   async #down(progress: Progress): Promise<void> {
     const client = await this.client()
-    const [accessible, objects] = await Promise.all([hasAccessPods(client), ownObjects(client)])
-    if (accessible || objects.length > 0) {
-      const names = [...(accessible ? [`namespace "${accessNamespace}"`] : []), ...objects.map(({ what }) => what)]
-      await consent(this, `delete ${names.join(', ')}`)
+    const objects = await ownObjects(client)
+    if (objects.length > 0) {
+      await consent(this, `delete ${objects.map(({ what }) => what).join(', ')}`)
       const removing = `Removing what these labs created on the cluster of context "${this.name}"`
       await withProgress(progress, removing, async () => {
         await Promise.all(objects.map(({ remove }) => remove()))
-        if (accessible) await removeAccessPods(client)
-        await waitFor('our objects to be deleted', goneDeadlineMs, async () => {
-          return !(await hasAccessPods(client)) && (await ownObjects(client)).length === 0
-        })
+        await waitFor('our objects to be deleted', goneDeadlineMs, async () => (await ownObjects(client)).length === 0)
       })
     }
     rmSync(contextFolder(this.name), { recursive: true, force: true })

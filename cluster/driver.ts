@@ -60,6 +60,9 @@ export interface Cluster {
   shell(node: string, command?: readonly string[]): Promise<number>
 }
 
+/** How scripts run on the nodes of a cluster, and whether they need consent. */
+export type NodeAccess = Pick<Cluster, 'driver' | 'name' | 'exec' | 'script' | 'ownIptables'>
+
 /** A clause for messages: when and why a cluster ended by itself. */
 export const endText = ({ at, reason }: UnexpectedEnd) => (at === undefined ? reason : `at ${at}, ${reason}`)
 

@@ -1,7 +1,7 @@
 import { type ExecResult, shellWord } from '../host/shell-word.ts'
 import { timeoutScale } from '../host/wait.ts'
 import { consent } from './consent.ts'
-import type { Cluster } from './driver.ts'
+import type { NodeAccess } from './driver.ts'
 
 /** Shell: kube-proxy uses the node's own iptables, so its process is not searched for. */
 const ownIptables = 'own_iptables=yes'
@@ -24,7 +24,7 @@ interface NodeScriptOptions {
  * or `timeoutMs` have passed.
  */
 export async function runOnNode(
-  cluster: Cluster,
+  cluster: NodeAccess,
   node: string,
   text: string,
   { args = [], timeoutMs: usualMs = 60_000, readOnly = false, noted = false, signal }: NodeScriptOptions = {},
@@ -106,7 +106,7 @@ case $(iptables --version 2>/dev/null) in *nf_tables*) node=nft ;; *legacy*) nod
 echo "\${backend:-$node} $node"`
 
 /** A clause for messages: the iptables back end with which kube-proxy's rules are read on a node, and if the node's own is another. */
-export async function describeBackend(cluster: Cluster, node: string): Promise<string> {
+export async function describeBackend(cluster: NodeAccess, node: string): Promise<string> {
   const { stdout } = await runOnNode(cluster, node, backendsScript, { timeoutMs: 30_000, readOnly: true })
   const [used, own] = stdout.trim().split(' ')
   const words = `kube-proxy's rules are read through iptables-${used || 'save (one back end only)'}`

@@ -1,7 +1,7 @@
 import type { V1Pod } from '@kubernetes/client-node'
 import { reasonOf, UserError } from '../host/main.ts'
 import type { Capture, NodeFiles } from './capture-folder.ts'
-import { type Cluster, requireUp } from './driver.ts'
+import { type Cluster, type NodeAccess, requireUp } from './driver.ts'
 import { type KubeClient, listObjects } from './kube-client.ts'
 import { kubeProxyPods, readLog } from './kube-proxy/kube-proxy-pods.ts'
 import { nodeReportRequest, type ReportDepth } from './node-report.ts'
@@ -45,7 +45,7 @@ const troubleOf = (cluster: Cluster) => async (error: unknown) => {
  * the node can't be reached.
  */
 export async function readNode(
-  cluster: Cluster,
+  cluster: NodeAccess,
   name: string,
   depth: ReportDepth = 'essential',
 ): Promise<NodeFiles & { failures: Map<string, number> }> {

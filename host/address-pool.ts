@@ -11,13 +11,13 @@ export type AddressChoice = { ip: string } | { ip: undefined; fault: string }
 
 /** The requested address, else the current one, else the first free one. */
 export function chooseAddress(
-  { first, last }: AddressPool,
+  pool: AddressPool,
   requested: string | undefined,
   held: string | undefined,
   taken: ReadonlySet<string>,
 ): AddressChoice {
+  const { first, last } = pool
   const range = `${first}-${last}`
-  const pool = { first, last }
   if (requested) {
     if (!isInPool(pool, requested))
       return { ip: undefined, fault: `requested address "${requested}" is not in the pool ${range}` }

@@ -1,5 +1,5 @@
-import { chmodSync, renameSync, rmSync, statSync } from 'node:fs'
-import { open } from 'node:fs/promises'
+import { chmodSync, createWriteStream, renameSync, rmSync, statSync } from 'node:fs'
+import { pipeline } from 'node:stream/promises'
 import { checksum, ensureArtifact } from './artifact.ts'
 import { reasonOf } from './main.ts'
 import { type Progress, silent, withProgress } from './progress.ts'
@@ -47,25 +47,22 @@ async function download(url: string, part: string, progress: Progress): Promise<
       throw new Error(`"${url}" could not be reached (${reasonOf(error)}).`)
     })
     // 416: the part is already complete, or invalid; the checksum decides.
-    if (response.status !== 416) {
-      if (!response.ok || !response.body)
-        throw new Error(`"${url}" answered ${response.status} ${response.statusText}.`)
-      const resumed = response.status === 206
-      if (!resumed) bytes = 0
-      const file = await open(part, resumed ? 'a' : 'w', 0o755)
-      try {
-        // Sequential writes, so that a broken connection leaves a prefix of the file.
-        for await (const chunk of response.body) {
-          await file.write(chunk)
-          bytes += chunk.length
-        }
-      } catch (error) {
-        if (explainSystemError(error)) throw error
-        throw new Error(`"${url}" was cut off (${reasonOf(error)}); run the same command to resume.`)
-      } finally {
-        await file.close()
+    if (response.status === 416) return
+    if (!response.ok || !response.body) throw new Error(`"${url}" answered ${response.status} ${response.statusText}.`)
+    const isResumed = response.status === 206
+    if (!isResumed) bytes = 0
+    async function* counted(chunks: AsyncIterable<Uint8Array>) {
+      for await (const chunk of chunks) {
+        bytes += chunk.length
+        yield chunk
       }
     }
+    // A broken connection leaves a prefix of the file.
+    const file = createWriteStream(part, { flags: isResumed ? 'a' : 'w', mode: 0o755 })
+    await pipeline(response.body, counted, file).catch((error: unknown) => {
+      if (explainSystemError(error)) throw error
+      throw new Error(`"${url}" was cut off (${reasonOf(error)}); run the same command to resume.`)
+    })
   } finally {
     stop()
   }

@@ -1,4 +1,5 @@
 import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { waitFor } from './wait.ts'
 
 /** A process by ID and start time: when the ID is reused, the start time differs. */
 export interface NotedProcess {
@@ -62,6 +63,16 @@ export function notedProcess(file: string): number | undefined {
   } catch {
     return undefined
   }
+}
+
+/** Ends the process recorded in a file, if it still runs, and forgets it; `what` names it in the error of a process that stays. */
+export async function endNotedProcess(file: string, signal: 'SIGTERM' | 'SIGKILL', what: string): Promise<void> {
+  const pid = notedProcess(file)
+  if (pid !== undefined) {
+    process.kill(pid, signal)
+    await waitFor(`${what} to end`, 10_000, async () => notedProcess(file) === undefined)
+  }
+  forgetProcess(file)
 }
 
 export function forgetProcess(file: string): void {

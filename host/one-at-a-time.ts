@@ -2,10 +2,9 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync
 import { basename, dirname, join } from 'node:path'
 import { isLive, processStartTime } from './live-process.ts'
 import { type Progress, withProgress } from './progress.ts'
-import { DeadlineError, waitFor } from './wait.ts'
+import { DeadlineError, isMetWithin, timeoutScale, waitFor } from './wait.ts'
 
 const patienceMs = 600_000
-const gapMs = 100
 
 /** Another process has the lock. */
 export interface Holder {
@@ -46,7 +45,7 @@ export async function onlyOne<T>(
 ): Promise<T> {
   const own = takeTicket(lock, doing)
   try {
-    await waitFor('other commands to take their number', patienceMs, async () => others(own).every(hasNumber), gapMs)
+    await waitFor('other commands to take their number', patienceMs, async () => others(own).every(hasNumber))
     const [first] = others(own)
     if (first) throw refusal(holderOf(first))
     return await work()
@@ -65,11 +64,11 @@ export function lockHolder(lock: string): Holder | undefined {
 async function waitForOthers(own: Ticket, progress: Progress): Promise<void> {
   const [first = own] = others(own)
   const { pid, doing } = holderOf(first)
-  const done = () => waitFor('', patienceMs, async () => others(own).length === 0, gapMs)
-  await withProgress(progress, `Waiting for process ${pid}, which ${doing}`, done).catch((error: unknown) => {
-    if (!(error instanceof DeadlineError)) throw error
+  await withProgress(progress, `Waiting for process ${pid}, which ${doing}`, async () => {
+    if (await isMetWithin(patienceMs, async () => others(own).length === 0)) return
+    const minutes = Math.round((patienceMs * timeoutScale()) / 60_000)
     throw new DeadlineError(
-      `Process ${pid}, which ${doing}, has not finished within ${patienceMs / 60_000} minutes: wait for it, or end it with \`kill ${pid}\`, and run the command again.`,
+      `Process ${pid}, which ${doing}, has not finished within ${minutes} minutes: wait for it, or end it with \`kill ${pid}\`, and run the command again.`,
     )
   })
 }

@@ -19,12 +19,13 @@ export async function waitFor<T>(
   ask: () => Promise<T>,
   gapMs = 50,
 ): Promise<Exclude<T, false | undefined | null>> {
-  const end = Date.now() + deadlineMs * timeoutScale()
+  const patienceMs = deadlineMs * timeoutScale()
+  const end = Date.now() + patienceMs
   for (let gap = gapMs; ; gap = Math.min(gap * 1.15, 500)) {
     const answer = await ask()
     if (answer) return answer as Exclude<T, false | undefined | null>
     if (Date.now() > end)
-      throw new DeadlineError(`Waited ${Math.round(deadlineMs / 1000)} s for ${what} without success.`)
+      throw new DeadlineError(`Waited ${Math.round(patienceMs / 1000)} s for ${what} without success.`)
     await pause(gap)
   }
 }

@@ -12,28 +12,27 @@ import { requireWritable } from '../host/plain-file.ts'
 import { plainJson, plainText } from '../host/plain-text.ts'
 import { classResult, classSummary, judgedLine } from './class/class-result.ts'
 import { printsOf } from './class/copies.ts'
-import { preparePlaces, writeResults, writerOf } from './class/formats/formats.ts'
+import { FORMAT_NAMES, preparePlaces, writeResults, writerOf } from './class/formats/formats.ts'
 import { gradedReport, judgeSubmission } from './class/judge-file.ts'
 import { judgeAll, liveTasks } from './class/judge-pool.ts'
 import type { ClassResult } from './class/result.ts'
 import { readSubmission, type SignatureState } from './submission/read-submission.ts'
 import { quoted, Refusal } from './submission/untrusted-text.ts'
 
+/** Options of parseArgs that take a text. */
+const texts = <Name extends string>(...names: Name[]) =>
+  Object.fromEntries(names.map((name) => [name, { type: 'string' }])) as Record<Name, { type: 'string' }>
+
 /** Options that both grading scripts take: their usage explains them. */
 export const gradingOptions = {
-  step: { type: 'string' },
+  ...texts('step', 'junit', 'format', 'output'),
   json: { type: 'boolean' },
-  junit: { type: 'string' },
-  format: { type: 'string' },
-  output: { type: 'string' },
   'report-only': { type: 'boolean' },
 } as const
 
-const text = { type: 'string' } as const
 /** Options of scripts/grade-class.ts: its usage explains them. */
 export const classOptions = {
-  ...{ csv: text, html: text, json: text, junit: text, tap: text, gradescope: text, check50: text, classroom50: text },
-  ...{ key: text, class: text, kubeconfigs: text, lab: text, limit: text, jobs: text, deadline: text },
+  ...texts('key', 'class', 'kubeconfigs', 'lab', 'limit', 'jobs', 'deadline', ...FORMAT_NAMES),
   variants: { type: 'boolean' },
   'report-only': { type: 'boolean' },
   quiet: { type: 'boolean' },
@@ -81,7 +80,7 @@ export async function checkSubmission(
   const refused = (error: unknown): never => {
     throw error instanceof Refusal ? new UserError(`${quoted(file)} is refused. ${error.message}`) : error
   }
-  const submission = await readSubmission(path, options).catch(refused)
+  const submission = await readSubmission(path, options.key).catch(refused)
   const { learner, lab, submittedAt } = submission.manifest
   if (wish.lab !== undefined && labNumber(wish.lab) !== lab)
     throw new UserError(`"${file}" is for lab ${lab}: leave --lab out.`)

@@ -19,7 +19,7 @@ captures, not by its verdicts.
   --step ID           only this step
   --key FILE          the class key that the submission must be signed with (or CLASS_KEY_FILE)
   --json              the report as JSON (instructors/schema/report.v1.json)
-  --format NAME       another result file: ${FORMAT_NAMES}
+  --format NAME       another result file: ${FORMAT_NAMES.join(', ')}
   --output FILE       the file to write; default: standard output
   --junit FILE        additional JUnit XML file
   --report-only       exit 0 for every verdict, after the result is written

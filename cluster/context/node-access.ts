@@ -76,17 +76,6 @@ export async function installAccessPods({ core, apps }: KubeClient): Promise<voi
   if (!created) await apps.replaceNamespacedDaemonSet({ namespace: accessNamespace, name: accessName, body })
 }
 
-/** Removes our namespace and everything in it. */
-export async function removeAccessPods({ core }: KubeClient): Promise<void> {
-  await unlessCode(404, core.deleteNamespace({ name: accessNamespace }))
-}
-
-/** Whether our namespace exists, also while it terminates. */
-export async function hasAccessPods({ core }: KubeClient): Promise<boolean> {
-  const { items } = await core.listNamespace({ fieldSelector: `metadata.name=${accessNamespace}` })
-  return items.length > 0
-}
-
 /** The ready node-access Pods, by node. */
 export async function readyAccessPods({ core }: KubeClient): Promise<Map<string, string>> {
   const { items } = await core.listNamespacedPod({ namespace: accessNamespace, labelSelector: `app=${accessName}` })

@@ -11,15 +11,16 @@ import { ownSelector } from './write-guard.ts'
 /** The namespace of the labs: their texts, chain names (hashes of "default/web") and answers depend on it. */
 const namespace = 'default'
 
-/** The lists of what labs create: workloads, Services, lab notes and the learner's name. */
+/** The lists of what we create: the namespace of the node-access Pods; workloads, Services, lab notes and the learner's name. */
 const COLLECTIONS = [
+  '/api/v1/namespaces',
   ...['deployments', 'daemonsets'].map((name) => `/apis/apps/v1/namespaces/${namespace}/${name}`),
   ...['services', 'pods', 'configmaps'].map((name) => `/api/v1/namespaces/${namespace}/${name}`),
 ]
 
 /**
- * The objects with our label in the namespace of the labs, without Pods of a Deployment or DaemonSet, which go with it: each as in
- * `Service "web"`, and its deletion, which ignores that it is already gone.
+ * The objects with our label, without Pods of a Deployment or DaemonSet, which go with it: each as in `Service "web"`, and its
+ * deletion, which ignores that it is already gone. An object that is being deleted is among them until it is gone.
  */
 export async function ownObjects(client: KubeClient) {
   const selector = encodeURIComponent(ownSelector)

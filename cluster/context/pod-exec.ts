@@ -26,40 +26,44 @@ export class PodExecError extends Error {
  * its length.
  * @throws PodExecError when it can't be started or did not end in time
  */
-export function execInPod(
+export async function execInPod(
   { config }: Pick<KubeClient, 'config'>,
   pod: { namespace: string; name: string; container?: string },
   command: readonly string[],
   { stdin, timeoutMs = EXEC_MS }: ExecOptions = {},
 ): Promise<ExecResult> {
   const [stdout, stderr] = [new Collector(), new Collector()]
-  let failed = (_reason: string): void => undefined
-  const input = stdin === undefined || stdin.length === 0 ? null : new PassThrough()
-  return new Promise<ExecResult>((resolve, reject) => {
-    let socket: { close(): void } | undefined
-    const timer = setTimeout(() => failed('it did not finish in time'), timeoutMs)
-    failed = (reason: string) => {
-      clearTimeout(timer)
-      socket?.close()
-      reject(new PodExecError(pod.name, reason))
-    }
-    for (const output of [stdout, stderr]) output.on('error', ({ message }) => failed(message))
-    const ended = (status: V1Status) => {
-      const exitCode = exitCodeOf(status)
-      if (exitCode === undefined) return failed(status.message ?? 'it was refused')
-      clearTimeout(timer)
-      resolve({ exitCode, stdout: stdout.text, stderr: stderr.text })
-    }
-    new Exec(config)
-      .exec(pod.namespace, pod.name, pod.container ?? '', [...command], stdout, stderr, input, false, ended)
-      .then((opened) => {
-        socket = opened
-        // The server closes the connection after the status; a close without a status is a lost connection.
-        opened.addEventListener('close', () => failed('the connection was lost'))
-        if (input && stdin !== undefined) input.write(stdin)
-      })
-      .catch((error: unknown) => failed(reasonOf(error)))
-  })
+  const input = stdin?.length ? new PassThrough() : null
+  const { namespace, name, container = '' } = pod
+  let timer: NodeJS.Timeout | undefined
+  let opening: ReturnType<Exec['exec']> | undefined
+  try {
+    const status = await new Promise<V1Status>((resolve, reject) => {
+      const failed = (reason: string) => reject(new PodExecError(name, reason))
+      timer = setTimeout(failed, timeoutMs, 'it did not finish in time')
+      for (const output of [stdout, stderr]) output.on('error', ({ message }) => failed(message))
+      const exec = new Exec(config)
+      opening = exec.exec(namespace, name, container, [...command], stdout, stderr, input, false, resolve)
+      opening.then(
+        (socket) => {
+          // The server closes the connection after the status; a close without a status is a lost connection.
+          socket.addEventListener('close', () => failed('the connection was lost'))
+          input?.write(stdin)
+        },
+        (error: unknown) => failed(reasonOf(error)),
+      )
+    })
+    const exitCode = exitCodeOf(status)
+    if (exitCode === undefined) throw new PodExecError(name, status.message ?? 'it was refused')
+    return { exitCode, stdout: stdout.text, stderr: stderr.text }
+  } finally {
+    clearTimeout(timer)
+    // Also a connection that opens after the deadline.
+    opening?.then(
+      (socket) => socket.close(),
+      () => {},
+    )
+  }
 }
 
 function exitCodeOf({ status, details }: V1Status): number | undefined {

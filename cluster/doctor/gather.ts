@@ -3,13 +3,12 @@ import { arch, freemem, platform } from 'node:os'
 import { join } from 'node:path'
 import { which } from 'zx/core'
 import { CONFINE, detectConfinement, requireSupport, umlTrouble } from '../../embedded/index.ts'
-import { $ } from '../../host/command.ts'
 import { cacheFolder, offlineRoot, projectRoot } from '../../host/layout.ts'
 import { reasonOf } from '../../host/main.ts'
 import { type Progress, silent } from '../../host/progress.ts'
 import type { Cluster } from '../driver.ts'
 import { EmbeddedCluster } from '../embedded.ts'
-import { type EngineName, engineInfo, engineReason, hasImage, registryHas } from '../kind/engine.ts'
+import { type EngineName, engineCommand, engineInfo, engineReason, hasImage, registryHas } from '../kind/engine.ts'
 import { nodeImage } from '../kind/images.ts'
 import { KindCluster } from '../kind.ts'
 import { cachedKind, installedKind, kindPath } from '../programs.ts'
@@ -116,7 +115,7 @@ async function engineKernel(
   if (!held) return { kernel: undefined, kernelTrouble: undefined }
   const options = ['--rm', '--privileged', '--network', 'none', '--volume', '/lib/modules:/lib/modules:ro']
   const [shell = '', ...words] = kernelProbeCommand
-  const run = $({ quiet: true, nothrow: true, timeout: probeMs, stdio: ['ignore', 'pipe', 'pipe'] })
+  const run = engineCommand()
   const { stdout, stderr } = await run`${engine} run ${options} --entrypoint ${shell} ${held} ${words}`
   const kernel = readKernelProbe(stdout)
   const trouble = stderr.trim() ? engineReason(stderr) : 'it did not finish in time'
@@ -125,8 +124,7 @@ async function engineKernel(
 
 /** Any local node image: each contains the tools that the probe needs. */
 async function anyNodeImage(engine: EngineName): Promise<string | undefined> {
-  const run = $({ quiet: true, nothrow: true, timeout: probeMs })
-  const { stdout } = await run`${engine} images --format ${'{{.Repository}}:{{.Tag}} {{.ID}}'}`
+  const { stdout } = await engineCommand()`${engine} images --format ${'{{.Repository}}:{{.Tag}} {{.ID}}'}`
   const line = stdout.split('\n').find((one) => /(^|\/)(kindest|kube-service-labs)\/node:/.test(one))
   return line?.split(' ')[1]
 }

@@ -2,9 +2,8 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ProcessPromise } from '../../host/command.ts'
 import { kindFolder, projectRoot } from '../../host/layout.ts'
-import { forgetProcess, notedProcess, noteProcess } from '../../host/live-process.ts'
+import { endNotedProcess, forgetProcess, noteProcess } from '../../host/live-process.ts'
 import { type Progress, withProgress } from '../../host/progress.ts'
-import { waitFor } from '../../host/wait.ts'
 import type { Cluster } from '../driver.ts'
 import { forgetComplete } from './complete-cluster.ts'
 import type { EngineName } from './engine.ts'
@@ -72,11 +71,6 @@ export async function deleteCluster({ name, kubeconfig }: NamedCluster, kind: Ki
  */
 export async function endStrayCreation(folder: string): Promise<boolean> {
   const wasInterrupted = existsSync(fileIn(folder))
-  const pid = notedProcess(fileIn(folder))
-  if (pid !== undefined) {
-    process.kill(pid, 'SIGKILL')
-    await waitFor('the interrupted creation to end', 10_000, async () => notedProcess(fileIn(folder)) === undefined)
-  }
-  forgetProcess(fileIn(folder))
+  await endNotedProcess(fileIn(folder), 'SIGKILL', 'the interrupted creation')
   return wasInterrupted
 }

@@ -5,9 +5,11 @@ export type EngineName = 'docker' | 'podman'
 
 /** Timeout for testing whether an engine or a registry responds. */
 const answerMs = 10_000
+/** Timeout of other commands that fetch and build nothing. */
+const commandMs = 60_000
 
 /** Runs a command of the engine for its output, on a busy machine up to LAB_TIMEOUT_SCALE times as long; no exit code throws. */
-export const engineCommand = (timeoutMs: number) =>
+export const engineCommand = (timeoutMs = commandMs) =>
   $({ quiet: true, nothrow: true, timeout: timeoutMs * timeoutScale(), stdio: ['ignore', 'pipe', 'pipe'] })
 
 /**

@@ -49,8 +49,7 @@ export async function nodeImage(engine: EngineName): Promise<string> {
 
 async function isBakedFrom(engine: EngineName, base: string): Promise<boolean> {
   const format = `{{index .Config.Labels "${baseLabel}"}}`
-  const run = $({ quiet: true, nothrow: true, stdio: ['ignore', 'pipe', 'ignore'] })
-  const { exitCode, stdout } = await run`${engine} image inspect --format ${format} ${bakedName(base)}`
+  const { exitCode, stdout } = await engineCommand()`${engine} image inspect --format ${format} ${bakedName(base)}`
   return exitCode === 0 && stdout.trim() === base
 }
 
@@ -102,7 +101,6 @@ export const podImages: readonly string[] = ['nginx:latest', 'nginx:1.27', 'nico
 const labImages = (): string[] => [...podImages, withTag(accessImage())]
 
 const pullMs = 600_000
-const listMs = 30_000
 
 const withTag = (image: string) => (/[:@][^/]*$/.test(image) ? image : `${image}:latest`)
 
@@ -168,7 +166,7 @@ export async function loadLabImages({ engine, name, nodes, kind }: ImageTarget, 
 
 /** Names of the images on a node; undefined if they can't be listed. */
 async function imagesOn(engine: EngineName, node: string): Promise<Set<string> | undefined> {
-  const { exitCode, stdout } = await engineCommand(listMs)`${engine} exec ${node} ctr --namespace k8s.io images ls -q`
+  const { exitCode, stdout } = await engineCommand()`${engine} exec ${node} ctr --namespace k8s.io images ls -q`
   return exitCode === 0 ? new Set(stdout.split('\n')) : undefined
 }
 

@@ -1,8 +1,5 @@
 import { type EngineName, engineCommand, engineReason } from './engine.ts'
 
-/** Timeout of an engine command. */
-const answerMs = 60_000
-
 /** A node of a kind cluster as its engine lists it. */
 export interface NodeContainer {
   name: string
@@ -16,9 +13,7 @@ export const isRunning = ({ state }: NodeContainer): boolean => state === 'runni
 export async function nodeContainers(engine: EngineName, cluster: string): Promise<NodeContainer[]> {
   const label = `label=io.x-k8s.kind.cluster=${cluster}`
   const format = '{{.Names}}\t{{.State}}'
-  const { exitCode, stdout, stderr } = await engineCommand(
-    answerMs,
-  )`${engine} ps -a --filter ${label} --format ${format}`
+  const { exitCode, stdout, stderr } = await engineCommand()`${engine} ps -a --filter ${label} --format ${format}`
   if (exitCode !== 0) throw new Error(`${engine} could not list its containers: ${engineReason(stderr)}`)
   return stdout
     .split('\n')
@@ -41,7 +36,7 @@ export async function inspect(
   names: readonly string[],
 ): Promise<Map<string, string>> {
   const format = `{{.Name}} ${template}`
-  const { stdout } = await engineCommand(answerMs)`${engine} inspect --format ${format} ${[...names]}`
+  const { stdout } = await engineCommand()`${engine} inspect --format ${format} ${[...names]}`
   return new Map([...stdout.matchAll(/^\/?(\S+) (\S.*)$/gm)].map(([, name = '', value = '']) => [name, value]))
 }
 
@@ -52,7 +47,7 @@ async function change(
   names: readonly string[],
 ): Promise<void> {
   if (names.length === 0) return
-  const { exitCode, stderr } = await engineCommand(answerMs)`${engine} ${action} ${names}`
+  const { exitCode, stderr } = await engineCommand()`${engine} ${action} ${names}`
   if (exitCode !== 0) throw new Error(`${engine} could not ${action} ${names.join(', ')}: ${engineReason(stderr)}`)
 }
 

@@ -3,10 +3,10 @@ import { parseIptablesSave } from '../../dataplane/iptables-save.ts'
 import { describeFlush, type FlushPlan, isEmptyFlush, planFlush } from '../../dataplane/kube-proxy/flush.ts'
 import { type FlushedMode, printVirtualServerDeletions } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import { type Progress, withProgress } from '../../host/progress.ts'
-import { DeadlineError, waitFor } from '../../host/wait.ts'
+import { isMetWithin } from '../../host/wait.ts'
 import { changeCluster } from '../cluster-lock.ts'
 import { consent } from '../consent.ts'
-import type { Cluster } from '../driver.ts'
+import type { Cluster, NodeAccess } from '../driver.ts'
 import { runOnNode, WITH_BACKEND } from '../node-script.ts'
 import { readNode } from '../snapshot.ts'
 import { KubeProxyError } from './kube-proxy-pods.ts'
@@ -20,6 +20,8 @@ export interface FlushReport {
   /** Apparent leftovers that were kept, with the reason. */
   kept: string[]
 }
+
+type FlushedCluster = NodeAccess & Pick<Cluster, 'nodes'>
 
 interface NodeReading {
   mode: FlushedMode
@@ -38,12 +40,12 @@ const firstSyncMs = 45_000
  * @throws KubeProxyError when a node's kube-proxy does not report its mode, tools are missing, or something could not be
  * removed
  */
-export function flushNat(cluster: Cluster, { progress }: { progress: Progress }): Promise<FlushReport[]> {
+export function flushNat(cluster: FlushedCluster, { progress }: { progress: Progress }): Promise<FlushReport[]> {
   const doing = 'removes leftovers of other modes from'
   return changeCluster(cluster, doing, progress, () => flushAlone(cluster, progress))
 }
 
-async function flushAlone(cluster: Cluster, progress: Progress): Promise<FlushReport[]> {
+async function flushAlone(cluster: FlushedCluster, progress: Progress): Promise<FlushReport[]> {
   const nodes = await cluster.nodes()
   const readings = await withProgress(progress, `Reading the state of ${nodes.length} nodes`, () =>
     Promise.all(nodes.map((node) => readSettled(cluster, node))),
@@ -53,37 +55,35 @@ async function flushAlone(cluster: Cluster, progress: Progress): Promise<FlushRe
   return Promise.all(nodes.map((node, index) => flushNode(cluster, node, readings[index] as NodeReading)))
 }
 
-async function flushNode(cluster: Cluster, node: string, { mode, plan }: NodeReading): Promise<FlushReport> {
+async function flushNode(cluster: NodeAccess, node: string, { mode, plan }: NodeReading): Promise<FlushReport> {
   const report = { node, mode, removed: describeFlush(plan), kept: plan.kept }
   if (isEmptyFlush(plan)) return report
-  const { exitCode, stderr } = await runOnNode(cluster, node, flushScript(plan), { timeoutMs: 120_000, noted: true })
+  const { stderr } = await runOnNode(cluster, node, flushScript(plan), { timeoutMs: 120_000, noted: true })
   const after = await planNode(cluster, node)
-  if (exitCode === 0 && isEmptyFlush(after.plan)) return report
+  if (isEmptyFlush(after.plan)) return report
   const left = describeFlush(after.plan).join(', ')
   throw new KubeProxyError(
-    `${node} still has ${left || 'all of them'} of mode "${plan.left}"${stderr.trim() && ` (${stderr.trim().split('\n').at(-1)})`}: run \`make flush-nat\` again.`,
+    `${node} still has ${left} of mode "${plan.left}"${stderr.trim() && ` (${stderr.trim().split('\n').at(-1)})`}: run \`make flush-nat\` again.`,
   )
 }
 
-/** Waits for a kube-proxy whose own chains still refer to what must be removed. */
-async function readSettled(cluster: Cluster, node: string): Promise<NodeReading> {
+const isSettled = ({ plan }: NodeReading) => !plan.kept.some((line) => / stays: KUBE-\S+ still leads to it/.test(line))
+
+/**
+ * Waits for a kube-proxy whose own chains still refer to what must be removed. After the deadline, unreferenced leftovers can
+ * still be removed; the report lists those that stay.
+ */
+async function readSettled(cluster: NodeAccess, node: string): Promise<NodeReading> {
   let reading = await planNode(cluster, node)
-  const unsettled = () => reading.plan.kept.some((line) => / stays: KUBE-\S+ still leads to it/.test(line))
-  try {
-    await waitFor(`kube-proxy on ${node} to rewrite its chains`, firstSyncMs, async () => {
-      if (!unsettled()) return true
-      reading = await planNode(cluster, node)
-      return !unsettled()
-    })
-  } catch (error) {
-    // Unreferenced leftovers can still be removed; the report lists those that stay.
-    if (!(error instanceof DeadlineError)) throw error
-  }
+  await isMetWithin(firstSyncMs, async () => {
+    if (!isSettled(reading)) reading = await planNode(cluster, node)
+    return isSettled(reading)
+  })
   return reading
 }
 
 /** Plans the removal of leftovers from a node's report. Throws KubeProxyError if they cannot be determined. */
-async function planNode(cluster: Cluster, node: string): Promise<NodeReading> {
+async function planNode(cluster: NodeAccess, node: string): Promise<NodeReading> {
   const { files, failures } = await readNode(cluster, node, 'both families')
   const mode = files.get('proxyMode')?.trim()
   if (mode !== 'iptables' && mode !== 'ipvs' && mode !== 'nftables')

@@ -1,5 +1,5 @@
 import type { FlushedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
-import type { Cluster } from '../driver.ts'
+import type { Cluster, NodeAccess } from '../driver.ts'
 import { runOnNode } from '../node-script.ts'
 
 /**
@@ -74,7 +74,7 @@ function listed(names: readonly string[]): string {
  * nodes share a kernel, one is enough.
  */
 export async function modeLacks(
-  cluster: Cluster,
+  cluster: NodeAccess & Pick<Cluster, 'sharedKernel'>,
   nodes: readonly string[],
   mode: FlushedMode,
   scheduler: string,

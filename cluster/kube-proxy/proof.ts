@@ -17,7 +17,7 @@ export interface ModeProof {
   /** Its log message if it can't run in IPVS mode; up to 1.25 it then continues in iptables mode. */
   complaint?: string | undefined
   /** What the node holds of the rules of each mode, in words; nothing of a mode that is missing. */
-  holds: ReadonlyMap<RunnableMode, string>
+  holds: ReadonlyMap<string, string>
   dummyAddresses: number | undefined
   schedulers: string[]
 }
@@ -62,9 +62,9 @@ export function proves(proof: ModeProof, mode: RunnableMode, scheduler?: string)
 /** A proof as one line of text. */
 export function describeProof({ node, proxyMode, logLine, dummyAddresses, holds, schedulers }: ModeProof): string {
   const words = /Using \S+ Proxier/.exec(logLine ?? '')?.[0]
-  const [rules = 'no rules yet'] = holds.values()
+  const [first = 'no rules yet'] = holds.values()
   const state = [
-    rules,
+    holds.get(proxyMode ?? '') ?? first,
     dummyAddresses === undefined ? 'no kube-ipvs0' : `kube-ipvs0 has ${dummyAddresses} addresses`,
     ...(holds.has('ipvs') && schedulers.length > 0 ? [`scheduler ${schedulers.join(' and ')}`] : []),
   ]

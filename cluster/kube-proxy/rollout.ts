@@ -1,9 +1,8 @@
-import { setTimeout as pause } from 'node:timers/promises'
 import type { V1DaemonSet } from '@kubernetes/client-node'
 import { featuresOf, SUPPORTED_VERSIONS, VersionError } from '../../dataplane/kube-proxy/versions.ts'
 import { genuineAnnotation } from '../../embedded/index.ts'
 import type { Progress } from '../../host/progress.ts'
-import { timeoutScale } from '../../host/wait.ts'
+import { isMetWithin, timeoutScale } from '../../host/wait.ts'
 import type { Cluster } from '../driver.ts'
 import type { KubeClient } from '../kube-client.ts'
 import {
@@ -95,7 +94,6 @@ export async function restartKubeProxyPods(client: KubeClient, choice?: ImageCho
   return stamp
 }
 
-const gapMs = 100
 const rolloutMs = 180_000
 
 /**
@@ -103,24 +101,25 @@ const rolloutMs = 180_000
  * @throws KubeProxyError when a new one crashes repeatedly (with the reason from its log), or when the deadline has passed
  */
 export async function awaitRollout(client: KubeClient, progress: Progress, stamp: string): Promise<void> {
-  const end = Date.now() + rolloutMs * timeoutScale()
-  let shown = 0
-  for (;;) {
+  let updated = 0
+  let counts = ''
+  const isDone = await isMetWithin(rolloutMs, async () => {
     const { metadata, status } = await readDaemonSet(client)
     const isObserved = (status?.observedGeneration ?? 0) >= (metadata?.generation ?? 0)
     const desired = status?.desiredNumberScheduled ?? 0
-    const updated = isObserved ? (status?.updatedNumberScheduled ?? 0) : 0
+    const shown = updated
+    updated = isObserved ? (status?.updatedNumberScheduled ?? 0) : 0
     const available = status?.numberAvailable ?? 0
-    if (isObserved && updated >= desired && available >= desired) return
+    if (isObserved && updated >= desired && available >= desired) return true
     if (updated > shown) progress.note(`${updated} of ${desired} kube-proxy Pods are new`)
-    shown = updated
+    counts = `${updated} of ${desired} kube-proxy Pods were new and ${available} available`
     await explainCrash(client, stamp)
-    if (Date.now() > end)
-      throw new KubeProxyError(
-        `Only ${updated} of ${desired} kube-proxy Pods were new and ${available} available after ${rolloutMs / 1000} s; see \`kubectl -n kube-system get pods -l ${kubeProxy.selector}\`.`,
-      )
-    await pause(gapMs)
-  }
+    return false
+  })
+  if (!isDone)
+    throw new KubeProxyError(
+      `Only ${counts} after ${(rolloutMs * timeoutScale()) / 1000} s; see \`kubectl -n kube-system get pods -l ${kubeProxy.selector}\`.`,
+    )
 }
 
 /**

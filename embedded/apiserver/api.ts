@@ -25,11 +25,16 @@ import { prepare, validate } from './strategies.ts'
 export type { DeleteOptions, Draft } from './object-lifecycle.ts'
 export type { KubeObject } from './store.ts'
 
+interface Author {
+  manager: string
+  subresource?: string
+}
+
 export interface WriteOptions {
   /** Everything is checked and filled in, nothing is stored. */
   dryRun?: boolean
   /** The client that writes, for `metadata.managedFields`; absent for writes in process, which are not recorded. */
-  author?: { manager: string; subresource?: string }
+  author?: Author
 }
 
 /**
@@ -199,11 +204,7 @@ export class Api {
   }
 }
 
-function recordAuthor(
-  resource: Resource,
-  metadata: ObjectMeta,
-  author: { manager: string; subresource?: string },
-): void {
+function recordAuthor(resource: Resource, metadata: ObjectMeta, author: Author): void {
   const others = (metadata.managedFields ?? []).filter(
     (entry) => entry.manager !== author.manager || entry.subresource !== author.subresource,
   )

@@ -1,6 +1,6 @@
 import type * as k8s from '@kubernetes/client-node'
-import { valueAt } from './json.ts'
-import { ageOf, type Column, columns, or, wide } from './table.ts'
+import { podColumns } from './pod-columns.ts'
+import { Age, ageOf, type Column, columns, Name, or, wide } from './table.ts'
 
 function externalAddress(service: k8s.V1Service): string {
   const spec = service.spec ?? {}
@@ -35,6 +35,11 @@ function templateText(workload: Workload, field: 'name' | 'image'): string {
 /** The condition of a Job that has ended. */
 const endOf = ({ status }: k8s.V1Job) => status?.conditions?.find((condition) => condition.status === 'True')
 
+function completions({ spec, status }: k8s.V1Job): string {
+  const parallelism = spec?.parallelism ?? 1
+  return `${status?.succeeded ?? 0}/${spec?.completions ?? (parallelism > 1 ? `1 of ${parallelism}` : 1)}`
+}
+
 function jobDuration(job: k8s.V1Job, now: Date): string {
   const start = job.status?.startTime
   // A time is text in JSON, although client-node's types declare Date.
@@ -44,10 +49,6 @@ function jobDuration(job: k8s.V1Job, now: Date): string {
 function lastSeen({ firstTimestamp, lastTimestamp, count = 1 }: k8s.CoreV1Event, now: Date): string {
   const [first, last] = [ageOf(firstTimestamp, now), ageOf(lastTimestamp ?? firstTimestamp, now)]
   return count > 1 ? `${last} (x${count} over ${first})` : last
-}
-
-function count(map: unknown): number {
-  return Object.keys(map ?? {}).length
 }
 
 function nodeStatus(node: k8s.V1Node): string {
@@ -88,75 +89,9 @@ const template = wide({
   Selector: (workload: Workload) => labelsText(workload.spec?.selector.matchLabels),
 })
 
-// Pods.
-
-/** The STATUS column: the reason why a Pod does not run, else its phase. */
-function statusText(pod: k8s.V1Pod): string {
-  if (pod.metadata?.deletionTimestamp) return 'Terminating'
-  const { reason: own, phase = '' } = pod.status ?? {}
-  const initReason = initStatus(pod)
-  const reason = initReason ?? containersStatus(pod) ?? (own || phase)
-  if (initReason || reason !== 'Completed' || readyContainers(pod).length === 0) return reason
-  return hasCondition(pod, 'Ready') ? 'Running' : 'NotReady'
-}
-
-function initStatus(pod: k8s.V1Pod): string | undefined {
-  const total = pod.spec?.initContainers?.length ?? 0
-  for (const [index, container] of (pod.status?.initContainerStatuses ?? []).entries()) {
-    const { terminated, waiting } = container.state ?? {}
-    if (terminated?.exitCode === 0) continue
-    if (terminated) return `Init:${terminated.reason}`
-    if (waiting?.reason && waiting.reason !== 'PodInitializing') return `Init:${waiting.reason}`
-    return `Init:${index}/${total}`
-  }
-  return undefined
-}
-
-/** The first container that waits or has ended names the state; kubectl reads them from the last to the first. */
-function containersStatus(pod: k8s.V1Pod): string | undefined {
-  let reason: string | undefined
-  for (const { state } of [...(pod.status?.containerStatuses ?? [])].reverse()) {
-    reason = state?.waiting?.reason ?? state?.terminated?.reason ?? reason
-  }
-  return reason
-}
-
-const readyContainers = ({ status }: k8s.V1Pod) =>
-  (status?.containerStatuses ?? []).filter(({ ready, state }) => ready && state?.running)
-
-function hasCondition({ status }: k8s.V1Pod, type: string): boolean {
-  return (status?.conditions ?? []).some((own) => own.type === type && own.status === 'True')
-}
-
-function restartsText(pod: k8s.V1Pod, now: Date): string {
-  const { initContainerStatuses = [], containerStatuses = [] } = pod.status ?? {}
-  const statuses = initStatus(pod) ? initContainerStatuses : containerStatuses
-  const restarts = statuses.reduce((sum, { restartCount }) => sum + restartCount, 0)
-  const ends = statuses.flatMap(({ lastState }) => String(lastState?.terminated?.finishedAt ?? '') || [])
-  const last = ends.sort().at(-1)
-  return restarts > 0 && last ? `${restarts} (${ageOf(last, now)} ago)` : String(restarts)
-}
-
-function readinessGates(pod: k8s.V1Pod): string {
-  const gates = pod.spec?.readinessGates ?? []
-  const met = gates.filter(({ conditionType }) => hasCondition(pod, conditionType))
-  return gates.length > 0 ? `${met.length}/${gates.length}` : '<none>'
-}
-
-const Name = 'metadata.name'
-const Age = (object: unknown, now: Date) => ageOf(valueAt(object, 'metadata.creationTimestamp'), now)
-
 /** The columns that kubectl prints for each resource. */
 const byResource: Record<string, readonly Column[]> = {
-  pods: columns<k8s.V1Pod>({
-    Name,
-    Ready: (pod) => `${readyContainers(pod).length}/${pod.spec?.containers.length ?? 0}`,
-    Status: statusText,
-    Restarts: restartsText,
-    Age,
-    ...wide({ IP: 'status.podIP', Node: 'spec.nodeName', 'Nominated Node': 'status.nominatedNodeName' }),
-    ...wide({ 'Readiness Gates': readinessGates }),
-  }),
+  pods: podColumns,
   services: columns<k8s.V1Service>({
     Name,
     Type: 'spec.type',
@@ -196,22 +131,18 @@ const byResource: Record<string, readonly Column[]> = {
   jobs: columns<k8s.V1Job & Workload>({
     Name,
     Status: (job) => endOf(job)?.type ?? 'Running',
-    Completions: ({ spec, status }) =>
-      `${status?.succeeded ?? 0}/${spec?.completions ?? `1 of ${spec?.parallelism ?? 1}`}`,
+    Completions: completions,
     Duration: jobDuration,
     Age,
     ...template,
   }),
-  cronjobs: columns({
+  cronjobs: columns<k8s.V1CronJob>({
     Name,
     Schedule: 'spec.schedule',
     Timezone: 'spec.timeZone',
-    Suspend: (cronJob) => (valueAt(cronJob, 'spec.suspend') ? 'True' : 'False'),
-    Active: (cronJob) => count(valueAt(cronJob, 'status.active')),
-    'Last Schedule': (cronJob, now) => {
-      const time = valueAt(cronJob, 'status.lastScheduleTime')
-      return time ? ageOf(time, now) : '<none>'
-    },
+    Suspend: ({ spec }) => (spec?.suspend ? 'True' : 'False'),
+    Active: ({ status }) => status?.active?.length ?? 0,
+    'Last Schedule': ({ status }, now) => (status?.lastScheduleTime ? ageOf(status.lastScheduleTime, now) : '<none>'),
     Age,
   }),
   nodes: columns<k8s.V1Node>({
@@ -233,7 +164,11 @@ const byResource: Record<string, readonly Column[]> = {
     Endpoints: ({ endpoints }) => firstThree(endpoints.flatMap(({ addresses }) => addresses)) || '<unset>',
     Age,
   }),
-  configmaps: columns<k8s.V1ConfigMap>({ Name, Data: ({ data, binaryData }) => count(data) + count(binaryData), Age }),
+  configmaps: columns<k8s.V1ConfigMap>({
+    Name,
+    Data: ({ data = {}, binaryData = {} }) => Object.keys(data).length + Object.keys(binaryData).length,
+    Age,
+  }),
   events: columns<k8s.CoreV1Event>({
     'Last Seen': lastSeen,
     Type: or('', 'type'),

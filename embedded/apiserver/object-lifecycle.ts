@@ -52,10 +52,12 @@ export function admitToNamespace(store: Store, resource: Resource, object: Store
   )
 }
 
-/** Five characters without vowels and ambiguous characters, as in names from generateName. */
+/** apimachinery's alphabet for generated names: no vowels and no 0, 1, 3, to avoid words and misreading. */
+export const nameAlphabet = 'bcdfghjklmnpqrstvwxz2456789'
+
+/** The end of a name from generateName. */
 function suffix(): string {
-  const alphabet = 'bcdfghjklmnpqrstvwxz2456789'
-  return Array.from({ length: 5 }, () => alphabet[randomInt(alphabet.length)]).join('')
+  return Array.from({ length: 5 }, () => nameAlphabet[randomInt(nameAlphabet.length)]).join('')
 }
 
 /** The stored object with the client's status; other fields of the client's object are ignored. */

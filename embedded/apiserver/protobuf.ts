@@ -75,7 +75,9 @@ function readMessage(bytes: Buffer): Map<number, Value[]> {
     const read = { 0: varint, 1: () => take(8), 2: () => take(Number(varint())), 5: () => take(4) }[key & 7]
     const value = read?.() ?? truncated()
     const number = Math.floor(key / 8)
-    fields.set(number, [...(fields.get(number) ?? []), value])
+    const values = fields.get(number)
+    if (values) values.push(value)
+    else fields.set(number, [value])
   }
   return fields
 }

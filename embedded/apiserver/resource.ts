@@ -187,17 +187,15 @@ const substituted = new Map([
 
 /** Reads `/api/v1/…` and `/apis/GROUP/VERSION/…`; everything else is a `document`. Throws 404 for what this API does not have. */
 export function parsePath(path: string): Target {
-  const parts = path.split('/').filter((part) => part !== '')
-  const [root, ...rest] = parts.map(decoded)
-  const prefix = root === 'api' ? rest.splice(0, 1) : root === 'apis' ? rest.splice(0, 2) : []
-  if (rest.length === 0 || prefix.length === 0) return { is: 'document' }
-  const group = root === 'api' ? '' : prefix[0]
-  const version = prefix.at(-1)
+  const [root, ...rest] = path.split('/').filter(Boolean).map(decoded)
+  const [group, version, ...place] = root === 'api' ? ['', ...rest] : rest
+  if ((root !== 'api' && root !== 'apis') || place.length === 0) return { is: 'document' }
+  const isNamed = (plural: string | undefined) => (own: Resource | Unstored) =>
+    own.name === plural && own.group === group
   // `/namespaces/NS/pods` is a list of Pods, `/namespaces/NS/status` belongs to the namespace itself.
-  const named = ({ name, group: own }: Resource | Unstored) => name === rest[2] && own === group
-  const inNamespace = rest[0] === 'namespaces' && (group !== '' || [...resources, ...unstored].some(named))
-  const [namespace, plural, name, subresource, ...more] = inNamespace ? rest.slice(1) : [undefined, ...rest]
-  const isFound = (own: Resource | Unstored) => own.name === plural && own.group === group
+  const inNamespace = place[0] === 'namespaces' && (group !== '' || [...resources, ...unstored].some(isNamed(place[2])))
+  const [namespace, plural, name, subresource, ...more] = inNamespace ? place.slice(1) : [undefined, ...place]
+  const isFound = isNamed(plural)
   const other = unstored.find(isFound)
   // `kubectl autoscale` may use an older version of a kind that is absent.
   if (other?.is === 'absent') throw absentKind(substituted.get(other.name) ?? other.kind)

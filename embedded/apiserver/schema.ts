@@ -27,23 +27,21 @@ const quantities = ['limits', 'requests', 'capacity', 'allocatable', 'overhead',
  */
 export async function loadSchema(): Promise<Schema> {
   const schema = new Map<string, Map<string, FieldType>>()
-  let open = [...bodyKinds.map((kind) => `V1${kind}`), ...resources.map((resource) => resource.schema)]
-  while (open.length > 0) {
-    const models = await Promise.all(open.map(loadModel))
-    const found = new Set<string>()
-    for (const [index, model] of models.entries()) {
-      const fields = new Map<string, FieldType>()
-      for (const { baseName, type, format } of model.getAttributeTypeMap()) {
-        const isQuantity = quantities.includes(baseName)
-        const fieldType = readType(isQuantity ? type.replace(/string(?=;|$)/, 'quantity') : type, format)
-        fields.set(baseName, fieldType)
-        const inner = innermost(fieldType)
-        if (inner.is === 'object') found.add(inner.name)
-      }
-      schema.set(open[index] ?? '', fields)
+  async function load(name: string): Promise<void> {
+    if (schema.has(name)) return
+    const fields = new Map<string, FieldType>()
+    schema.set(name, fields)
+    const model = await loadModel(name)
+    for (const { baseName, type, format } of model.getAttributeTypeMap()) {
+      const isQuantity = quantities.includes(baseName)
+      fields.set(baseName, readType(isQuantity ? type.replace(/string(?=;|$)/, 'quantity') : type, format))
     }
-    open = [...found].filter((name) => !schema.has(name))
+    const inner = [...fields.values()].map(innermost)
+    await Promise.all(inner.flatMap((type) => (type.is === 'object' ? load(type.name) : [])))
   }
+  await Promise.all(
+    [...bodyKinds.map((kind) => `V1${kind}`), ...resources.map((resource) => resource.schema)].map(load),
+  )
   return schema
 }
 

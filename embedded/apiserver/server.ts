@@ -40,9 +40,7 @@ export interface ApiServer {
 
 /** Serves the API over HTTPS on a free port of 127.0.0.1. */
 export async function startApiServer(options: ApiServerOptions): Promise<ApiServer> {
-  // Requests wait until the schema is loaded, shortly after the port is open.
-  const schema = loadSchema()
-  schema.catch(() => {})
+  const schema = await loadSchema()
   const server = createServer({ ...options.tls, ALPNProtocols: ['http/1.1'] })
   // Clients reuse idle connections; closing one too early would lose a request.
   server.keepAliveTimeout = idleMs
@@ -85,22 +83,19 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
 
 async function serve(
   { api, backend, token }: ApiServerOptions,
-  loadingSchema: Promise<Schema>,
+  schema: Schema,
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
   const { target, path, query } = admit(request, token)
-  const schema = await loadingSchema
   if (target.is === 'document') return serveDocument(request, response, path)
   if (target.is === 'metrics') {
     if (request.method !== 'GET') throw methodNotAllowed()
     return sendObject(response, 200, await metricsOf(api, backend, target, query))
   }
   const asTable = target.subresource !== 'log' && wantsTable(request.headers.accept)
-  const body = await handlerOf(
-    target,
-    request.method,
-  )({ ...target, api, backend, schema, request, response, query, asTable })
+  const handle = handlerOf(target, request.method)
+  const body = await handle({ ...target, api, backend, schema, request, response, query, asTable })
   if (body) sendObject(response, request.method === 'POST' ? 201 : 200, body)
 }
 

@@ -1,4 +1,3 @@
-import { constants } from 'node:os'
 import { createInterface } from 'node:readline'
 import type { Readable, Writable } from 'node:stream'
 import { text } from 'node:stream/consumers'
@@ -105,8 +104,8 @@ async function runSession(start: StartCommand, transport: CommandTransport): Pro
 
 /** The result of a command when it has ended and its outputs are sent. */
 async function resultOf({ stdout, stderr, exited }: GuestProcess, output?: Writable, errors?: Writable) {
-  const [{ code, signal }] = await Promise.all([exited, carry(stdout, output), carry(stderr, errors)])
-  return exitStatus(code, signal)
+  const [{ exitCode }] = await Promise.all([exited, carry(stdout, output), carry(stderr, errors)])
+  return exitStatus(exitCode)
 }
 
 function readSize(line: string): SpawnOptions['size'] {
@@ -137,9 +136,8 @@ function finish({ streams, close }: CommandTransport, status: object): void {
 }
 
 /** The last message on the status channel: a code other than zero is sent as the cause `ExitCode`. */
-function exitStatus(code: number | null, signal: string | null): object {
-  if (code === 0) return { metadata: {}, status: 'Success' }
-  const exitCode = code ?? 128 + (signalNumbers[signal ?? ''] ?? 0)
+function exitStatus(exitCode: number): object {
+  if (exitCode === 0) return { metadata: {}, status: 'Success' }
   return {
     ...failure('NonZeroExitCode', `command terminated with non-zero exit code: exit code ${exitCode}`),
     details: { causes: [{ reason: 'ExitCode', message: String(exitCode) }] },
@@ -149,9 +147,6 @@ function exitStatus(code: number | null, signal: string | null): object {
 function failure(reason: string, message: string): object {
   return { metadata: {}, status: 'Failure', reason, message }
 }
-
-// Shells report a command's end by a signal as 128 and the signal's number.
-const signalNumbers: Readonly<Record<string, number>> = constants.signals
 
 /**
  * Handles the streams of a port forward: for each connection the client opens one stream for errors, then one for data,

@@ -51,6 +51,10 @@ function pair(large: number, largeUnit: string, small: number, smallUnit: string
   return small === 0 ? `${large}${largeUnit}` : `${large}${largeUnit}${small}${smallUnit}`
 }
 
+// The columns of every kind.
+export const Name = 'metadata.name'
+export const Age = (object: unknown, now: Date) => ageOf(valueAt(object, 'metadata.creationTimestamp'), now)
+
 /** Objects as the table that kubectl prints; without headers for all but the first event of a watch. */
 export function tableOf(
   columns: readonly Column[],

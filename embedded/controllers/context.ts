@@ -107,12 +107,12 @@ export class ControllerContext {
     return queue
   }
 
-  /** A work queue of the objects of a resource, by their keys: each is reconciled after a change, and while it exists. */
+  /** A work queue of the objects of a resource, by their keys: each is reconciled after a change, unless it is being deleted. */
   reconcile<T extends KubeObject>(resource: string, reconcile: (object: T, key: string) => void): Workqueue {
     const queue = this.queue((key) => {
       const { namespace, name } = splitKey(key)
       const object = this.api.get<T>(resource, namespace, name)
-      if (object) reconcile(object, key)
+      if (object && !object.metadata.deletionTimestamp) reconcile(object, key)
     })
     this.watch(resource, (type, object) => {
       if (type !== 'DELETED') queue.add(keyOf(object))

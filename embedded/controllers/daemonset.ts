@@ -23,7 +23,6 @@ export function startDaemonSetController(context: ControllerContext): void {
   const control = new PodControl(api, 'daemonset-controller')
 
   const queue = context.reconcile<DaemonSet>('daemonsets', (daemonSet) => {
-    if (daemonSet.metadata.deletionTimestamp) return
     const nodes = api.list<Node>('nodes')
     const hash = templateHash(daemonSet.spec.template)
     const read = () => ({ daemonSet, nodes, hash, pods: claim<Pod>(api, daemonSet, 'pods').sort(byCreation) })

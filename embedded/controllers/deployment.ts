@@ -11,7 +11,6 @@ export function startDeploymentController(context: ControllerContext): void {
   const recorder = new EventRecorder(api, 'deployment-controller')
 
   const queue = context.reconcile<Deployment>('deployments', (deployment) => {
-    if (deployment.metadata.deletionTimestamp) return
     const { template, paused } = deployment.spec
     const sets = claim<ReplicaSet>(api, deployment, 'replicasets').sort(byCreation)
     const found = sets.find((set) => sameTemplate(set.spec.template ?? {}, template))

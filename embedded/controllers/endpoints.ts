@@ -82,20 +82,20 @@ function writeSlices(
   const labels = { ...labelsOf(service), [managerLabel]: manager, [serviceLabel]: name }
   const annotations = { [triggerTime]: new Date().toISOString() }
   const byName = existing.toSorted((left, right) => (left.metadata.name < right.metadata.name ? -1 : 1))
-  for (const { slice, content } of planSlices(byName, contents)) {
-    if (!content) {
-      if (slice) api.delete('endpointslices', namespace, slice.metadata.name)
-    } else if (!slice) {
+  const { wanted, surplus } = planSlices(byName, contents)
+  for (const { slice, content } of wanted) {
+    if (!slice) {
       const ownerReferences = [controllerReference(service)]
       const metadata = { generateName: `${name}-`, labels, annotations, ownerReferences }
       api.create('endpointslices', namespace, { metadata, addressType: 'IPv4', ...content })
-    } else {
-      const { metadata, endpoints, ports } = slice
-      if (sameJson([endpoints, ports, metadata.labels], [content.endpoints, content.ports, labels])) continue
-      const changed = { ...metadata, labels, annotations: { ...metadata.annotations, ...annotations } }
-      api.update('endpointslices', { ...slice, ...content, metadata: changed })
+      continue
     }
+    const { metadata, endpoints, ports } = slice
+    if (sameJson([endpoints, ports, metadata.labels], [content.endpoints, content.ports, labels])) continue
+    const changed = { ...metadata, labels, annotations: { ...metadata.annotations, ...annotations } }
+    api.update('endpointslices', { ...slice, ...content, metadata: changed })
   }
+  for (const { metadata } of surplus) api.delete('endpointslices', namespace, metadata.name)
 }
 
 function writeEndpoints(api: Api, service: Service, contents: readonly SliceContent[]): void {

@@ -26,35 +26,29 @@ export function startJobController(context: ControllerContext): void {
   const control = new PodControl(api, 'job-controller')
 
   const queue = context.reconcile<Job>('jobs', (job, key) => {
-    if (job.metadata.deletionTimestamp || endOf(job)) return
-    const podsOf = () => claim<Pod>(api, job, 'pods')
+    if (endOf(job)) return
+    const podsOf = () => byState(claim<Pod>(api, job, 'pods'))
     const pods = podsOf()
-    const active = pods.filter(isActive)
-    const succeeded = pods.filter(({ status }) => status?.phase === 'Succeeded').length
-    const failures = pods.filter(({ status }) => status?.phase === 'Failed')
-    const { parallelism = 1, completions, backoffLimit = 6 } = job.spec
-    const restarts = active.flatMap(({ status }) => status?.containerStatuses ?? [])
-    const failed = failures.length + restarts.reduce((sum, { restartCount }) => sum + restartCount, 0)
-    const isComplete = completions === undefined ? succeeded > 0 && active.length === 0 : succeeded >= completions
-    const end = isComplete ? complete : failed > backoffLimit ? tooManyFailures : undefined
-    if (end) for (const pod of active) control.delete(job, pod)
+    const { succeeded, failed } = pods
+    const end = resultOf(job, pods)
+    if (end) for (const pod of pods.active) control.delete(job, pod)
     else {
-      const left = completions === undefined ? (succeeded > 0 ? 0 : parallelism) : completions - succeeded
-      const missing = Math.min(parallelism, left) - active.length
-      const wait = missing > 0 ? delayAfter(failures, Date.now()) : 0
+      const missing = missingPods(job, pods)
+      const wait = missing > 0 ? delayAfter(failed, Date.now()) : 0
       if (wait > 0) queue.addAfter(key, wait)
       else for (let count = 0; count < missing; count++) control.create(job, job.spec.template)
     }
-    const running = podsOf().filter(isActive)
+    const { active } = podsOf()
     const now = timestamp()
     writeStatus(api, 'jobs', job, {
       startTime: job.status?.startTime ?? now,
-      ...(isComplete && { completionTime: now }),
+      ...(end === complete && { completionTime: now }),
       ...(end && { conditions: [{ ...end, status: 'True', lastProbeTime: now, lastTransitionTime: now }] }),
-      ...(running.length > 0 && !end && { active: running.length, ready: running.filter(isReady).length }),
-      ...countsAbove0({ succeeded, failed: failures.length }),
+      ...(active.length > 0 && !end && { active: active.length, ready: active.filter(isReady).length }),
+      ...countsAbove0({ succeeded: succeeded.length, failed: failed.length }),
     })
-    if (end) recorder.event(job, isComplete ? 'Normal' : 'Warning', isComplete ? 'Completed' : end.reason, end.message)
+    if (end === complete) recorder.event(job, 'Normal', 'Completed', end.message)
+    else if (end) recorder.event(job, 'Warning', end.reason, end.message)
   })
 
   watchOwned(context, queue, 'pods', 'jobs')
@@ -69,6 +63,29 @@ const tooManyFailures = {
   type: 'Failed',
   reason: 'BackoffLimitExceeded',
   message: 'Job has reached the specified backoff limit',
+}
+
+type JobPods = Readonly<Record<'active' | 'succeeded' | 'failed', readonly Pod[]>>
+
+function byState(pods: readonly Pod[]): JobPods {
+  const inPhase = (phase: string) => pods.filter(({ status }) => status?.phase === phase)
+  return { active: pods.filter(isActive), succeeded: inPhase('Succeeded'), failed: inPhase('Failed') }
+}
+
+/** The condition with which a Job ends now; undefined while it goes on. */
+function resultOf({ spec }: Job, { active, succeeded, failed }: JobPods): typeof complete | undefined {
+  const { completions, backoffLimit = 6 } = spec
+  const isIdle = succeeded.length > 0 && active.length === 0
+  if (completions === undefined ? isIdle : succeeded.length >= completions) return complete
+  const containers = active.flatMap(({ status }) => status?.containerStatuses ?? [])
+  const restarts = containers.reduce((sum, { restartCount }) => sum + restartCount, 0)
+  return failed.length + restarts > backoffLimit ? tooManyFailures : undefined
+}
+
+/** The number of Pods to start. Without `completions`, none after the first success. */
+function missingPods({ spec }: Job, { active, succeeded }: JobPods): number {
+  const { parallelism = 1, completions = succeeded.length > 0 ? 0 : parallelism } = spec
+  return Math.min(parallelism, completions - succeeded.length) - active.length
 }
 
 /** Milliseconds until a failed Pod may be replaced, counted from the creation of the last one. */
@@ -88,41 +105,48 @@ export function startCronJobController(context: ControllerContext, now: () => nu
   const recorder = new EventRecorder(api, 'cronjob-controller')
 
   const queue = context.reconcile<CronJob>('cronjobs', (cronJob, key) => {
-    const { namespace, name, deletionTimestamp } = cronJob.metadata
-    if (deletionTimestamp) return
     const { schedule, suspend, timeZone = 'Etc/UTC' } = cronJob.spec
-    const owned = () => api.list<Job>('jobs', { namespace }).filter((job) => isControlledBy(job, cronJob))
     let lastScheduleTime = cronJob.status?.lastScheduleTime
     if (!suspend) {
       const times = new Cron(schedule, { timezone: timeZone })
       const since = new Date(lastScheduleTime ?? cronJob.metadata.creationTimestamp)
       const due = lastRunBetween(times, since, new Date(now()))
       if (due) {
-        const { metadata, spec } = cronJob.spec.jobTemplate
-        const job = `${name}-${Math.floor(due.getTime() / 60_000)}`
-        if (!api.get('jobs', namespace, job)) {
-          const { labels, annotations } = metadata ?? {}
-          const own = { name: job, labels, annotations, ownerReferences: [controllerReference(cronJob)] }
-          api.create<Job>('jobs', namespace, { metadata: own, spec })
-          recorder.event(cronJob, 'Normal', 'SuccessfulCreate', `Created job ${job}`)
-        }
-        lastScheduleTime = timestamp(due.getTime())
+        createJob(cronJob, due)
+        lastScheduleTime = timestamp(due)
       }
       const next = times.nextRun(new Date(now()))
       if (next) queue.addAfter(key, next.getTime() - now())
     }
+    deleteOldJobs(cronJob)
+    const running = jobsOf(cronJob).filter((job) => !endOf(job))
+    const active = running.map(({ apiVersion, kind, metadata: { name, uid } }) => ({ apiVersion, kind, name, uid }))
+    writeStatus(api, 'cronjobs', cronJob, { active: active.length > 0 ? active : undefined, lastScheduleTime })
+  })
+
+  const jobsOf = (cronJob: CronJob) =>
+    api.list<Job>('jobs', { namespace: cronJob.metadata.namespace }).filter((job) => isControlledBy(job, cronJob))
+
+  /** Creates the Job for a time, once: its name is that of the CronJob with the minute. */
+  function createJob(cronJob: CronJob, due: Date): void {
+    const { namespace, name } = cronJob.metadata
+    const { metadata: { labels, annotations } = {}, spec } = cronJob.spec.jobTemplate
+    const job = `${name}-${Math.floor(due.getTime() / 60_000)}`
+    if (api.get('jobs', namespace, job)) return
+    const metadata = { name: job, labels, annotations, ownerReferences: [controllerReference(cronJob)] }
+    api.create<Job>('jobs', namespace, { metadata, spec })
+    recorder.event(cronJob, 'Normal', 'SuccessfulCreate', `Created job ${job}`)
+  }
+
+  function deleteOldJobs(cronJob: CronJob): void {
     const { successfulJobsHistoryLimit = 3, failedJobsHistoryLimit = 1 } = cronJob.spec
     const limits = { Complete: successfulJobsHistoryLimit, Failed: failedJobsHistoryLimit }
     for (const [type, limit] of Object.entries(limits)) {
-      const ended = owned().filter((job) => endOf(job)?.type === type)
-      for (const job of ended.sort(byCreation).slice(0, Math.max(0, ended.length - limit)))
-        api.delete('jobs', namespace, job.metadata.name)
+      const ended = jobsOf(cronJob).filter((job) => endOf(job)?.type === type)
+      for (const { metadata } of ended.sort(byCreation).slice(0, Math.max(0, ended.length - limit)))
+        api.delete('jobs', metadata.namespace, metadata.name)
     }
-    const running = owned()
-      .filter((job) => !endOf(job))
-      .map(({ apiVersion, kind, metadata: { name, uid } }) => ({ apiVersion, kind, name, uid }))
-    writeStatus(api, 'cronjobs', cronJob, { active: running.length > 0 ? running : undefined, lastScheduleTime })
-  })
+  }
 
   watchOwned(context, queue, 'jobs', 'cronjobs')
 }

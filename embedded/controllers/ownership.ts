@@ -33,23 +33,19 @@ type Owner = KubeObject & { spec: { selector?: V1LabelSelector } }
 
 /** The objects that the owner controls: matching orphans are adopted, own ones that no longer match are released. */
 export function claim<T extends KubeObject>(api: Api, owner: Owner, resource: string): T[] {
-  const claimed: T[] = []
-  for (const object of api.list<T>(resource, { namespace: owner.metadata.namespace })) {
-    const { ownerReferences: references = [] } = object.metadata
-    const controller = controllerOf(object)
-    const matches = matchesSelector(owner.spec.selector, object.metadata.labels)
-    if (controller) {
-      if (controller.uid !== owner.metadata.uid) continue
-      if (matches) claimed.push(object)
-      else if (!owner.metadata.deletionTimestamp) {
-        const others = references.filter(({ uid }) => uid !== owner.metadata.uid)
-        patchOwners(api, resource, object, others)
-      }
-    } else if (matches && !owner.metadata.deletionTimestamp && !object.metadata.deletionTimestamp) {
-      claimed.push(patchOwners(api, resource, object, [...references, controllerReference(owner)]))
+  const { namespace, uid } = owner.metadata
+  return api.list<T>(resource, { namespace }).flatMap((object) => {
+    const { ownerReferences: references = [], labels, deletionTimestamp } = object.metadata
+    const isOwn = isControlledBy(object, owner)
+    const isOrphan = controllerOf(object) === undefined && deletionTimestamp === undefined
+    if (matchesSelector(owner.spec.selector, labels)) {
+      if (isOwn) return [object]
+      return isOrphan ? [patchOwners(api, resource, object, [...references, controllerReference(owner)])] : []
     }
-  }
-  return claimed
+    const others = references.filter((reference) => reference.uid !== uid)
+    if (isOwn) patchOwners(api, resource, object, others)
+    return []
+  })
 }
 
 /** Replaces the owner references; the uid in the patch makes it fail for another object of the same name. */

@@ -2,22 +2,22 @@ import type { V1NodeSelectorTerm, V1PodAffinityTerm, V1PodSpec, V1Taint, V1Toler
 import { hasLabels, matchesSelector } from '../../dataplane/label-selector.ts'
 import type { Api } from '../apiserver/api.ts'
 import { controllerOf } from './ownership.ts'
-import { compareRanks, isTerminal, isTerminating, type Node, type Pod, type Stored } from './resources.ts'
+import { type AsJson, compareRanks, isTerminal, isTerminating, type Node, type Pod } from './resources.ts'
 
 /** Whether a node meets all requirements of a term on its labels; a term without any matches no node. */
-function matchesTerm({ metadata }: Node, { matchExpressions = [] }: Stored<V1NodeSelectorTerm>): boolean {
+function matchesTerm({ metadata }: Node, { matchExpressions = [] }: AsJson<V1NodeSelectorTerm>): boolean {
   return matchExpressions.length > 0 && matchesSelector({ matchExpressions }, metadata.labels)
 }
 
 /** Whether a node satisfies a Pod's nodeSelector and its required node affinity (any one of the terms). */
-export function matchesNode(node: Node, spec: Stored<V1PodSpec>): boolean {
+export function matchesNode(node: Node, spec: AsJson<V1PodSpec>): boolean {
   if (!hasLabels(node.metadata.labels, spec.nodeSelector ?? {})) return false
   const required = spec.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution
   return required === undefined || required.nodeSelectorTerms.some((term) => matchesTerm(node, term))
 }
 
-type Taint = Stored<V1Taint>
-type Toleration = Stored<V1Toleration>
+type Taint = AsJson<V1Taint>
+type Toleration = AsJson<V1Toleration>
 
 /** Whether a toleration covers a taint: an empty key with `Exists` covers all, an empty effect covers every effect. */
 function tolerates(toleration: Toleration, taint: Taint): boolean {
@@ -111,7 +111,7 @@ function isTooUneven(pod: Pod, node: Node, view: SchedulingView): boolean {
 
 const antiAffinityOf = ({ spec }: Pod) => spec.affinity?.podAntiAffinity
 
-type Scope = Pick<Stored<V1PodAffinityTerm>, 'topologyKey' | 'labelSelector' | 'namespaces'>
+type Scope = Pick<AsJson<V1PodAffinityTerm>, 'topologyKey' | 'labelSelector' | 'namespaces'>
 
 /** The Pods in a node's domain that a term or constraint of `pod` selects, without those that are being deleted. */
 function matchesInDomain(

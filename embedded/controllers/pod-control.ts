@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { Api, KubeObject } from '../apiserver/api.ts'
 import { sameJson } from '../apiserver/json.ts'
+import { nameAlphabet } from '../apiserver/object-lifecycle.ts'
 import { EventRecorder } from './events.ts'
 import { controllerReference } from './ownership.ts'
 import type { Pod, PodTemplate } from './resources.ts'
@@ -31,13 +32,10 @@ export class PodControl {
 
 export const podTemplateHashLabel = 'pod-template-hash'
 
-// apimachinery's alphabet for generated names: no vowels and no 0, 1, 3, to avoid words and misreading.
-const safeAlphabet = 'bcdfghjklmnpqrstvwxz2456789'
-
 /** The hash that names a template's ReplicaSet or DaemonSet revision, spelled like Kubernetes', which hashes its layout in memory. */
 export function templateHash(template: PodTemplate): string {
   const bytes = createHash('sha256').update(canonicalJson(template)).digest().subarray(0, 10)
-  return [...bytes].map((byte) => safeAlphabet[byte % safeAlphabet.length]).join('')
+  return [...bytes].map((byte) => nameAlphabet[byte % nameAlphabet.length]).join('')
 }
 
 /** True if both templates create the same Pods; the hash label that a ReplicaSet's template also has is ignored. */

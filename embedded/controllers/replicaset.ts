@@ -19,7 +19,7 @@ export function startReplicaSetController(context: ControllerContext): void {
 
   const queue = context.reconcile<ReplicaSet>('replicasets', (replicaSet) => {
     const owned = () => claim<Pod>(api, replicaSet, 'pods')
-    if (!replicaSet.metadata.deletionTimestamp) manage(control, replicaSet, owned().filter(isActive))
+    manage(control, replicaSet, owned().filter(isActive))
     writeStatus(api, 'replicasets', replicaSet, statusOf(replicaSet, owned()))
   })
   watchOwned(context, queue, 'pods', 'replicasets')

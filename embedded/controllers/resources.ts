@@ -16,33 +16,32 @@ import type { KubeObject } from '../apiserver/api.ts'
 import { sameJson } from '../apiserver/json.ts'
 import { timestamp } from '../apiserver/object-lifecycle.ts'
 
-// The stored form of the kinds the controllers work on: client-node's types, with the times as the API stores them.
-
 /** The JSON form of a client-node type: times are RFC 3339 strings, everything else is unchanged. */
-export type Stored<T> = T extends Date
+export type AsJson<T> = T extends Date
   ? string
   : T extends (infer Item)[]
-    ? Stored<Item>[]
+    ? AsJson<Item>[]
     : T extends object
-      ? { [Field in keyof T]: Stored<T[Field]> }
+      ? { [Field in keyof T]: AsJson<T[Field]> }
       : T
 
-type Resource<T extends { spec?: unknown; status?: unknown }> = KubeObject & {
-  spec: Stored<NonNullable<T['spec']>>
-  status?: Stored<NonNullable<T['status']>>
+/** A kind with a specification, as the API stores it. */
+type Kind<T extends { spec?: unknown; status?: unknown }> = KubeObject & {
+  spec: AsJson<NonNullable<T['spec']>>
+  status?: AsJson<NonNullable<T['status']>>
 }
 
-export type PodTemplate = Stored<V1PodTemplateSpec>
-export type Pod = Resource<V1Pod>
-export type ReplicaSet = Resource<V1ReplicaSet>
-export type Deployment = Resource<V1Deployment>
-export type DaemonSet = Resource<V1DaemonSet>
-export type Job = Resource<V1Job>
-export type CronJob = Resource<V1CronJob>
-export type Service = Resource<V1Service>
-export type Node = Resource<V1Node>
-export type Event = KubeObject & Omit<Stored<CoreV1Event>, 'apiVersion' | 'kind' | 'metadata'>
-export type Endpoint = Stored<V1Endpoint>
+export type PodTemplate = AsJson<V1PodTemplateSpec>
+export type Pod = Kind<V1Pod>
+export type ReplicaSet = Kind<V1ReplicaSet>
+export type Deployment = Kind<V1Deployment>
+export type DaemonSet = Kind<V1DaemonSet>
+export type Job = Kind<V1Job>
+export type CronJob = Kind<V1CronJob>
+export type Service = Kind<V1Service>
+export type Node = Kind<V1Node>
+export type Event = KubeObject & Omit<AsJson<CoreV1Event>, 'apiVersion' | 'kind' | 'metadata'>
+export type Endpoint = AsJson<V1Endpoint>
 /** A port as slices carry it: `name` is always set, empty for an unnamed port. */
 export interface SlicePort {
   name: string
@@ -51,7 +50,7 @@ export interface SlicePort {
   appProtocol?: string
 }
 export type EndpointSlice = KubeObject & { addressType: string; endpoints?: Endpoint[]; ports?: SlicePort[] }
-export type Endpoints = KubeObject & { subsets?: Stored<V1EndpointSubset>[] }
+export type Endpoints = KubeObject & { subsets?: AsJson<V1EndpointSubset>[] }
 export type ConfigMap = KubeObject & { data?: Record<string, string> }
 
 // The conditions of Pods and nodes as controllers interpret them, by the rules of k8s.io/kubernetes/pkg/api/v1/pod and

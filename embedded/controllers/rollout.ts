@@ -1,7 +1,7 @@
 // The arithmetic of a Deployment's rollout, as in pkg/controller/deployment and its util package.
 import type { V1DeploymentCondition } from '@kubernetes/client-node'
 import { timestamp } from '../apiserver/object-lifecycle.ts'
-import { byCreation, countsAbove0, type Deployment, type ReplicaSet, type Stored, withConditions } from './resources.ts'
+import { type AsJson, byCreation, countsAbove0, type Deployment, type ReplicaSet, withConditions } from './resources.ts'
 
 /** The objects of a rollout: the ReplicaSet of the current template (absent while a new one is paused) and all others. */
 export interface Rollout {
@@ -89,7 +89,7 @@ function nextOldReplicas(rollout: Rollout): Map<string, number> {
 
 // The status of a Deployment.
 
-type Condition = Stored<V1DeploymentCondition>
+type Condition = AsJson<V1DeploymentCondition>
 type DeploymentStatus = NonNullable<Deployment['status']>
 
 /** The status of a Deployment: counts, and the conditions Available and Progressing with Kubernetes' reasons. */

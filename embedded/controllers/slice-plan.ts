@@ -72,19 +72,18 @@ function portsKey(ports: readonly SlicePort[] = []): string {
     .join()
 }
 
-/** A slice and the content that it should have: without a slice a new one, without content a slice to remove. */
-export interface PlannedSlice {
-  slice?: EndpointSlice | undefined
-  content?: SliceContent
+/** The slice that gets each content, a new one if there is none, and the slices to remove. */
+export interface SlicePlan {
+  wanted: { content: SliceContent; slice?: EndpointSlice | undefined }[]
+  surplus: EndpointSlice[]
 }
 
 /** Assigns the wanted contents to slices: one for each set of ports, reusing others. A Service without endpoints keeps an empty one. */
-export function planSlices(existing: readonly EndpointSlice[], wanted: readonly SliceContent[]): PlannedSlice[] {
-  const contents = wanted.length > 0 ? wanted : [{ ports: [], endpoints: [] }]
-  const plan = contents.map((content): PlannedSlice => {
-    return { slice: existing.find(({ ports }) => portsKey(ports) === portsKey(content.ports)), content }
+export function planSlices(existing: readonly EndpointSlice[], contents: readonly SliceContent[]): SlicePlan {
+  const wanted = (contents.length > 0 ? contents : [{ ports: [], endpoints: [] }]).map((content) => {
+    return { content, slice: existing.find(({ ports }) => portsKey(ports) === portsKey(content.ports)) }
   })
-  const free = existing.filter((slice) => !plan.some((planned) => planned.slice === slice))
-  for (const planned of plan) planned.slice ??= free.shift()
-  return [...plan, ...free.map((slice) => ({ slice }))]
+  const surplus = existing.filter((slice) => !wanted.some((own) => own.slice === slice))
+  for (const own of wanted) own.slice ??= surplus.shift()
+  return { wanted, surplus }
 }

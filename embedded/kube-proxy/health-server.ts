@@ -96,7 +96,7 @@ export class HealthServer {
     if (configuration === this.written && this.process) return
     this.written = configuration
     const write = `[ -d ${FOLDER} ] || mkdir ${FOLDER}; printf '%s' ${shellWord(configuration)} >${this.place}.conf\n`
-    // Signals to the process group would also reach the nsenter that waits for nginx.
+    // A signal to the process group would also reach the process that entered the node and waits for nginx.
     const reload = `tries=50
 until [ -s ${this.place}.pid ] || [ $tries = 0 ]; do tries=$((tries - 1)); sleep 0.1; done
 read -r pid <${this.place}.pid && kill -HUP "$pid"\n`

@@ -57,7 +57,7 @@ async function startGenuine(context: KubeProxyContext, options: GenuineOptions):
   const process = await machine.spawn(command, placement, { noInput: true })
   for (const output of [process.stdout, process.stderr]) createInterface({ input: output }).on('line', log)
   return {
-    exited: process.exited.then(({ code }) => code ?? 137),
+    exited: process.exited.then(({ exitCode }) => exitCode),
     async stop() {
       process.kill('SIGKILL')
       await process.exited

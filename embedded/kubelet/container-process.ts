@@ -1,7 +1,12 @@
-import { constants } from 'node:os'
 import { setTimeout as delay } from 'node:timers/promises'
-import type { GuestProcess, Placement, Privileges } from '../machine/machine.ts'
-import { GUEST_CONFINE, privilegeOptions } from '../machine/machine.ts'
+import {
+  GUEST_CONFINE,
+  type GuestProcess,
+  type Placement,
+  type Privileges,
+  type ProcessEnd,
+  privilegeOptions,
+} from '../machine/machine.ts'
 import { runInGuest } from '../network/topology.ts'
 import { containerRoot } from './container-root.ts'
 import { expand, hostnameOf } from './environment.ts'
@@ -13,7 +18,7 @@ import type { Container, ContainerContext, NodeContext } from './objects.ts'
 export interface RunningContainer {
   /** The container's namespaces and privileges, for exec and probes; absent if no programs can be run in it. */
   readonly placement?: Placement
-  readonly exited: Promise<{ exitCode: number; signal?: number | undefined }>
+  readonly exited: Promise<ProcessEnd>
   /** Asks its program to end, with the signal of its image. */
   stop(): void
   kill(): void
@@ -30,7 +35,7 @@ interface ContainerStart {
   run: number
   env: Record<string, string>
   log: LogBuffer
-  /** A process `unshare` of another container, whose process namespace is used, as ephemeral containers do. */
+  /** The waiting process of another container, whose process namespace is used, as ephemeral containers do. */
   target?: number | undefined
 }
 
@@ -84,9 +89,6 @@ command -v -- "$1" >/dev/null || { echo '${missing}'; exit 128; }
 echo '${begun}'
 exec "$@"`
 
-// nsenter enters the process namespace of the target's first process, and forks: its only child is the new container.
-const joinProcesses = 'read -r child _ </proc/$0/task/$0/children; exec nsenter --target="$child" --pid "$@"'
-
 /** The command that starts `argv` in the namespaces and the root of a container. */
 function command(
   { network }: NodeContext,
@@ -97,17 +99,19 @@ function command(
 ): string[] {
   const { pod, container, node, link } = context
   const { tty, workingDir = '/', securityContext } = container
-  const joined = target !== undefined
   // With hostNetwork, network and host name are those of the node's process.
-  const enter = link
-    ? [`--net=/run/netns/${link.netns}`]
-    : [`--target=${network.placement(node).pid ?? 1}`, '--net', '--uts']
+  const ofNode = `/proc/${network.placement(node).pid}/ns`
+  const joined = [
+    ...(link ? [`/run/netns/${link.netns}`] : [`${ofNode}/net`, `${ofNode}/uts`]),
+    ...(target === undefined ? [] : [`/proc/${target}/ns/pid_for_children`]),
+  ]
+  const own = [
+    ...['mount', 'ipc', ...(link ? ['uts'] : [])],
+    ...(pod.spec.hostPID || target !== undefined ? [] : ['pid']),
+  ]
   return [
-    ...(joined ? ['sh', '-c', joinProcesses, String(target)] : []),
-    ...['/usr/bin/nsenter', ...enter, '/usr/bin/unshare', ...(link ? ['--uts'] : []), '--mount', '--ipc'],
-    ...(pod.spec.hostPID || joined ? [] : ['--pid']),
-    ...(joined ? [] : ['--fork', '--kill-child']),
-    ...['--propagation', 'slave', GUEST_CONFINE, ...(tty ? ['--terminal'] : [])],
+    ...[GUEST_CONFINE, ...joined.flatMap((file) => ['--join', file]), ...own.flatMap((kind) => ['--new', kind])],
+    ...(tty ? ['--terminal'] : []),
     ...(link ? ['--hostname', hostnameOf(context)] : []),
     ...['--root', root, ...(securityContext?.privileged ? [] : ['--container'])],
     ...[...privilegeOptions(privilegesOf(container)), '--', '/bin/sh', '-c', setup, 'sh', workingDir, ...argv],
@@ -130,7 +134,7 @@ async function startProcess(
   const process = await node.machine.spawn(
     command(node, context, root, target, argv),
     { env },
-    { noInput: !stdin && !tty, inNamespace: true, tty },
+    { noInput: !stdin && !tty, container: true, tty },
   )
   const serving = own.length || args.length ? undefined : image.serving
   const served = new Promise<void>((resolve) => {
@@ -149,10 +153,7 @@ async function startProcess(
       take('stdout', text.slice(first.length + 1))
     })
   })
-  const exited = process.exited.then(({ code, signal }) => {
-    const number = signal ? constants.signals[signal as NodeJS.Signals] : undefined
-    return { exitCode: code ?? 128 + (number ?? 9), signal: number }
-  })
+  const { exited } = process
   const state = (await Promise.race([firstLine, exited.then(() => 'ended')])).trim()
   if (state === 'ended') throw new Error('the container ended while it was set up')
   if (state === missing) {

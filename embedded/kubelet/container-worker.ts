@@ -3,7 +3,7 @@ import { PassThrough } from 'node:stream'
 import { setTimeout as delay } from 'node:timers/promises'
 import { timestamp } from '../apiserver/object-lifecycle.ts'
 import { messageOf } from '../apiserver/status-error.ts'
-import type { GuestProcess } from '../machine/machine.ts'
+import type { GuestProcess, ProcessEnd } from '../machine/machine.ts'
 import { startProbes } from './container-probes.ts'
 import { type RunningContainer, startContainer } from './container-process.ts'
 import { containerEnvironment } from './environment.ts'
@@ -109,10 +109,10 @@ export class ContainerWorker {
     this.attached = log
     const [stdout, stderr] = [new PassThrough(), new PassThrough()]
     const input = running?.process?.stdin
-    const exited = new Promise<{ code: number; signal: null }>((resolve) => {
+    const exited = new Promise<ProcessEnd>((resolve) => {
       const reader: OutputReader = {
         chunk: (stream, text) => (stream === 'stdout' ? stdout : stderr).write(text),
-        end: () => resolve({ code: 0, signal: null }),
+        end: () => resolve({ exitCode: 0 }),
       }
       if (first) log.replay(reader)
       stdout.on('close', log.read(reader))

@@ -4,7 +4,7 @@ import type { LogRequest } from '../apiserver/api-call.ts'
 /** One line of a container's output. */
 export interface LogLine {
   milliseconds: number
-  /** Including its line break, which the last line of a process may lack. */
+  /** Including its line break, which the last line of a process and parts of long lines lack. */
   text: string
   stream: OutputStream
 }
@@ -19,8 +19,12 @@ export interface OutputReader {
 }
 
 const keptBytes = 4 * 1024 * 1024
+/** Lines are removed at this size, many at once, because each removal moves all that remain. */
+const fullBytes = 5 * 1024 * 1024
+/** A longer line becomes several, as in containerd (max_container_log_line_size). */
+const longestLine = 16 * 1024
 
-/** The last 4 MB of the output of one run of a container. */
+/** At least the last 4 MB of the output of one run of a container. */
 export class LogBuffer {
   private lines: LogLine[] = []
   private bytes = 0
@@ -36,7 +40,7 @@ export class LogBuffer {
     this.partial.delete(stream)
     for (const [index, text] of (open.text + chunk).split(/(?<=\n)/).entries()) {
       const milliseconds = index === 0 ? open.milliseconds : now
-      if (text.endsWith('\n')) this.add(stream, text, milliseconds)
+      if (text.endsWith('\n') || text.length > longestLine) this.add(stream, text, milliseconds)
       else if (text !== '') this.partial.set(stream, { text, milliseconds })
     }
   }
@@ -45,8 +49,15 @@ export class LogBuffer {
     const line = { milliseconds, text, stream }
     this.lines.push(line)
     this.bytes += text.length
-    while (this.bytes > keptBytes) this.bytes -= this.lines.shift()?.text.length ?? this.bytes
+    if (this.bytes > fullBytes) this.removeFirst()
     for (const reader of this.readers) reader.line?.(line)
+  }
+
+  private removeFirst(): void {
+    const last = this.lines.length - 1
+    let count = 0
+    for (; this.bytes > keptBytes && count < last; count++) this.bytes -= this.lines[count]?.text.length ?? 0
+    this.lines.splice(0, count)
   }
 
   /** The output has ended. */

@@ -9,7 +9,7 @@ export const FrameType = {
   kill: 2,
   /** JSON {columns, rows}. */
   resize: 3,
-  /** JSON {path, mode, bytes}, a zero byte, the content: write a file; answered by `done` or `error`. */
+  /** JSON {path, mode}, a zero byte, the content: write a file; answered by `done` or `error`. */
   write: 4,
   /** JSON {socket}: accept connections on a Unix socket of the guest; each becomes an `opened` stream. */
   forward: 5,
@@ -19,7 +19,7 @@ export const FrameType = {
   ready: 10,
   /** JSON {pid}. */
   started: 11,
-  /** JSON {code, signal}: the last frame of a process' stream. */
+  /** JSON ProcessEnd: the last frame of a process' stream. */
   exit: 12,
   /** The request of this stream succeeded. */
   done: 13,

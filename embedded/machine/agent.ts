@@ -9,7 +9,7 @@ import type { Writable } from 'node:stream'
 import { ReadStream, WriteStream } from 'node:tty'
 import { encodeFrame, FrameDecoder, FrameType, pump, writeData } from './agent-line.ts'
 import { FifoPool, outputEnded } from './fifo-pool.ts'
-import { type ScriptRequest, type SpawnRequest, spawnArguments } from './machine.ts'
+import { type ProcessEnd, processEnd, type ScriptRequest, type SpawnRequest, spawnArguments } from './machine.ts'
 import { ScriptPool } from './script-shell.ts'
 
 // The environment that every program expects, set here to avoid starting processes for it.
@@ -52,9 +52,12 @@ function fail(stream: number, error: unknown): void {
   send(stream, FrameType.error, error instanceof Error ? error.message : String(error))
 }
 
+/** The last frame of a process. */
+const exited = (stream: number, end: ProcessEnd) => send(stream, FrameType.exit, JSON.stringify(end))
+
 const terminalFile = (stream: number) => `/run/terminal-${stream}`
 
-/** The first process of a namespace made by `unshare --fork`: the only child of the process that created it. */
+/** The first process of a container: the only child of the process that waits for it. */
 function firstChild(pid: number): number {
   const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ')
   if (!children[0]) throw new Error(`process ${pid} has no child`)
@@ -70,13 +73,9 @@ function start(stream: number, request: SpawnRequest): void {
   const kill = (signal: NodeJS.Signals) => {
     try {
       if (child.pid === undefined) return
-      // The command of `inNamespace` only waits for the first process of a process namespace, and `script` for the command.
-      const waiting = request.inNamespace && request.tty ? firstChild(child.pid) : child.pid
-      const target = request.inNamespace ? firstChild(waiting) : -child.pid
-      // Where the process that `unshare` waits for is killed, `unshare` (2.38) prints an error and exits with 1. Without a process
-      // namespace of its own (hostPID), the first process leaves its children: they are in the group of `unshare`.
-      if (request.inNamespace && signal === 'SIGKILL') process.kill(-waiting, signal)
-      process.kill(target, signal)
+      // The command of a container only waits for the container's first process, and `script` for the command.
+      const waiting = request.container && request.tty ? firstChild(child.pid) : child.pid
+      process.kill(request.container ? firstChild(waiting) : -waiting, signal)
     } catch {
       // It has already ended: its exit frame follows.
     }
@@ -94,7 +93,7 @@ function start(stream: number, request: SpawnRequest): void {
     streams.delete(stream)
     if (request.tty) rmSync(terminalFile(stream), { force: true })
     await outputEnded([stdout, stderr])
-    send(stream, FrameType.exit, JSON.stringify({ code, signal }))
+    exited(stream, processEnd(code, signal))
   })
 }
 
@@ -102,11 +101,11 @@ async function runScript(stream: number, { script, ...place }: ScriptRequest): P
   const { shell, result } = pool.run(place, script)
   streams.set(stream, { kill: (signal) => shell.kill(signal) })
   send(stream, FrameType.started, JSON.stringify({ pid: shell.pid }))
-  const { code, stdout, stderr } = await result
+  const { exitCode, stdout, stderr } = await result
   streams.delete(stream)
   writeData(output, stream, FrameType.data, stdout)
   writeData(output, stream, FrameType.errorData, stderr)
-  send(stream, FrameType.exit, JSON.stringify({ code, signal: null }))
+  exited(stream, { exitCode })
 }
 
 let resizing = Promise.resolve()

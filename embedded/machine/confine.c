@@ -6,6 +6,8 @@
  *
  * Without PROGRAM it only tries: exit code 0 when everything asked for works here. Options are carried out in this order:
  *   --enter PID          share the namespaces, root and working directory of a process
+ *   --join FILE          share one namespace (setns(2))
+ *   --new KIND           new namespaces for a container (mount, ipc, uts or pid), none of whose processes is left when its first one has ended
  *   --terminal           a new session with the standard input as its terminal: a shell controls jobs only within its process namespace
  *   --hostname NAME      the name of the uts namespace
  *   --root DIR           a mount point as root, with a /proc and /sys of its own
@@ -32,7 +34,7 @@ enum {
 	SYS_landlock_restrict_self = 446, SYS_fchmodat2 = 452, SYS_setxattrat = 463, SYS_removexattrat = 466, SYS_file_setattr = 469,
 #ifdef __x86_64__
 	/* arch/x86/entry/syscalls/syscall_64.tbl */
-	SYS_write = 1, SYS_close = 3, SYS_ioctl = 16, SYS_getpid = 39, SYS_socket = 41, SYS_connect = 42, SYS_clone = 56, SYS_execve = 59,
+	SYS_write = 1, SYS_close = 3, SYS_ioctl = 16, SYS_pread64 = 17, SYS_getpid = 39, SYS_socket = 41, SYS_connect = 42, SYS_clone = 56, SYS_execve = 59,
 	SYS_exit = 60, SYS_wait4 = 61, SYS_kill = 62, SYS_chdir = 80, SYS_fchdir = 81, SYS_chmod = 90, SYS_fchmod = 91, SYS_setsid = 112,
 	SYS_chown = 92, SYS_fchown = 93, SYS_lchown = 94, SYS_getuid = 102, SYS_getgid = 104, SYS_setgroups = 116, SYS_capget = 125, SYS_capset = 126,
 	SYS_utime = 132, SYS_mknod = 133, SYS_pivot_root = 155, SYS_prctl = 157, SYS_chroot = 161, SYS_mount = 165,
@@ -48,7 +50,7 @@ enum {
 	SYS_setxattr = 5, SYS_lsetxattr = 6, SYS_fsetxattr = 7, SYS_removexattr = 14, SYS_lremovexattr = 15, SYS_fremovexattr = 16,
 	SYS_ioctl = 29, SYS_mknodat = 33, SYS_symlinkat = 36, SYS_umount2 = 39, SYS_mount = 40, SYS_pivot_root = 41, SYS_chdir = 49,
 	SYS_fchdir = 50, SYS_chroot = 51, SYS_fchmod = 52, SYS_fchmodat = 53, SYS_fchownat = 54, SYS_fchown = 55, SYS_openat = 56,
-	SYS_close = 57, SYS_write = 64, SYS_utimensat = 88, SYS_capget = 90, SYS_capset = 91, SYS_exit = 93, SYS_unshare = 97,
+	SYS_close = 57, SYS_write = 64, SYS_pread64 = 67, SYS_utimensat = 88, SYS_capget = 90, SYS_capset = 91, SYS_exit = 93, SYS_unshare = 97,
 	SYS_kexec_load = 104, SYS_init_module = 105, SYS_kill = 129, SYS_reboot = 142, SYS_setsid = 157, SYS_setgroups = 159,
 	SYS_sethostname = 161, SYS_prctl = 167, SYS_getpid = 172, SYS_getuid = 174, SYS_getgid = 176, SYS_socket = 198, SYS_connect = 203,
 	SYS_add_key = 217, SYS_request_key = 218, SYS_keyctl = 219, SYS_clone = 220, SYS_execve = 221, SYS_swapon = 224, SYS_wait4 = 260,
@@ -83,6 +85,7 @@ static const u32 call_code[] __attribute__((section(".text"))) = {
 #define EINVAL 22
 #define ENOENT 2
 #define TIOCSCTTY 0x540e
+#define SIGKILL 9
 #define SIGCHLD 17
 #define AT_FDCWD (-100L)
 #define ADDRESS(pointer) ((long)(pointer))
@@ -168,7 +171,8 @@ static const char *join(const char *one, const char *other)
 
 enum {
 	O_CREAT = 0x40, O_CLOEXEC = 0x80000, O_PATH = 0x200000,
-	CLONE_NEWNS = 0x20000, CLONE_NEWUSER = 0x10000000,
+	CLONE_NEWNS = 0x20000, CLONE_NEWUTS = 0x4000000, CLONE_NEWIPC = 0x8000000, CLONE_NEWUSER = 0x10000000, CLONE_NEWPID = 0x20000000,
+	PR_SET_PDEATHSIG = 1, PR_SET_CHILD_SUBREAPER = 36,
 	MS_RDONLY = 1, MS_NOSUID = 2, MS_NODEV = 4, MS_NOEXEC = 8, MS_REMOUNT = 32, MS_BIND = 4096, MS_REC = 16384, MS_SLAVE = 1 << 19,
 	MNT_DETACH = 2, AT_RECURSIVE = 0x8000
 };
@@ -178,13 +182,38 @@ static void mount_or_fail(const char *source, const char *target, const char *ty
 	must(call(SYS_mount, ADDRESS(source), ADDRESS(target), ADDRESS(type), flags, ADDRESS(data)), "mounting ", target);
 }
 
-/* A process of another process namespace has to be a child of one that entered it: this one passes on how it ended. */
+/* A process of another process namespace has to be a child of one that entered it. 0 in the child. */
+static long fork_child(void)
+{
+	long child = call(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+
+	must(child, "fork", "");
+	return child;
+}
+
+static int wait_for(long child)
+{
+	int status = 0;
+
+	while (call(SYS_wait4, child, ADDRESS(&status), 0, 0, 0) != child)
+		;
+	return status;
+}
+
+/* Ends as a child ended. */
+static void end_as(int status)
+{
+	if (status & 0x7f)
+		call(SYS_kill, call(SYS_getpid, 0, 0, 0, 0, 0), status & 0x7f, 0, 0, 0);
+	call(SYS_exit, status & 0x7f ? 128 + (status & 0x7f) : (status >> 8) & 0xff, 0, 0, 0, 0);
+}
+
 static void enter(const char *pid)
 {
 	static const char *const spaces[] = { "/ns/ipc", "/ns/uts", "/ns/net", "/ns/pid", "/ns/mnt", 0 };
 	char path[64];
 	long handles[8], root, directory, child;
-	int status = 0, index;
+	int index;
 	u64 at;
 	const char *const *space;
 
@@ -202,15 +231,55 @@ static void enter(const char *pid)
 	must(call(SYS_fchdir, root, 0, 0, 0, 0), "entering ", "root");
 	must(call(SYS_chroot, ADDRESS("."), 0, 0, 0, 0), "entering ", "root");
 	must(call(SYS_fchdir, directory, 0, 0, 0, 0), "entering ", "the working directory");
-	child = call(SYS_clone, SIGCHLD, 0, 0, 0, 0);
-	must(child, "fork", "");
-	if (child == 0)
+	child = fork_child();
+	if (child)
+		end_as(wait_for(child));
+}
+
+/* Kills the processes of a list such as "7 12 ", by which the kernel names the children of a process (proc_pid_children(5)). */
+static void kill_listed(const char *list, const char *end)
+{
+	long pid = 0;
+
+	for (; list < end; list++) {
+		if (*list != ' ') {
+			pid = pid * 10 + *list - '0';
+			continue;
+		}
+		call(SYS_kill, pid, SIGKILL, 0, 0, 0);
+		pid = 0;
+	}
+}
+
+/*
+ * Makes the namespaces of a container and returns in its first process. The other one waits, and ends as the first process did: the kernel
+ * ends a process namespace with its first process; without one of its own (hostPID), orphans of the container become children of the waiting
+ * process, which kills them; in another container's, only the group of the first process is killed.
+ */
+static void contain(long kinds)
+{
+	static char list[4096];
+	long child, children, count;
+	int status;
+
+	must(call(SYS_unshare, kinds, 0, 0, 0, 0), "unshare", "");
+	mount_or_fail(0, "/", 0, MS_REC | MS_SLAVE, 0);
+	must(children = open_file("/proc/thread-self/children", O_CLOEXEC), "opening ", "the list of children");
+	must(call(SYS_prctl, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "subreaper", "");
+	child = fork_child();
+	if (child == 0) {
+		call(SYS_close, children, 0, 0, 0, 0);
+		must(call(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0), "pdeathsig", "");
+		call(SYS_setsid, 0, 0, 0, 0, 0);
 		return;
-	while (call(SYS_wait4, child, ADDRESS(&status), 0, 0, 0) != child)
-		;
-	if (status & 0x7f)
-		call(SYS_kill, call(SYS_getpid, 0, 0, 0, 0, 0), status & 0x7f, 0, 0, 0);
-	call(SYS_exit, status & 0x7f ? 128 + (status & 0x7f) : (status >> 8) & 0xff, 0, 0, 0, 0);
+	}
+	status = wait_for(child);
+	call(SYS_kill, -child, SIGKILL, 0, 0, 0);
+	do {
+		count = call(SYS_pread64, children, ADDRESS(list), sizeof list, 0, 0);
+		kill_listed(list, list + count);
+	} while (call(SYS_wait4, -1, 0, 0, 0, 0) > 0);
+	end_as(status);
 }
 
 /* What every container has (config-linux.md of the OCI runtime specification, "Default Devices"); the working directory is its root. */
@@ -533,11 +602,32 @@ static void run(char **arguments)
 }
 
 enum { MOST = 1024 };
-static char *readable[MOST], *writable[MOST];
+static char *readable[MOST], *writable[MOST], *joined_files[MOST];
+
+static long namespace_kind(const char *name)
+{
+	if (same(name, "mount"))
+		return CLONE_NEWNS;
+	if (same(name, "ipc"))
+		return CLONE_NEWIPC;
+	if (same(name, "uts"))
+		return CLONE_NEWUTS;
+	if (!same(name, "pid"))
+		fail("namespace ", name, -EINVAL);
+	return CLONE_NEWPID;
+}
+
+static void join_namespace(const char *file)
+{
+	long handle = open_file(file, O_CLOEXEC);
+
+	must(handle, "opening ", file);
+	must(call(SYS_setns, handle, 0, 0, 0, 0), "entering ", file);
+}
 
 void begin(long *stack)
 {
-	long count = *stack, reads = 0, writes = 0;
+	long count = *stack, reads = 0, writes = 0, joins = 0, kinds = 0;
 	char **argument = (char **)(stack + 1);
 	const char *pid = 0, *root = 0, *hostname = 0, *capabilities = 0, *option;
 	int terminal = 0, container = 0, mounts = 0, lock = 0, filtered = 0, no_new = 0, one_user = 0;
@@ -571,6 +661,10 @@ void begin(long *stack)
 			writable[writes++] = *argument;
 		else if (same(option, "--enter"))
 			pid = *argument;
+		else if (same(option, "--join") && joins < MOST - 1)
+			joined_files[joins++] = *argument;
+		else if (same(option, "--new"))
+			kinds |= namespace_kind(*argument);
 		else if (same(option, "--hostname"))
 			hostname = *argument;
 		else if (same(option, "--root"))
@@ -582,8 +676,13 @@ void begin(long *stack)
 	}
 	if (pid)
 		enter(pid);
+	for (joins = 0; joined_files[joins]; joins++)
+		join_namespace(joined_files[joins]);
+	if (kinds)
+		contain(kinds);
 	if (terminal) {
-		must(call(SYS_setsid, 0, 0, 0, 0, 0), "setsid", "");
+		/* The first process of a container has one already. */
+		call(SYS_setsid, 0, 0, 0, 0, 0);
 		must(call(SYS_ioctl, 0, TIOCSCTTY, 1, 0, 0), "the controlling terminal", "");
 	}
 	if (hostname)

@@ -2,14 +2,21 @@ import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { PassThrough, Writable } from 'node:stream'
 import { text } from 'node:stream/consumers'
-import type { ExecResult } from '../../host/shell-word.ts'
+import type { ExecOptions, ExecResult } from '../../host/shell-word.ts'
 import { timeoutScale } from '../../host/wait.ts'
 import { encodeFrame, type Frame, FrameDecoder, FrameType, pump, SerialLine, writeData } from './agent-line.ts'
 import type { BootOptions, Kernel } from './kernel.ts'
 import { bootKernel, consoleTail, describeKernelEnd } from './kernel-process.ts'
-import type { GuestFile, GuestProcess, Machine, Placement, ScriptPlace, SpawnOptions } from './machine.ts'
-
-type ExitStatus = Awaited<GuestProcess['exited']>
+import {
+  type GuestFile,
+  type GuestProcess,
+  type Machine,
+  type Placement,
+  type ProcessEnd,
+  processEnd,
+  type ScriptPlace,
+  type SpawnOptions,
+} from './machine.ts'
 
 /** Receives the frames of one stream. */
 type Listener = (frame: Frame) => void
@@ -123,11 +130,11 @@ class GuestMachine implements Machine {
           done()
         },
       })
-      let settle: (end: ExitStatus) => void = () => {}
-      const exited = new Promise<ExitStatus>((done) => {
+      let settle: (end: ProcessEnd) => void = () => {}
+      const exited = new Promise<ProcessEnd>((done) => {
         settle = done
       })
-      const finish = (end: ExitStatus) => {
+      const finish = (end: ProcessEnd) => {
         this.listeners.delete(stream)
         stdout.end()
         stderr.end()
@@ -145,7 +152,7 @@ class GuestMachine implements Machine {
           resolve({ pid, stdin, stdout, stderr, exited, kill, resize })
         } else {
           reject(new Error(payload.toString()))
-          finish({ code: null, signal: 'SIGKILL' })
+          finish(processEnd(null, 'SIGKILL'))
         }
       })
       this.send(stream, type, JSON.stringify(request))
@@ -155,7 +162,7 @@ class GuestMachine implements Machine {
   async run(
     command: readonly string[],
     placement: Placement = {},
-    { stdin, timeoutMs }: { stdin?: string | Uint8Array; timeoutMs?: number } = {},
+    { stdin, timeoutMs }: ExecOptions = {},
   ): Promise<ExecResult> {
     const process = await this.spawn(command, placement, { noInput: stdin === undefined })
     if (stdin !== undefined) process.stdin.end(stdin)
@@ -173,7 +180,7 @@ class GuestMachine implements Machine {
       process.kill('SIGKILL')
     }
     const timer = timeoutMs === undefined ? undefined : setTimeout(end, timeoutMs)
-    const [stdout, stderr, { code, signal }] = await Promise.all([
+    const [stdout, stderr, { exitCode }] = await Promise.all([
       text(process.stdout),
       text(process.stderr),
       process.exited,
@@ -181,7 +188,7 @@ class GuestMachine implements Machine {
     clearTimeout(timer)
     if (this.gone !== undefined) throw new Error(`the embedded kernel ${this.gone}`)
     if (late) throw new Error(`${what} did not end within ${timeoutMs} ms`)
-    return { exitCode: code ?? 128 + (signal ? 9 : 0), stdout, stderr }
+    return { exitCode, stdout, stderr }
   }
 
   async write(files: readonly GuestFile[]): Promise<void> {

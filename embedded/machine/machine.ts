@@ -1,5 +1,6 @@
+import { constants } from 'node:os'
 import type { Readable, Writable } from 'node:stream'
-import { type ExecResult, shellWord } from '../../host/shell-word.ts'
+import { type ExecOptions, type ExecResult, shellWord } from '../../host/shell-word.ts'
 
 /** The privileges that root keeps. */
 export interface Privileges {
@@ -15,7 +16,7 @@ export interface Placement {
   netns?: string
   /** A process whose namespaces (mount, uts, ipc, pid, network), root and working directory to share, as nsenter does. */
   pid?: number
-  /** The same for the only child of this process: `unshare --fork` is the parent of the first process in the new namespaces. */
+  /** The same for the only child of this process, which waits for the first process of a container (`confine --new`). */
   childOf?: number
   /** With `pid`: the privileges of a command there; default: all. */
   privileges?: Privileges
@@ -25,6 +26,19 @@ export interface Placement {
 /** Where a script can run. */
 export type ScriptPlace = Pick<Placement, 'pid' | 'netns'>
 
+/** How a process ended. */
+export interface ProcessEnd {
+  /** As a shell reports it: 128 and the number of the signal that ended it. */
+  exitCode: number
+  signal?: number | undefined
+}
+
+/** The end of a process of which Node.js reports this. */
+export function processEnd(code: number | null, signalName: NodeJS.Signals | null): ProcessEnd {
+  const signal = signalName ? constants.signals[signalName] : undefined
+  return { exitCode: code ?? 128 + (signal ?? 0), signal }
+}
+
 export interface GuestProcess {
   /** Process id inside the guest. */
   readonly pid: number
@@ -32,7 +46,7 @@ export interface GuestProcess {
   readonly stdout: Readable
   readonly stderr: Readable
   /** Settles when the process ended and both outputs are drained. */
-  readonly exited: Promise<{ code: number | null; signal: string | null }>
+  readonly exited: Promise<ProcessEnd>
   kill(signal: string): void
   /** Only for processes started with `tty`. */
   resize(columns: number, rows: number): void
@@ -45,8 +59,8 @@ export interface SpawnOptions {
   size?: { columns: number; rows: number }
   /** Standard input is /dev/null. */
   noInput?: boolean
-  /** The command ends in `unshare --pid --fork`: signals go to the first process of the new namespace. */
-  inNamespace?: boolean
+  /** The command is `confine --new`: signals go to the first process of the container. */
+  container?: boolean
 }
 
 /** A file to write; a path that ends in / is a folder to create. */
@@ -70,12 +84,8 @@ export const fstabWord = (path: string) =>
 export interface Machine {
   /** Whether root can load modules, because the kernel booted with the machine. The host's kernel loads what a netlink request needs. */
   readonly ownKernel: boolean
-  /** Runs a command to its end. Rejects only if the machine has ended or `timeoutMs` have passed (the command is then killed). */
-  run(
-    command: readonly string[],
-    placement?: Placement,
-    options?: { stdin?: string | Uint8Array; timeoutMs?: number },
-  ): Promise<ExecResult>
+  /** Runs a command to its end. Rejects if it can't be started, the machine has ended, or `timeoutMs` have passed (it is then killed). */
+  run(command: readonly string[], placement?: Placement, options?: ExecOptions): Promise<ExecResult>
   /** Runs a script that reads no input and leaves no process, in a waiting shell: many times faster than `run`. Rejects as `run` does. */
   script(text: string, place?: ScriptPlace, options?: { timeoutMs?: number }): Promise<ExecResult>
   /** Starts a process that keeps running; with `tty` it gets a pseudo terminal, and stdout contains both outputs. */
@@ -115,7 +125,7 @@ export interface ScriptRequest extends ScriptPlace {
  * be a file of the container, which its root can replace, and run with all privileges.
  */
 export function enterNamespaces({ pid, netns, privileges }: Placement, tty = false): string[] {
-  if (pid === undefined) return netns === undefined ? [] : ['nsenter', `--net=/run/netns/${netns}`]
+  if (pid === undefined) return netns === undefined ? [] : [GUEST_CONFINE, '--join', `/run/netns/${netns}`, '--']
   const options = [...(tty ? ['--terminal'] : []), ...privilegeOptions(privileges ?? {})]
   return [GUEST_CONFINE, '--enter', String(pid), ...options, '--']
 }

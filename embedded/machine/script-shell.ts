@@ -2,12 +2,11 @@ import type { ChildProcess } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { shellWord } from '../../host/shell-word.ts'
 import { type FifoPool, outputEnded, type PipedProcess } from './fifo-pool.ts'
-import type { ScriptPlace } from './machine.ts'
-import { enterNamespaces } from './machine.ts'
+import { enterNamespaces, processEnd, type ScriptPlace } from './machine.ts'
 
 /** The output and exit code of one script. */
 export interface ScriptResult {
-  code: number
+  exitCode: number
   stdout: Buffer
   stderr: Buffer
 }
@@ -59,7 +58,7 @@ export class ScriptShell {
     const process = pipes.spawn(argv, env, 'pipe')
     this.child = process.child
     this.child.on('error', () => this.gone(127, process))
-    this.child.on('exit', (code) => this.gone(code ?? 137, process))
+    this.child.on('exit', (code, signal) => this.gone(processEnd(code, signal).exitCode, process))
     for (const name of ['stdout', 'stderr'] as const)
       process[name].output.on('data', (bytes: Buffer) => {
         this[name].push(bytes)
@@ -104,7 +103,7 @@ export class ScriptShell {
 
   private finish(codeOfShell?: number): void {
     const { output: stdout, after: code = codeOfShell } = this.stdout.take()
-    const result = { code: Number(code), stdout, stderr: this.stderr.take().output }
+    const result = { exitCode: Number(code), stdout, stderr: this.stderr.take().output }
     this.settle?.(result)
     this.settle = undefined
   }

@@ -3,11 +3,10 @@ import { Terminal } from '@xterm/xterm'
 import type { z } from 'zod'
 import type { TERMINAL_REQUEST } from '../protocol.ts'
 import { act, RETRY_MS, socketTo } from './connection.ts'
+import { Prompt } from './prompt.ts'
 import { now, say, update } from './store.ts'
 
 const SCREEN_READER = 'guide-screen-reader'
-/** A shell that does not say when it waits for a command (DEC mode 2004, bracketed paste) gets the next line after this time. */
-const SILENT_MS = 1500
 /** The sequence that resets a terminal (RIS). */
 const RESET = '\x1bc'
 /**
@@ -36,10 +35,7 @@ export class TerminalView {
   #opened = false
   #closed = false
   #unshown = 0
-  /** Whether the shell has reported that it waits for a command. */
-  #ready = false
-  #tells = false
-  #onReady: (() => void) | undefined
+  readonly #prompt = new Prompt()
   /** Lines that are still to be typed belong to this run. */
   #run = 0
 
@@ -54,7 +50,7 @@ export class TerminalView {
     this.#terminal.onResize(() => this.#tellSize())
     for (const final of ['h', 'l'])
       this.#terminal.parser.registerCsiHandler({ prefix: '?', final }, (params) => {
-        if (params.includes(2004)) this.#setReady(final === 'h')
+        if (params.includes(2004)) this.#prompt.report(final === 'h')
         return false
       })
     // A link shows one address and opens another: what a node prints is text.
@@ -82,22 +78,24 @@ export class TerminalView {
 
   /**
    * Types commands before the learner's eyes, a line as soon as the shell has done the one before. Resolves when the last one is
-   * done, or when Ctrl-C has cancelled the rest.
+   * done, or when Ctrl-C, another run or the end of the terminal has cancelled the rest.
    */
   async run(text: string): Promise<void> {
     const run = ++this.#run
     const lines = text.split('\n').filter((line) => line.trim() !== '')
     for (const line of lines) {
-      await this.#prompt()
+      await this.#prompt.wait()
       if (run !== this.#run) return
-      this.#ready = false
+      this.#prompt.leave()
       this.#send(`${EMPTY_LINE}${line}\r`)
     }
-    await this.#prompt()
+    await this.#prompt.wait()
   }
 
   close(): void {
     this.#closed = true
+    this.#run++
+    this.#prompt.release()
     this.#socket.close()
     this.#terminal.dispose()
   }
@@ -118,7 +116,7 @@ export class TerminalView {
       if (this.#unshown > MOST_UNSHOWN) socket.close()
     }
     socket.onclose = () => {
-      this.#ready = false
+      this.#prompt.leave()
       const again = () => {
         if (!this.#closed) this.#socket = this.#connect()
       }
@@ -129,24 +127,6 @@ export class TerminalView {
 
   #send(text: string): void {
     if (this.#socket.readyState === WebSocket.OPEN) this.#socket.send(this.#encoder.encode(text))
-  }
-
-  #setReady(ready: boolean): void {
-    this.#tells = true
-    this.#ready = ready
-    if (ready) this.#onReady?.()
-  }
-
-  /** Waits until the shell waits for a command, or for a moment if it never reports that. */
-  #prompt(): Promise<void> {
-    if (this.#ready) return Promise.resolve()
-    return new Promise((resolve) => {
-      const given = this.#tells ? undefined : setTimeout(resolve, SILENT_MS)
-      this.#onReady = () => {
-        clearTimeout(given)
-        resolve()
-      }
-    })
   }
 
   #tellSize(): void {

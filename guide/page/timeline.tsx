@@ -52,7 +52,7 @@ export function TimelineView({ state }: { state: State }) {
       {since === '' ? (
         <Changes changes={(past ?? dataplane).changes} />
       ) : (
-        <ChangesSince since={Number(since)} nodes={(past ?? dataplane).nodes} />
+        <ChangesSince key={since} since={Number(since)} nodes={(past ?? dataplane).nodes} />
       )}
     </div>
   )

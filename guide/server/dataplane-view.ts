@@ -27,7 +27,6 @@ export class DataplaneView {
   readonly #outside: boolean
   #moments: Moment[] = []
   #command: { text: string; at: number } | undefined
-  #counters = new Map<string, Counter>()
   #snapshot: Snapshot | undefined
   #causes: CauseTable = { causes: [], causedBy: {} }
   #decisive = ''
@@ -45,17 +44,18 @@ export class DataplaneView {
   /** Adds a snapshot. Returns the state to push, whether more than counters is new in it, and the counters that changed. */
   see(snapshot: Snapshot): { latest: DataplanePush; isNew: boolean; counters?: CountersPush } {
     this.#snapshot = snapshot
-    const before = this.#moments.at(-1)?.number
+    const before = this.#moments.at(-1)
     this.#moments = addMoment(this.#moments, Date.now(), this.read(snapshot))
     const moment = this.#latest
-    if (moment.number !== before) moment.label = this.#labelOf(moment)
     const { number, at, nodes, changes } = moment
+    const isOtherMoment = number !== before?.number
+    if (isOtherMoment) moment.label = this.#labelOf(moment)
     const decisive = decisiveIn(snapshot)
-    const isNew = number !== before || decisive !== this.#decisive
+    const isNew = isOtherMoment || decisive !== this.#decisive
     if (isNew) this.#causes = causesIn(snapshot, nodes)
     this.#decisive = decisive
     const latest = { at, moment: number, nodes, changes, ...this.#causes, ...endsIn(snapshot, this.#outside) }
-    const counters = this.#moved(nodes)
+    const counters = movedCounters(before?.nodes ?? [], nodes)
     return { latest, isNew, ...(Object.keys(counters).length > 0 && { counters }) }
   }
 
@@ -112,23 +112,27 @@ export class DataplaneView {
       throw error
     }
   }
+}
 
-  /** Counters that differ from those of the previous snapshot. */
-  #moved(nodes: readonly NodeHoldings[]): CountersPush {
-    const before = this.#counters
-    this.#counters = new Map()
-    const moved: CountersPush = {}
-    for (const held of nodes)
-      for (const { id, packets, connections } of entriesOf(held)) {
-        if (packets === undefined && connections === undefined) continue
-        const key = `${held.node} ${id}`
-        const [old, counter] = [before.get(key), { packets, connections }]
-        this.#counters.set(key, counter)
-        // A new entry has not moved: the moment shows it with its counter.
-        if (old && !isDeepStrictEqual(old, counter)) moved[key] = { ...counter, by: growth(old, counter) }
-      }
-    return moved
+/** Counters that differ from those of the previous read. */
+function movedCounters(before: readonly NodeHoldings[], after: readonly NodeHoldings[]): CountersPush {
+  const old = countersOf(before)
+  const moved: CountersPush = {}
+  for (const [key, counter] of countersOf(after)) {
+    const was = old.get(key)
+    // A new entry has not moved: the moment shows it with its counter.
+    if (was && !isDeepStrictEqual(was, counter)) moved[key] = { ...counter, by: growth(was, counter) }
   }
+  return moved
+}
+
+/** The counters by `NODE ID` of their entry. */
+function countersOf(nodes: readonly NodeHoldings[]): Map<string, Counter> {
+  const counters = new Map<string, Counter>()
+  for (const held of nodes)
+    for (const { id, packets, connections } of entriesOf(held))
+      if (packets !== undefined || connections) counters.set(`${held.node} ${id}`, { packets, connections })
+  return counters
 }
 
 /** By how much a counter grew. One of packets that is lower than before began again from zero; connections also end. */

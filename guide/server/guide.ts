@@ -14,17 +14,17 @@ import { notesOf } from '../../grading/lab-notes.ts'
 import { scoreLine } from '../../grading/learner-report.ts'
 import type { Snapshot } from '../../grading/snapshot.ts'
 import { hasOutside, OUTSIDE } from '../../host/outside.ts'
-import { plainText } from '../../host/plain-text.ts'
 import type { Progress } from '../../host/progress.ts'
 import { handIn } from '../../instructors/submission/hand-in.ts'
 import type { ActionArguments, ActionName, Reply } from '../protocol.ts'
 import { DataplaneView } from './dataplane-view.ts'
 import { Hub } from './hub.ts'
 import { IncidentView, labContent, progressPush } from './lab-view.ts'
+import { LongWork } from './long-work.ts'
 import { findPaths } from './packet-paths.ts'
 import type { Guide } from './server.ts'
-import { shellAt } from './shell-command.ts'
-import { HOST, Terminals } from './terminals.ts'
+import { HOST, shellAt } from './shell-command.ts'
+import { Terminals } from './terminals.ts'
 
 type Actions = { [Name in ActionName]: (words: ActionArguments<Name>) => Promise<Reply<Name>> | Reply<Name> }
 
@@ -35,32 +35,21 @@ export class PageGuide implements Guide {
   readonly #watch: Watch
   readonly #dataplane: DataplaneView
   readonly #incidents = new IncidentView()
+  readonly #work = new LongWork(() => this.#tell())
   /** Progress lines, which the pages show, too, during long work. */
   readonly #shown: Progress
   /** The places of terminals. */
-  #places: string[] = []
+  readonly #places: string[]
   #session!: LabSession
   #progress!: LabProgress
-  /** Long work, and what it does just now. */
-  #work: string | undefined
-  #part: string | undefined
   #trouble: string | undefined
   /** The labs that were begun on this cluster. */
   #begun: number[] = []
 
-  private constructor(cluster: Cluster, printed: Progress, kubectlFolder: string) {
+  private constructor(cluster: Cluster, nodes: string[], printed: Progress, kubectlFolder: string) {
     this.#cluster = cluster
-    this.#shown = {
-      start: (what) => {
-        printed.start(what)
-        this.#showWork(this.#work, plainText(what))
-      },
-      end: (ok, detail) => {
-        printed.end(ok, detail)
-        this.#showWork(this.#work)
-      },
-      note: (line) => printed.note(line),
-    }
+    this.#shown = this.#work.progress(printed)
+    this.#places = [HOST, ...nodes, ...(hasOutside(cluster) ? [OUTSIDE] : [])]
     this.#dataplane = new DataplaneView(hasOutside(cluster))
     this.#watch = new Watch(cluster, () => this.#readNodes())
     this.#hub = new Hub((pages) => this.#watch.setWatched(pages > 0))
@@ -81,8 +70,7 @@ export class PageGuide implements Guide {
     printed: Progress,
     kubectlFolder: string,
   ): Promise<PageGuide> {
-    const guide = new PageGuide(cluster, printed, kubectlFolder)
-    guide.#places = [HOST, ...(await cluster.nodes()), ...(hasOutside(cluster) ? [OUTSIDE] : [])]
+    const guide = new PageGuide(cluster, await cluster.nodes(), printed, kubectlFolder)
     await guide.#open(definition)
     await guide.#terminals.open(HOST).catch((error: unknown) => printed.note(sentenceOf(error)))
     void guide.#watch.run()
@@ -230,17 +218,18 @@ export class PageGuide implements Guide {
 
   /** Reads the nodes once and pushes the changes, or why they could not be read. */
   async #readNodes(): Promise<Observed> {
-    if (this.#work !== undefined) return 'unchanged'
+    if (this.#work.isBusy) return 'unchanged'
     try {
       // A cluster that was restarted after a failure may be a new one.
       if (this.#trouble !== undefined) {
         await requireUp(this.#cluster)
-        await this.#open(this.#definition)
+        if (this.#work.isBusy) return 'unchanged'
+        await this.#doing(`Opening lab ${this.#definition.number}`, () => this.#open(this.#definition))
       }
       const session = this.#session
       const { outcomes, snapshot } = await session.observe()
       // State that was read during a solution or a reset is outdated.
-      if (this.#work !== undefined || session !== this.#session) return 'unchanged'
+      if (this.#work.isBusy || session !== this.#session) return 'unchanged'
       const { progress, fresh } = applyObservation(this.#progress, outcomes)
       this.#progress = progress
       this.#trouble = undefined
@@ -268,25 +257,9 @@ export class PageGuide implements Guide {
     return isNew || passed.length > 0 ? 'changed' : 'unchanged'
   }
 
-  /** Runs long work, one at a time; its name is shown on all pages. */
-  async #doing<T>(name: string, work: () => Promise<T>): Promise<T> {
-    if (this.#work !== undefined) throw new Error(`Wait until this is done: ${this.#work}.`)
-    this.#showWork(name)
-    try {
-      return await work()
-    } catch (error) {
-      throw new Error(sentenceOf(error))
-    } finally {
-      this.#showWork(undefined)
-      this.#watch.sign()
-    }
-  }
-
-  #showWork(work: string | undefined, part?: string): void {
-    const before = this.#work
-    this.#work = work
-    this.#part = part
-    if (work !== before || work !== undefined) this.#tell()
+  /** Does long work, then reads the nodes. */
+  #doing<T>(name: string, work: () => Promise<T>): Promise<T> {
+    return this.#work.do(name, work).finally(() => this.#watch.sign())
   }
 
   #save(): void {
@@ -296,8 +269,7 @@ export class PageGuide implements Guide {
   #tell(): void {
     const minutes = Math.floor(this.#session.workedMs() / 60_000)
     const { paused } = this.#session
-    const busy = this.#work && (this.#part ?? this.#work)
-    const circumstances = { begun: this.#begun, minutes, paused, busy, trouble: this.#trouble }
+    const circumstances = { begun: this.#begun, minutes, paused, busy: this.#work.shown, trouble: this.#trouble }
     this.#hub.push('progress', progressPush(this.#progress, circumstances))
   }
 }

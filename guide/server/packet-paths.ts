@@ -14,7 +14,7 @@ import { type HttpReply, httpRequests, readReplies } from '../../grading/http-re
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import { modeOf, objectsOf, type Snapshot } from '../../grading/snapshot.ts'
 import { OUTSIDE } from '../../host/outside.ts'
-import { timeoutScale } from '../../host/wait.ts'
+import { isMetWithin } from '../../host/wait.ts'
 import { drawPath } from '../../slides/figures/packets.ts'
 import type { ActionArguments, ActionReplies } from '../protocol.ts'
 
@@ -36,15 +36,14 @@ export async function findPaths(
   const packet = parsePacket(route.from, route.to)
   const before = await readCounting(cluster, route.node, packet)
   const sent = send ? await sendPackets(live, from, route.node, packet) : undefined
-  const [own, ...others] = pathsOn(snapshot, route.node, before.state, packet)
-  if (!own) return { paths: [] }
+  const [own, ...others] = pathsOn(snapshot, route.node, before.state, packet) as [PacketPath, ...PacketPath[]]
   let first = own
-  const until = Date.now() + ESTIMATED_MS * timeoutScale()
-  do {
-    if (!sent) break
-    const { holdings } = await readCounting(cluster, route.node, packet)
-    first = countedOn(own, before.holdings, holdings, sent.length)
-  } while (isBehind(first, sent) && Date.now() < until)
+  if (sent)
+    await isMetWithin(ESTIMATED_MS, async () => {
+      const { holdings } = await readCounting(cluster, route.node, packet)
+      first = countedOn(own, before.holdings, holdings, sent.length)
+      return !isBehind(first, sent)
+    })
   const paths = [first, ...others].map((path) => ({ ...path, drawing: drawPath(path) }))
   return { paths, ...(sent && { sent: { count: sent.length, output: summaryOf(sent) } }) }
 }

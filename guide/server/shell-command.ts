@@ -2,7 +2,17 @@ import { userInfo } from 'node:os'
 import { delimiter } from 'node:path'
 import type { Cluster } from '../../cluster/driver.ts'
 import { projectRoot, START } from '../../host/layout.ts'
-import { HOST, type ShellCommand } from './terminals.ts'
+
+/** The place of the user's own shell. */
+export const HOST = 'host'
+
+/** What runs in a terminal. */
+export interface ShellCommand {
+  file: string
+  words: string[]
+  env: NodeJS.ProcessEnv
+  cwd: string
+}
 
 /** Variables of `make guide` itself and of make, which the learner's commands must not inherit. */
 const OWN = [

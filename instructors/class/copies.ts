@@ -84,6 +84,9 @@ export const LEAST_SHARED = 2
 const SHARED_FILES = 2
 const NAMES_SHOWN = 3
 
+/** One learner, however the name is capitalized: they have the same seed. */
+const isSame = (one: string, other: string) => one.toLowerCase() === other.toLowerCase()
+
 /**
  * Compares every submission with those of all other learners; a learner's own labs and attempts may come from one cluster.
  * Returns the flags in the order given. Linear in the number of submissions.
@@ -93,7 +96,7 @@ export function copyFlags(submissions: readonly Compared[], { variants = false }
     const index = new SourceIndex()
     for (const { graded, prints } of submissions) index.add(graded.learner, select(prints))
     return (learner: string, prints: Prints) =>
-      index.sharing(select(prints), least).filter(({ source }) => source !== learner)
+      index.sharing(select(prints), least).filter(({ source }) => !isSame(source, learner))
   }
   const withSameCluster = comparison(({ clusters }) => clusters, 1)
   const withSameFiles = comparison(({ files }) => files, SHARED_FILES)
@@ -120,7 +123,7 @@ export function copyFlags(submissions: readonly Compared[], { variants = false }
     const owner = learners.get(seed)
     if (seed !== seedOf(learner))
       flag('seed', owner ? `Its seed is that of ${owner}.` : `Its seed is not that of ${learner}.`)
-    const otherLearners = prints.learners.filter((name) => seedOf(name) !== seedOf(learner))
+    const otherLearners = prints.learners.filter((name) => !isSame(name, learner))
     if (otherLearners.length > 0) flag('seed', `Its cluster has the variant of ${listed(otherLearners)}.`)
     const unlike = withVariant > 0 ? `, unlike those of ${withVariant} others` : ''
     if (prints.learners.length === 0 && (variants || isMostly(withVariant, dealt.size - 1)))
@@ -130,8 +133,7 @@ export function copyFlags(submissions: readonly Compared[], { variants = false }
 }
 
 const isMostly = (count: number, all: number) => count > 0 && 2 * count >= all
-const hasOwnVariant = (learner: string, { learners }: Prints) =>
-  learners.some((name) => seedOf(name) === seedOf(learner))
+const hasOwnVariant = (learner: string, { learners }: Prints) => learners.some((name) => isSame(name, learner))
 
 /** Finds the sources of values. */
 class SourceIndex {

@@ -34,27 +34,22 @@ interface CaptureView {
   embedded: boolean
 }
 
-/** The first contradiction of each kind, one sentence each; `now` is in milliseconds since the epoch. */
+/** The first contradiction of each sort, one sentence each; `now` is in milliseconds since the epoch. */
 export function historyFlags({ manifest, captures }: Submission, now: number): Flag[] {
   const views = [...captures].map(viewOf).sort((a, b) => a.takenAt - b.takenAt)
   const submittedAt = Date.parse(manifest.submittedAt)
-  const found = [...groupBy(views, ({ marks }) => clusterIdentity(marks))].flatMap(([identity, own]) => [
+  const dates = [dateOfSubmission(submittedAt, now), datesOfCaptures(views, submittedAt), datesOfObjects(views)]
+  const histories = [...groupBy(views, ({ marks }) => clusterIdentity(marks))].flatMap(([identity, own]) => [
     ...(identity ? [objectsGrow(own), bootsAgree(own), linksStay(own)] : []),
     ...[datesOfNodes(own), startOfCluster(own), namesOfLinks(own), countersMakeSense(own)],
   ])
-  const flagsOf = (kind: Flag['kind'], contradictions: readonly Contradictions[]) => {
-    const texts = new Set(contradictions.flatMap((each) => each.next().value ?? []))
-    return [...texts].map((text) => ({ kind, text }))
-  }
-  return [
-    ...flagsOf('clock', [
-      dateOfSubmission(submittedAt, now),
-      datesOfCaptures(views, submittedAt),
-      datesOfObjects(views),
-    ]),
-    ...flagsOf('history', found),
-  ]
+  const flagsOf = (kind: Flag['kind'], found: readonly Contradiction[]) =>
+    [...new Set(found)].flatMap((text) => (text === undefined ? [] : [{ kind, text }]))
+  return [...flagsOf('clock', dates), ...flagsOf('history', histories)]
 }
+
+/** A sentence about what can't be true, if there is such. */
+type Contradiction = string | undefined
 
 function viewOf([id, { takenAt, capture }]: [string, SubmittedCapture]): CaptureView {
   const { items } = capture.objects
@@ -66,42 +61,40 @@ function viewOf([id, { takenAt, capture }]: [string, SubmittedCapture]): Capture
   return { id, takenAt, items, marks: birthMarks(items), nodes: capture.nodes, boots: new Map(boots), embedded }
 }
 
-/** Contradictions, a sentence each; only the first of each kind is used, so the others are never sought. */
-type Contradictions = Generator<string, undefined>
-
-function* dateOfSubmission(submittedAt: number, now: number): Contradictions {
-  if (submittedAt > now + FUTURE_MS) yield `It is dated ${new Date(submittedAt).toISOString()}, which is in the future.`
+function dateOfSubmission(submittedAt: number, now: number): Contradiction {
+  if (submittedAt > now + FUTURE_MS)
+    return `It is dated ${new Date(submittedAt).toISOString()}, which is in the future.`
 }
 
-function* datesOfCaptures(views: readonly CaptureView[], submittedAt: number): Contradictions {
+function datesOfCaptures(views: readonly CaptureView[], submittedAt: number): Contradiction {
   for (const { id, takenAt } of views)
-    if (takenAt > submittedAt + OWN_SKEW_MS) yield `The capture "${id}" is dated after the submission itself.`
+    if (takenAt > submittedAt + OWN_SKEW_MS) return `The capture "${id}" is dated after the submission itself.`
 }
 
-function* datesOfObjects(views: readonly CaptureView[]): Contradictions {
+function datesOfObjects(views: readonly CaptureView[]): Contradiction {
   for (const { id, takenAt, marks } of views)
     if (marks.some(({ createdAt }) => createdAt > takenAt + OWN_SKEW_MS))
-      yield `The capture "${id}" is dated before objects in it were made.`
+      return `The capture "${id}" is dated before objects in it were made.`
 }
 
 /** An object keeps its creation date, and its resourceVersion grows with each change. */
-function* objectsGrow(views: readonly CaptureView[]): Contradictions {
+function objectsGrow(views: readonly CaptureView[]): Contradiction {
   const known = new Map<string, { view: CaptureView; mark: BirthMark }>()
   for (const view of views)
     for (const mark of view.marks.filter(({ uid }) => uid !== '')) {
       const before = known.get(mark.uid)
       const what = `${mark.kind} "${mark.name}"`
       if (before && before.mark.createdAt !== mark.createdAt)
-        yield `${what} has two different creation dates in its captures "${before.view.id}" and "${view.id}".`
+        return `${what} has two different creation dates in its captures "${before.view.id}" and "${view.id}".`
       if (before && view.takenAt - before.view.takenAt < APART_MS) continue
       if (before && mark.resourceVersion < before.mark.resourceVersion)
-        yield `The resourceVersion of ${what} is smaller in the capture "${view.id}" than in the earlier "${before.view.id}".`
+        return `The resourceVersion of ${what} is smaller in the capture "${view.id}" than in the earlier "${before.view.id}".`
       known.set(mark.uid, { view, mark })
     }
 }
 
 /** A kernel's uptime grows with the clock; the kernel of the embedded cluster lives as long as the cluster. */
-function* bootsAgree(views: readonly CaptureView[]): Contradictions {
+function bootsAgree(views: readonly CaptureView[]): Contradiction {
   const known = new Map<string, { view: CaptureView; boot: NodeBoot }>()
   for (const view of views)
     for (const [node, boot] of view.boots) {
@@ -111,13 +104,13 @@ function* bootsAgree(views: readonly CaptureView[]): Contradictions {
       if (!before) continue
       const between = `between its captures "${before.view.id}" and "${view.id}"`
       if (before.boot.bootId !== boot.bootId) {
-        if (view.embedded) yield `Its embedded cluster has another kernel ${between}.`
+        if (view.embedded) return `Its embedded cluster has another kernel ${between}.`
         continue
       }
       const grownMs = SECOND * (boot.uptimeSeconds - before.boot.uptimeSeconds)
-      if (elapsedMs > APART_MS && grownMs < 0) yield `The uptime of ${node} went back ${between}.`
+      if (elapsedMs > APART_MS && grownMs < 0) return `The uptime of ${node} went back ${between}.`
       if (view.embedded && grownMs > elapsedMs + SKEW_MS)
-        yield `The uptime of ${node} grew by ${seconds(grownMs)} in ${seconds(elapsedMs)} ${between}.`
+        return `The uptime of ${node} grew by ${seconds(grownMs)} in ${seconds(elapsedMs)} ${between}.`
     }
 }
 
@@ -135,7 +128,7 @@ function* textsOf(views: readonly CaptureView[], file: string) {
 }
 
 /** The name and the address of a veth are generated together, so another address under the same name is another interface. */
-function* linksStay(views: readonly CaptureView[]): Contradictions {
+function linksStay(views: readonly CaptureView[]): Contradiction {
   const known = new Map<string, { view: CaptureView; address: string }>()
   for (const { view, name, text } of textsOf(views, 'ip-addr.json'))
     for (const piece of text.split('"ifindex":')) {
@@ -143,7 +136,7 @@ function* linksStay(views: readonly CaptureView[]): Contradictions {
       if (!link || !address) continue
       const before = known.get(`${name} ${link}`)
       if (before && before.address !== address)
-        yield `The interface ${link} of ${name} has another MAC address in "${view.id}" than in "${before.view.id}".`
+        return `The interface ${link} of ${name} has another MAC address in "${view.id}" than in "${before.view.id}".`
       known.set(`${name} ${link}`, { view, address })
     }
 }
@@ -157,13 +150,13 @@ const podsOf = ({ items }: CaptureView) => items.filter((item) => textAt(item, '
  * Dates in files of nodes match the days of the capture and its objects. The clock of an embedded kernel stops while its
  * machine sleeps, so they may be older.
  */
-function* datesOfNodes(views: readonly CaptureView[]): Contradictions {
+function datesOfNodes(views: readonly CaptureView[]): Contradiction {
   for (const view of views)
     for (const { name, files } of view.nodes) {
       const { id, takenAt, embedded } = view
       const saved = Date.parse(`${SAVED_AT.exec(files.get('iptables-save')?.slice(0, 200) ?? '')?.[1]} UTC`)
       if (saved > takenAt + ZONE_MS || (!embedded && saved < takenAt - ZONE_MS))
-        yield `The rules of ${name} in the capture "${id}" were saved on ${day(saved)}, but the capture is of ${day(takenAt)}.`
+        return `The rules of ${name} in the capture "${id}" were saved on ${day(saved)}, but the capture is of ${day(takenAt)}.`
       const proxy = podsOf(view).find(
         (pod) =>
           textAt(pod, 'metadata', 'labels', 'k8s-app') === 'kube-proxy' && textAt(pod, 'spec', 'nodeName') === name,
@@ -172,7 +165,7 @@ function* datesOfNodes(views: readonly CaptureView[]): Contradictions {
       const logged = loggedAt(files.get('kube-proxy.log') ?? '', takenAt)
       const allowedMs = ZONE_MS + DAY_MS / 2
       if (logged < createdAt - allowedMs || (!Number.isNaN(createdAt) && logged > takenAt + allowedMs))
-        yield `kube-proxy's log of ${name} begins on ${day(logged)}, but its Pod was made on ${day(createdAt)} and the capture "${id}" taken on ${day(takenAt)}.`
+        return `kube-proxy's log of ${name} begins on ${day(logged)}, but its Pod was made on ${day(createdAt)} and the capture "${id}" taken on ${day(takenAt)}.`
     }
 }
 
@@ -190,21 +183,21 @@ const DAY_MS = 24 * 3600 * SECOND
 const day = (date: number) => new Date(date).toISOString().slice(0, 10)
 
 /** The objects of an embedded cluster are created after its kernel has booted. */
-function* startOfCluster(views: readonly CaptureView[]): Contradictions {
+function startOfCluster(views: readonly CaptureView[]): Contradiction {
   for (const { id, boots, marks } of views.filter(({ embedded }) => embedded)) {
     const boot = Math.min(...[...boots.values()].map(({ bootedAtSeconds }) => bootedAtSeconds ?? Number.NaN))
     const bootedAt = SECOND * boot
     const firstAt = Math.min(...marks.map(({ createdAt }) => createdAt).filter((createdAt) => createdAt > 0))
     if (!Number.isFinite(bootedAt) || !Number.isFinite(firstAt)) continue
     if (firstAt <= bootedAt - SKEW_MS || firstAt >= bootedAt + START_MS)
-      yield `In the capture "${id}" the kernel started at ${iso(bootedAt)}, but the first object was made at ${iso(firstAt)}.`
+      return `In the capture "${id}" the kernel started at ${iso(bootedAt)}, but the first object was made at ${iso(firstAt)}.`
   }
 }
 
 const iso = (date: number) => new Date(date).toISOString().slice(0, 19)
 
 /** The embedded cluster names the interface of a Pod after its UID, as a CNI plugin would after its container. */
-function* namesOfLinks(views: readonly CaptureView[]): Contradictions {
+function namesOfLinks(views: readonly CaptureView[]): Contradiction {
   for (const view of views.filter(({ embedded }) => embedded)) {
     const linked = podsOf(view).filter(
       (pod) =>
@@ -218,17 +211,17 @@ function* namesOfLinks(views: readonly CaptureView[]): Contradictions {
       return node?.files.get('ip-addr.json')?.includes(`"${interfaceName('veth', textAt(pod, 'metadata', 'uid'))}"`)
     }
     if (linked.length >= 2 && !linked.some(isNamed))
-      yield `No interface in the capture "${view.id}" has the name that goes with the UID of any of its ${linked.length} Pods.`
+      return `No interface in the capture "${view.id}" has the name that goes with the UID of any of its ${linked.length} Pods.`
   }
 }
 
 /** A counted packet has at least the 20 bytes of an IPv4 header. */
-function* countersMakeSense(views: readonly CaptureView[]): Contradictions {
+function countersMakeSense(views: readonly CaptureView[]): Contradiction {
   for (const { view, name, text } of textsOf(views, 'iptables-save'))
     for (const [counter, packets, bytes] of text.matchAll(COUNTER)) {
       const [least, most] = [20 * Number(packets), 2 ** 20 * Number(packets)]
       if (Number(bytes) < least || Number(bytes) > most)
-        yield `A rule of ${name} in the capture "${view.id}" counts ${counter.trim()}: no ${packets} packets have ${bytes} bytes.`
+        return `A rule of ${name} in the capture "${view.id}" counts ${counter.trim()}: no ${packets} packets have ${bytes} bytes.`
     }
 }
 

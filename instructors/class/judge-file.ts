@@ -1,11 +1,11 @@
 import { basename } from 'node:path'
 import type { Capture } from '../../cluster/capture-folder.ts'
-import { expectedWords, wordState } from '../../grading/class-key.ts'
+import { type ClassKey, expectedWords, wordState } from '../../grading/class-key.ts'
 import type { Report } from '../../grading/report-schema.ts'
 import { reasonOf } from '../../host/main.ts'
 import { plainText, shortened } from '../../host/plain-text.ts'
 import type { Manifest } from '../submission/manifest.ts'
-import { type ReadOptions, readSubmission, type Submission } from '../submission/read-submission.ts'
+import { readSubmission, type Submission } from '../submission/read-submission.ts'
 import { reportSubmission } from '../submission/rejudge.ts'
 import { Refusal } from '../submission/untrusted-text.ts'
 import { type Compared, listed, printsOf } from './copies.ts'
@@ -14,7 +14,9 @@ import { type Flag, type Graded, gradedSchema } from './result.ts'
 
 const CAPTURES_SHOWN = 4
 
-export interface JudgeOptions extends ReadOptions {
+export interface JudgeOptions {
+  /** The key of the class, with which submissions must be signed. */
+  key?: ClassKey | undefined
   /** The word of the class; with the class's key, each learner's own word is also valid. */
   word?: string | undefined
   /** Milliseconds since the epoch, for tests. */
@@ -55,7 +57,7 @@ export const cleanText = (text: string) => shortened(plainText(text), TEXT)
 export async function judgeFile(path: string, options: JudgeOptions = {}): Promise<Judged> {
   const file = cleanText(basename(path))
   try {
-    return (await judgeSubmission(await readSubmission(path, options), file, options)).judged
+    return (await judgeSubmission(await readSubmission(path, options.key), file, options)).judged
   } catch (error) {
     return { file, refused: refusalOf(error, 'The grader could not judge it') }
   }

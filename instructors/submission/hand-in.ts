@@ -46,7 +46,7 @@ export async function handIn(cluster: Cluster, lab: LabDefinition, learner: stri
   mkdirSync(dirname(file), { recursive: true })
   writeFileSync(`${file}.new`, bytes)
   renameSync(`${file}.new`, file)
-  const submission = await readSubmission(file, { key })
+  const submission = await readSubmission(file, key)
   return {
     file,
     sizeBytes: bytes.length,

@@ -3,14 +3,7 @@ import type { Capture, NodeFiles } from '../../cluster/capture-folder.ts'
 import { type ClassKey, isSignature } from '../../grading/class-key.ts'
 import { type Manifest, type ManifestCapture, manifestSchema, readItems } from './manifest.ts'
 import { gunzipFile, readTar } from './tar.ts'
-import {
-  type ArchiveLimits,
-  parseUntrustedJson,
-  plainUtf8,
-  quoted,
-  refuse,
-  SUBMISSION_LIMITS,
-} from './untrusted-text.ts'
+import { parseUntrustedJson, plainUtf8, quoted, refuse } from './untrusted-text.ts'
 
 export type SignatureState = 'valid' | 'not checked' | 'none'
 
@@ -28,38 +21,30 @@ export interface Submission {
   captures: ReadonlyMap<string, SubmittedCapture>
 }
 
-export interface ReadOptions {
-  /** With the class's key, a submission without a valid signature of its learner is refused. */
-  key?: ClassKey | undefined
-  limits?: ArchiveLimits
-}
-
 /**
- * Reads a `.labgrade` file into memory; nothing is written to disk.
+ * Reads a `.labgrade` file into memory; nothing is written to disk. With the class's key, a submission without a valid signature of
+ * its learner is refused.
  * @throws Refusal with one sentence that names what is wrong with it
  */
-export async function readSubmission(
-  file: string,
-  { key, limits = SUBMISSION_LIMITS }: ReadOptions = {},
-): Promise<Submission> {
+export async function readSubmission(file: string, key?: ClassKey): Promise<Submission> {
   const contents = new Map<string, Buffer>()
   let manifestBytes: Buffer | undefined
   let signature: string | undefined
-  for (const { path, content } of readTar(gunzipFile(file, limits), limits)) {
+  for (const { path, content } of readTar(gunzipFile(file))) {
     if (path === 'submission.json') manifestBytes = content
     else if (path === 'signature') signature = content.toString('latin1', 0, 200).trim()
     else contents.set(hash('sha256', content), content)
   }
   if (!manifestBytes) refuse('It has no submission.json: it was not made by `make submit`.')
-  const manifest = readManifest(manifestBytes, limits)
+  const manifest = readManifest(manifestBytes)
   const state = signatureState(manifest, manifestBytes, signature, key)
-  const captures = readCaptures(manifest, contents, limits)
+  const captures = readCaptures(manifest, contents)
   requireNamed(manifest, captures)
   return { manifest, signature: state, captures }
 }
 
-function readManifest(bytes: Buffer, limits: ArchiveLimits): Manifest {
-  const json = parseUntrustedJson(plainUtf8(bytes, 'submission.json', limits), 'submission.json')
+function readManifest(bytes: Buffer): Manifest {
+  const json = parseUntrustedJson(plainUtf8(bytes, 'submission.json'), 'submission.json')
   const read = manifestSchema.safeParse(json)
   if (read.success) return read.data
   const [issue] = read.error.issues
@@ -89,12 +74,12 @@ function signatureState(
 }
 
 /** Reads every capture; a content or an object that several of them share is read once. */
-function readCaptures(manifest: Manifest, contents: ReadonlyMap<string, Buffer>, limits: ArchiveLimits) {
+function readCaptures(manifest: Manifest, contents: ReadonlyMap<string, Buffer>) {
   const texts = new Map<string, string>()
   const items = new Map<string, unknown>()
   const textOf = (digest: string, path: string) => {
     const content = contents.get(digest) ?? Buffer.alloc(0)
-    const text = texts.get(digest) ?? plainUtf8(content, path, limits)
+    const text = texts.get(digest) ?? plainUtf8(content, path)
     texts.set(digest, text)
     return text
   }

@@ -1,6 +1,6 @@
 import { lstatSync, readFileSync } from 'node:fs'
 import { gunzipSync, gzipSync } from 'node:zlib'
-import { type ArchiveLimits, quoted, refuse } from './untrusted-text.ts'
+import { type ArchiveLimits, quoted, refuse, SUBMISSION_LIMITS } from './untrusted-text.ts'
 
 const KINDS: Record<string, string> = {
   '1': 'a hard link',
@@ -97,7 +97,7 @@ export interface TarEntry {
  * Yields the files of a tar archive; folders are skipped. Contents are views of the archive's bytes.
  * @throws Refusal for anything but regular files with plain paths, if a limit is exceeded, and for a damaged archive
  */
-export function* readTar(archive: Buffer, limits: ArchiveLimits): Generator<TarEntry> {
+export function* readTar(archive: Buffer, limits: ArchiveLimits = SUBMISSION_LIMITS): Generator<TarEntry> {
   const seen = new Set<string>()
   let at = 0
   const take = (count: number): Buffer | undefined => {
@@ -134,7 +134,8 @@ const CHUNK = 2 ** 21
  * The unpacked bytes of a gzip file. Unpacking stops at the limits, regardless of the size that the file claims.
  * @throws Refusal when it is not a regular file, not gzip, truncated, or larger than the limits
  */
-export function gunzipFile(file: string, { packedBytes, unpackedBytes, ratio }: ArchiveLimits): Buffer {
+export function gunzipFile(file: string, limits: ArchiveLimits = SUBMISSION_LIMITS): Buffer {
+  const { packedBytes, unpackedBytes, ratio } = limits
   const stats = lstatSync(file, { throwIfNoEntry: false }) ?? refuse('There is no such file.')
   if (!stats.isFile()) refuse('It is not a regular file.')
   if (stats.size === 0) refuse('It is empty.')

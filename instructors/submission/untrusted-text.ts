@@ -1,4 +1,3 @@
-import { isAscii } from 'node:buffer'
 import { plainText, shortened } from '../../host/plain-text.ts'
 
 /**
@@ -38,8 +37,9 @@ const decoder = new TextDecoder('utf-8', { fatal: true })
 const JSON_DEPTH = 100
 
 /** A file of a submission as text. Refuses invalid UTF-8, NUL bytes and overlong lines. */
-export function plainUtf8(content: Buffer, path: string, { lineLength }: ArchiveLimits): string {
+export function plainUtf8(content: Buffer, path: string): string {
   if (content.includes(0)) refuse(`Its file ${quoted(path)} contains a NUL byte.`)
+  const { lineLength } = SUBMISSION_LIMITS
   // No line of a file can be longer than the file.
   for (let at = 0; content.length - at > lineLength; ) {
     const end = content.indexOf(0x0a, at)
@@ -48,8 +48,6 @@ export function plainUtf8(content: Buffer, path: string, { lineLength }: Archive
       refuse(`Its file ${quoted(path)} contains a line of ${length} bytes; ${lineLength} is the most.`)
     at += length + 1
   }
-  // Nearly every file is ASCII, which needs no decoder.
-  if (isAscii(content)) return content.toString('latin1')
   try {
     return decoder.decode(content)
   } catch {

@@ -22,6 +22,7 @@ case "$1 $2" in
   tag*) echo "$3" >>images ;;
   stop*) shift; for one; do sed "s/^$one\\t.*/$one\\texited/" containers >new && mv new containers; done ;;
   unpause*|start*) for one; do sed "s/^$one\\t.*/$one\\trunning/" containers >new && mv new containers; done ;;
+  rm*) [ ! -e stuck ] || exec sleep 600; exit 1 ;;
   *) exit 1 ;;
 esac
 `

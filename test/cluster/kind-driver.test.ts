@@ -14,6 +14,7 @@ import {
   pinnedImage,
   podImages,
 } from '../../cluster/kind/images.ts'
+import { stopBalancer } from '../../cluster/kind/load-balancer/appliance.ts'
 import { KindCluster } from '../../cluster/kind.ts'
 import { cachedKind } from '../../cluster/programs.ts'
 import { type Purpose, selectCluster } from '../../cluster/select.ts'
@@ -414,6 +415,13 @@ describe('make down on kind', () => {
     expect(engine.deeds()).toEqual(['kind create', 'kind delete'])
     expect(existsSync(kindFolder(name))).toBe(false)
   })
+})
+
+test('an engine that stops responding does not hold up a command', async () => {
+  engine.write('stuck')
+  vi.stubEnv('LAB_TIMEOUT_SCALE', '0.01')
+  await stopBalancer('docker', name)
+  expect(engine.read('log')).toContain(`docker rm --force ${name}-load-balancer`)
 })
 
 describe('CLUSTER=auto', () => {

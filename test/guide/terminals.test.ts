@@ -136,7 +136,12 @@ test('a command is known that was typed where the shell edits lines, unless only
   await page.shows('two')
   page.type('wrong\x15echo three\r')
   await page.shows('three')
-  expect(commands).toEqual([undefined, undefined, 'echo one; read -rs secret', undefined, undefined, 'echo three'])
+  // The next command may begin in the same message.
+  page.type('echo fo$((0))ur\recho fi')
+  await page.shows(/fo0ur\r\n\x1b\[\?2004h/)
+  page.type('ve\r')
+  const lines = ['echo one; read -rs secret', undefined, undefined, 'echo three', 'echo fo$((0))ur', 'echo five']
+  expect(commands).toEqual([undefined, undefined, ...lines])
 })
 
 test('a page may resize a terminal that is closed, although its process is still running', async () => {

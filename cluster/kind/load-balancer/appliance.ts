@@ -5,11 +5,11 @@ import type { BalancedAddress } from '../../../embedded/index.ts'
 import { type AddressPool, poolOf, secondClientOf } from '../../../host/address-pool.ts'
 import { $ } from '../../../host/command.ts'
 import { kindFolder, projectRoot, START } from '../../../host/layout.ts'
-import { forgetProcess, notedProcess, noteProcess } from '../../../host/live-process.ts'
+import { endNotedProcess, notedProcess, noteProcess } from '../../../host/live-process.ts'
 import { reasonOf } from '../../../host/main.ts'
 import type { Progress } from '../../../host/progress.ts'
-import { waitFor } from '../../../host/wait.ts'
-import { type EngineName, engineReason } from '../engine.ts'
+import { type EngineName, engineCommand, engineReason } from '../engine.ts'
+import { inspect, STATE } from '../node-containers.ts'
 
 /** The network that kind puts its nodes on. */
 const network = 'kind'
@@ -46,10 +46,10 @@ exec sleep infinity`
  */
 async function ensureAppliance(engine: EngineName, cluster: string, image: string): Promise<void> {
   const name = applianceName(cluster)
-  const run = $({ quiet: true, nothrow: true })
-  const state = await run`${engine} inspect --format ${'{{.State.Status}}'} ${name}`
-  if (state.stdout.trim() === 'running') return
-  if (state.exitCode === 0) await run`${engine} rm --force ${name}`
+  const run = engineCommand()
+  const state = (await inspect(engine, STATE, [name])).get(name)
+  if (state === 'running') return
+  if (state !== undefined) await run`${engine} rm --force ${name}`
   const options = [
     ...['--detach', '--init', '--name', name, '--hostname', name, '--label', `${clusterLabel}=${cluster}`],
     ...['--network', network, '--privileged', '--restart', 'unless-stopped', '--pull', 'never'],
@@ -70,8 +70,7 @@ export const readPool = async (engine: EngineName): Promise<AddressPool> => pool
 
 /** kind's IPv4 network. Throws when there is none. */
 async function readSubnet(engine: EngineName): Promise<string> {
-  const run = $({ quiet: true, nothrow: true })
-  const { stdout } = await run`${engine} network inspect ${network}`
+  const { stdout } = await engineCommand()`${engine} network inspect ${network}`
   const subnet = /"[Ss]ubnet": "(\d[\d.]+\/\d+)"/.exec(stdout)?.[1]
   if (!subnet) throw new Error(`the network "${network}" of ${engine} has no IPv4 addresses`)
   return subnet
@@ -148,11 +147,6 @@ export async function startBalancer(
 
 /** Ends both. Does nothing if they do not run. */
 export async function stopBalancer(engine: EngineName, cluster: string): Promise<void> {
-  const pid = notedProcess(noteFile(cluster))
-  if (pid !== undefined) {
-    process.kill(pid, 'SIGTERM')
-    await waitFor('the load balancer to end', 10_000, async () => !balancerRuns(cluster))
-  }
-  forgetProcess(noteFile(cluster))
-  await $({ quiet: true, nothrow: true })`${engine} rm --force ${applianceName(cluster)}`
+  await endNotedProcess(noteFile(cluster), 'SIGTERM', 'the load balancer')
+  await engineCommand()`${engine} rm --force ${applianceName(cluster)}`
 }

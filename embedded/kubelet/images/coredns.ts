@@ -41,10 +41,10 @@ async function startNameServer(context: BuiltinContext): Promise<BuiltinContaine
       timer ??= setTimeout(() => void refresh().catch(() => {}), settleMs)
     }),
   )
-  const exited = server.exited.then(({ code }) => {
+  const exited = server.exited.then(({ exitCode }) => {
     clearTimeout(timer)
     for (const end of ends) end()
-    return code ?? 137
+    return exitCode
   })
   return {
     exited,

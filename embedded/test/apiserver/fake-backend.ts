@@ -1,7 +1,7 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { PassThrough, Readable } from 'node:stream'
 import type { ExecRequest, LogRequest, NodeBackend } from '../../apiserver/api-call.ts'
-import type { GuestProcess } from '../../machine/machine.ts'
+import { type GuestProcess, processEnd } from '../../machine/machine.ts'
 
 export interface FakeBackend extends NodeBackend {
   execs: ExecRequest[]
@@ -59,7 +59,7 @@ function hostProcess([program = '', ...args]: string[], resizes: [number, number
     stderr: child.stderr,
     exited: new Promise((resolve, reject) => {
       child.on('error', reject)
-      child.on('close', (code, signal) => resolve({ code, signal }))
+      child.on('close', (code, signal) => resolve(processEnd(code, signal)))
     }),
     kill: (signal) => child.kill(signal as NodeJS.Signals),
     resize: (columns, rows) => resizes.push([columns, rows]),

@@ -138,6 +138,41 @@ describe('lists', () => {
     expect(whole.json.rows?.[0]?.object?.kind).toBe('ConfigMap')
   })
 
+  test.each([
+    [{ parallelism: 1 }, '0/1'],
+    [{ parallelism: 3 }, '0/1 of 3'],
+    [{ completions: 4 }, '0/4'],
+  ])('the completions of a Job with %j', async (spec, completions) => {
+    const template = { spec: { restartPolicy: 'Never', containers: [{ name: 'a', image: 'b' }] } }
+    cluster.api.create('jobs', 'default', { metadata: { name: 'shown' }, spec: { ...spec, template } })
+    const accept = 'application/json;as=Table;v=v1;g=meta.k8s.io'
+    const { json } = await get('/apis/batch/v1/namespaces/default/jobs/shown', accept)
+    expect(json.rows?.[0]?.cells[2]).toBe(completions)
+    cluster.api.delete('jobs', 'default', 'shown')
+  })
+
+  test('a Pod with a sidecar is Running, and counts it', async () => {
+    const [main, sidecar] = [
+      { name: 'a', image: 'b' },
+      { name: 'c', image: 'b', restartPolicy: 'Always' },
+    ]
+    cluster.api.create('pods', 'default', {
+      metadata: { name: 'p' },
+      spec: { containers: [main], initContainers: [sidecar] },
+    })
+    const cells = async (started: boolean) => {
+      const state = { ready: true, started, state: { running: {} } }
+      const statuses = (name: string, restartCount: number) => [{ name, restartCount, ...state }]
+      const status = { phase: 'Running', containerStatuses: statuses('a', 0), initContainerStatuses: statuses('c', 2) }
+      cluster.api.patch('pods', 'default', 'p', { status }, 'status')
+      const { json } = await get('/api/v1/namespaces/default/pods/p', 'application/json;as=Table;v=v1;g=meta.k8s.io')
+      return json.rows?.[0]?.cells.slice(1, 4)
+    }
+    expect(await cells(true)).toEqual(['2/2', 'Running', '2'])
+    expect((await cells(false))?.[1]).toBe('Init:0/1')
+    cluster.api.delete('pods', 'default', 'p')
+  })
+
   test('one Event without its object does not hide the others', async () => {
     cluster.api.create('events', 'default', { metadata: { name: 'bare' }, message: 'bare' })
     const events = '/api/v1/namespaces/default/events'

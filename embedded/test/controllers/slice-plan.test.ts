@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { Endpoint, EndpointSlice } from '../../controllers/resources.ts'
-import { type PlannedSlice, planSlices, type SliceContent } from '../../controllers/slice-plan.ts'
+import { planSlices, type SliceContent, type SlicePlan } from '../../controllers/slice-plan.ts'
 
 const ports = [80, 8080].map((port) => [{ name: '', port, protocol: 'TCP' }])
 
@@ -15,13 +15,12 @@ function endpoint(id: number, ready: boolean): Endpoint {
 }
 
 /** Carries a plan out, as the controller does. */
-function apply(plan: readonly PlannedSlice[]): EndpointSlice[] {
-  return plan.flatMap(({ slice, content }) => {
-    if (!content) return []
+function apply({ wanted }: SlicePlan): EndpointSlice[] {
+  return wanted.map(({ slice, content }) => {
     const name = `s${created++}`
     const metadata = { name, uid: name, resourceVersion: '1', creationTimestamp: '' }
     const fresh = { apiVersion: 'discovery.k8s.io/v1', kind: 'EndpointSlice', metadata, addressType: 'IPv4' as const }
-    return [{ ...(slice ?? fresh), ...content }]
+    return { ...(slice ?? fresh), ...content }
   })
 }
 

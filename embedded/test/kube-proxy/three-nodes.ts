@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { Cluster } from '../../../cluster/driver.ts'
+import type { Cluster, NodeAccess } from '../../../cluster/driver.ts'
 import { nodeReportRequest } from '../../../cluster/node-report.ts'
 import { readCapturedNode } from '../../../dataplane/capture.ts'
 import { compareNodeState } from '../../../dataplane/compare.ts'
@@ -254,16 +254,14 @@ export class ThreeNodes {
   }
 
   /** The nodes as `make flush-nat` reaches them. */
-  cluster(): Cluster {
+  cluster(): NodeAccess & Pick<Cluster, 'nodes'> {
     return {
       driver: 'embedded',
       name: 'three-nodes',
       nodes: async () => [...names],
-      script: (node: string, text: string, timeoutMs: number) =>
-        this.machine.script(text, { netns: node }, { timeoutMs }),
-      exec: (node: string, command: readonly string[], { timeoutMs }: { timeoutMs?: number } = {}) =>
-        this.machine.run(command, { netns: node }, timeoutMs === undefined ? {} : { timeoutMs }),
-    } as unknown as Cluster
+      script: (node, text, timeoutMs) => this.machine.script(text, { netns: node }, { timeoutMs }),
+      exec: (node, command, options) => this.machine.run(command, { netns: node }, options),
+    }
   }
 
   /** Asks a Service `count` times, with a connection each, and counts who answered (`web1`, `web2`, or `none`). */

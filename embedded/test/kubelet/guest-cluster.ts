@@ -65,7 +65,7 @@ function helpers(api: Api, backend: NodeBackend) {
     const process = await backend.exec({ target, command: ['sh', '-c', script], tty: false })()
     process.stdin.end()
     const [stdout, stderr, end] = await Promise.all([textOf(process.stdout), textOf(process.stderr), process.exited])
-    return { exitCode: end.code ?? 128, stdout, stderr }
+    return { exitCode: end.exitCode, stdout, stderr }
   }
   const isReady = (name: string) =>
     pod(name)?.status?.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True')

@@ -33,3 +33,19 @@ test('a log is printed from its last lines on, and followed until the container 
   expect(await followed).toBe('3\n4\n')
   expect(await textOf(logStream(log, { ...request, tailLines: 0 }))).toBe('')
 })
+
+test.each([
+  ['no line break', 'y'.repeat(65_536)],
+  // One minute if each new line moved all that are kept.
+  ['many short lines', 'message\n'.repeat(8192)],
+])(
+  'of endless output with %s, the last 4 MB are kept',
+  (_, chunk) => {
+    const log = new LogBuffer()
+    for (let count = 0; count < 90; count++) log.write('stdout', chunk)
+    const kept = log.all().reduce((sum, { text }) => sum + text.length, 0)
+    expect(kept).toBeGreaterThan(4_000_000)
+    expect(kept).toBeLessThan(5_500_000)
+  },
+  30_000,
+)

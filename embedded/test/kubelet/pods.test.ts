@@ -131,6 +131,7 @@ describe('logs and exec', () => {
     const { stdout, exitCode } = await cluster.exec('web-a', 'hostname; cat /proc/1/comm; echo $HOSTNAME; exit 7')
     expect(stdout).toBe('web-a\nnginx\nweb-a\n')
     expect(exitCode).toBe(7)
+    expect(await cluster.machine.run(['sh', '-c', 'kill -SEGV $$'])).toMatchObject({ exitCode: 139 })
     await expect(cluster.exec('nosuch', 'true')).rejects.toThrow('pods "nosuch" not found')
     await expect(cluster.exec('web-a', 'true', 'side')).rejects.toThrow('container side is not valid for pod web-a')
   })
@@ -258,9 +259,9 @@ test('the output of short commands is complete, also of many at a time', async (
   expect(errors).toEqual(errors.map((_, index) => `${index}\n`))
 })
 
-test.each([false, true])('a killed container with hostPID leaves no child in its group (terminal: %s)', async (tty) => {
+test.each([false, true])('a killed container with hostPID leaves no process (terminal: %s)', async (tty) => {
   const name = `host-pid-${tty}`
-  const loop = ['sh', '-c', 'trap "" TERM; sleep 54321 & while :; do sleep 54321; done']
+  const loop = ['sh', '-c', 'trap "" TERM; setsid sh -c "sleep 54321 & sleep 54321" & while :; do sleep 54321; done']
   cluster.create(name, worker, { image, command: loop, tty, stdin: tty }, { hostPID: true })
   await cluster.ready(name)
   cluster.api.delete('pods', 'default', name, { gracePeriodSeconds: 1 })
@@ -269,9 +270,18 @@ test.each([false, true])('a killed container with hostPID leaves no child in its
   expect(stdout.trim()).toBe('0')
 })
 
+test.each([false, true])('a container whose first process is killed ends with 137 (terminal: %s)', async (tty) => {
+  const name = `killed-${tty}`
+  const spec = { restartPolicy: 'Never' }
+  cluster.create(name, worker, { image, command: ['sleep', '65432'], tty, stdin: tty }, spec)
+  await cluster.ready(name)
+  await cluster.onNode(worker, 'pkill -KILL -x -f "sleep 65432"')
+  await cluster.until(name, 'its end', (_pod, { state }) => state?.terminated?.exitCode === 137)
+})
+
 test('when the kubelets stop, no process and no namespace of a Pod is left', async () => {
   await cluster.kubelets.stop()
   const { stdout } = await cluster.machine.run(['sh', '-c', 'ip netns | grep cni-; ls /run/pods; ps -e -o comm='])
-  expect(stdout).not.toMatch(/cni-|nginx|unshare|perl|dnsmasq/)
+  expect(stdout).not.toMatch(/cni-|nginx|confine|perl|dnsmasq/)
   expect(stdout.match(/^sleep$/gm)).toHaveLength(nodes.length)
 })

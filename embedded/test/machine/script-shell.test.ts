@@ -19,7 +19,7 @@ afterEach(() => {
 })
 
 async function run(script: string) {
-  const { code, stdout, stderr } = await shell.run(script)
+  const { exitCode: code, stdout, stderr } = await shell.run(script)
   return { stdout: stdout.toString(), stderr: stderr.toString(), code, alive: shell.alive }
 }
 

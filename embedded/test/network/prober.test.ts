@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { afterAll, expect, test } from 'vitest'
-import type { GuestProcess, Machine } from '../../machine/machine.ts'
+import { type GuestProcess, type Machine, processEnd } from '../../machine/machine.ts'
 import { httpRequest, Prober } from '../../network/prober.ts'
 
 /** Runs the prober's program on this machine instead of a guest. */
@@ -10,7 +10,7 @@ const machine = {
   spawn: async ([program = '', ...words]: readonly string[]) => {
     const child = spawn(program, words)
     const { stdin, stdout, stderr } = child
-    const exited = once(child, 'exit').then(([code, signal]) => ({ code, signal }))
+    const exited = once(child, 'exit').then(([code, signal]) => processEnd(code, signal))
     const process = { stdin, stdout, stderr, exited, kill: (signal: string) => child.kill(signal as NodeJS.Signals) }
     return process as Partial<GuestProcess> as GuestProcess
   },

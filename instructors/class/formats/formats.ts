@@ -36,12 +36,12 @@ export const FORMATS = {
 
 type Format = keyof typeof FORMATS
 
-export const FORMAT_NAMES = Object.keys(FORMATS).join(', ')
+export const FORMAT_NAMES = Object.keys(FORMATS) as Format[]
 
 /** The writer of a format. Throws with the known names. */
 export function writerOf(name: string): Writer {
   if (Object.hasOwn(FORMATS, name)) return FORMATS[name as Format]
-  throw new Error(`"${name}" is not a format: use one of ${FORMAT_NAMES}.`)
+  throw new Error(`"${name}" is not a format: use one of ${FORMAT_NAMES.join(', ')}.`)
 }
 
 /** Every machine-readable result that the graders write: file in instructors/schema/ → its JSON Schema (draft 2020-12). */
@@ -57,12 +57,8 @@ export const jsonSchemas = () => ({
 /** Where to write each format: a file for a class, a folder for files of learners. */
 type Places = Partial<Record<Format, string>>
 
-function* chosen(places: Places): Generator<[place: string, writer: Writer]> {
-  for (const [format, writer] of Object.entries(FORMATS)) {
-    const place = places[format as Format]
-    if (place !== undefined) yield [place, writer]
-  }
-}
+const chosen = (places: Places): [place: string, writer: Writer][] =>
+  FORMAT_NAMES.flatMap((name) => (places[name] === undefined ? [] : [[places[name], FORMATS[name]]]))
 
 /** Creates the folders of the results and verifies that they can be written, before the long grading. */
 export function preparePlaces(places: Places): void {

@@ -60,13 +60,14 @@ describe('copies', () => {
   })
 
   test('one learner’s labs and attempts may share a cluster', () => {
-    const early = { submittedAt: '2026-11-20T09:00:00.000Z', file: 'early.labgrade' }
-    const result = classResult([judgedEntry('alice', early), judgedEntry('alice')], 1)
-    expect(result.graded.map(({ counts, flags }) => [counts, flags.length])).toEqual([
-      [false, 0],
-      [true, 0],
-    ])
-    expect(result.labs[0]?.learners).toBe(1)
+    const shared = { prints: { clusters: ['c1'], files: ['x', 'y'], drawn: ['uid a', 'uid b'] } }
+    const early = { ...shared, submittedAt: '2026-11-20T09:00:00.000Z', file: 'early.labgrade' }
+    for (const name of ['alice', 'Alice']) {
+      const result = classResult([judgedEntry(name, early), judgedEntry('alice', shared)], 1)
+      const counted = Object.fromEntries(result.graded.map(({ file, counts, flags }) => [file, [counts, flags]]))
+      expect(counted).toEqual({ 'early.labgrade': [false, []], 'alice-lab2.labgrade': [true, []] })
+      expect(result.labs[0]?.learners).toBe(1)
+    }
   })
 })
 

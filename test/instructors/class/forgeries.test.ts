@@ -27,7 +27,7 @@ async function judged(files: readonly string[], options: JudgeOptions = {}) {
 
 /** The flags of one submission, by itself, without the time that judging its steps takes. */
 async function flagsOf(file: string, options: JudgeOptions = {}): Promise<Flag[]> {
-  const submission = await readSubmission(file, options)
+  const submission = await readSubmission(file, options.key)
   const { learner, seed } = submission.manifest
   const prints = printsOf([...submission.captures.values()])
   return [

@@ -1,0 +1,168 @@
+// A shell in a pseudo terminal of this machine; several pages can show the same one.
+
+import { existsSync, readdirSync } from 'node:fs'
+import type { IPty, spawn } from '@lydell/node-pty'
+import serialize from '@xterm/addon-serialize'
+import headless from '@xterm/headless'
+import type { WebSocket } from 'ws'
+import { processStat } from '../../host/live-process.ts'
+import { TERMINAL_REQUEST } from '../protocol.ts'
+import { MOST_WAITING } from './hub.ts'
+import type { ShellCommand } from './shell-command.ts'
+
+/** The lines above the screen that are kept for pages that connect later. */
+const SCROLLBACK = 2000
+/** Output that is not yet on the screen: beyond it the shell waits. */
+const MOST_UNREAD = 2 ** 18
+const SIZE = { cols: 100, rows: 30 }
+
+/** Is told that a command was typed, and which, if the shell edits lines itself and the line was typed from its beginning to its end. */
+export type OnCommand = (command: string | undefined) => void
+
+export class Terminal {
+  readonly place: string
+  readonly title: string
+  readonly #start: () => IPty
+  readonly #onCommand: OnCommand
+  /** What the terminal shows, so that a page that connects later is sent the screen and none of the sequences that led to it. */
+  readonly #screen = new headless.Terminal({ ...SIZE, scrollback: SCROLLBACK, allowProposedApi: true })
+  readonly #snapshot = new serialize.SerializeAddon()
+  readonly #pages = new Set<WebSocket>()
+  #pty: IPty
+  #hasEnded = false
+  /** The line that is being typed; undefined where it was edited in a way that only the shell understands. */
+  #line: string | undefined = ''
+
+  constructor(place: string, title: string, command: ShellCommand, startPty: typeof spawn, onCommand: OnCommand) {
+    this.place = place
+    this.title = title
+    this.#onCommand = onCommand
+    this.#screen.loadAddon(this.#snapshot)
+    this.#start = () => {
+      const { file, words, env, cwd } = command
+      const { cols, rows } = this.#screen
+      const pty = startPty(file, words, { cols, rows, name: 'xterm-256color', cwd, env })
+      this.#line = ''
+      this.#show(pty)
+      return pty
+    }
+    this.#pty = this.#start()
+  }
+
+  /** The process ID of the shell, which leads its session. */
+  get pid(): number {
+    return this.#pty.pid
+  }
+
+  /** Shows the screen to a page, then what is printed, and takes what it types. */
+  attach(page: WebSocket): void {
+    // Behind the output that is not yet on the screen.
+    this.#screen.write('', () => {
+      page.send(Buffer.from(this.#snapshot.serialize()))
+      if (page.readyState === page.OPEN) this.#pages.add(page)
+    })
+    page.on('close', () => this.#pages.delete(page))
+    page.on('message', (data: Buffer, isBinary) => {
+      if (isBinary) this.#type(data.toString())
+      else this.#resize(data)
+    })
+  }
+
+  /** Hangs up, and lets the pages go. */
+  close(): void {
+    for (const page of this.#pages) page.close()
+    if (!this.#hasEnded) signalSession(this.pid, 'SIGHUP')
+  }
+
+  /** Shows what a shell prints, and that it has ended. */
+  #show(pty: IPty): void {
+    let unread = 0
+    const show = (text: string) => {
+      unread += text.length
+      if (unread > MOST_UNREAD) pty.pause()
+      this.#screen.write(text, () => {
+        unread -= text.length
+        if (unread <= MOST_UNREAD) pty.resume()
+        for (const page of this.#pages) {
+          // It connects again and is sent the screen as it is then.
+          if (page.bufferedAmount > MOST_WAITING) page.terminate()
+          else page.send(Buffer.from(text))
+        }
+      })
+    }
+    pty.onData(show)
+    pty.onExit(({ exitCode }) => {
+      this.#hasEnded = true
+      const ended = `The shell at "${this.title}" has ended with exit code ${exitCode}. Press Enter to start it again.`
+      show(`\r\n\x1b[33m${ended}\x1b[0m\r\n`)
+    })
+  }
+
+  #type(keys: string): void {
+    const [line = '', ...more] = keys.split('\r')
+    const isEntered = more.length > 0
+    if (this.#hasEnded) {
+      if (!isEntered) return
+      this.#hasEnded = false
+      this.#pty = this.#start()
+      return
+    }
+    this.#pty.write(keys)
+    const typed = lineAfter(this.#line, line)
+    this.#line = isEntered ? lineAfter('', more.at(-1) ?? '') : typed
+    // A shell with bracketed paste switches it on while it waits for a command; what a program reads may be a password.
+    if (isEntered) this.#onCommand(this.#screen.modes.bracketedPasteMode ? typed?.trim() || undefined : undefined)
+  }
+
+  #resize(data: Buffer): void {
+    let asked: unknown
+    try {
+      asked = JSON.parse(data.toString())
+    } catch {
+      return
+    }
+    const size = TERMINAL_REQUEST.safeParse(asked)
+    if (!size.success) return
+    const { columns, rows } = size.data
+    this.#screen.resize(columns, rows)
+    try {
+      this.#pty.resize(columns, rows)
+    } catch {
+      // The shell has ended.
+    }
+  }
+}
+
+/** A line after further keys: undefined as soon as one of them is more than a letter, Backspace, Ctrl-C or Ctrl-U. */
+function lineAfter(line: string | undefined, keys: string): string | undefined {
+  let after = line
+  for (const key of keys) {
+    if (key === '\x03' || key === '\x15') after = ''
+    else if (key === '\x7f') after = after?.slice(0, -1)
+    else if (key < ' ') after = undefined
+    else if (after !== undefined) after += key
+  }
+  return after
+}
+
+/** Signals everything in the session of a pseudo terminal: its shell, and the process groups that the shell made. */
+export function signalSession(leader: number, signal: NodeJS.Signals): void {
+  for (const pid of membersOf(leader)) {
+    try {
+      process.kill(pid, signal)
+    } catch {
+      // It has already ended.
+    }
+  }
+}
+
+/** The processes of a session; where there is no /proc, its leader. */
+export function membersOf(leader: number): number[] {
+  if (!existsSync('/proc')) return [leader]
+  return readdirSync('/proc')
+    .map(Number)
+    .filter((pid) => {
+      const { state, session } = processStat(pid) ?? {}
+      return state !== 'Z' && session === leader
+    })
+}

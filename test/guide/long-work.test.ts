@@ -1,0 +1,30 @@
+import { expect, test } from 'vitest'
+import { LongWork } from '../../guide/server/long-work.ts'
+import { silent } from '../../host/progress.ts'
+
+test('long work is shown by its name and its parts, and excludes other work until it is done', async () => {
+  const shown: (string | undefined)[] = []
+  const work = new LongWork(() => shown.push(work.shown))
+  const progress = work.progress(silent)
+  progress.start('before any work')
+  const done = work.do('Resetting', async () => {
+    progress.start('Deleting \u001b[31mPods')
+    await expect(work.do('Checking', async () => 1)).rejects.toThrow('Wait until this is done: Resetting.')
+    progress.end(true)
+    return 2
+  })
+  expect(work.isBusy).toBe(true)
+  expect(await done).toBe(2)
+  expect(work.isBusy).toBe(false)
+  expect(shown).toEqual(['Resetting', expect.stringMatching(/^Deleting .*Pods$/), 'Resetting', undefined])
+  expect(shown.join()).not.toContain('\u001b')
+})
+
+test('work that fails tells why in one line, and other work can begin', async () => {
+  const work = new LongWork(() => undefined)
+  const fails = work.do('Checking', async () => {
+    throw new Error('No reply.\n    at somewhere')
+  })
+  await expect(fails).rejects.toThrow(/^No reply\.$/)
+  expect(await work.do('Resetting', async () => 1)).toBe(1)
+})
