@@ -148,10 +148,7 @@ function failure(reason: string, message: string): object {
   return { metadata: {}, status: 'Failure', reason, message }
 }
 
-/**
- * Handles the streams of a port forward: for each connection the client opens one stream for errors, then one for data,
- * both with the same `requestid`.
- */
+/** Forwards connections: for each one the client opens a stream for errors, then one for data with the same `requestid`. */
 function portForwarder(pod: string, dial: (port: number) => Promise<GuestProcess>): (stream: SpdyStream) => void {
   const errors = new Map<string, SpdyStream>()
   return (stream) => {

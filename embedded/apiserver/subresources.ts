@@ -52,10 +52,7 @@ export async function evict(call: ApiCall): Promise<object> {
   return { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Success', code: 201 }
 }
 
-/**
- * POST of `nodes/NAME/script`: runs the body, a shell script, on the node and returns `{exitCode, stdout, stderr}` when it has
- * ended. Unlike `exec` it needs no separate connection or shell.
- */
+/** POST of `nodes/NAME/script`: runs the body, a shell script, to its end. Unlike `exec` it needs no separate connection or shell. */
 export async function runNodeScript({ backend, request, response, name = '' }: ApiCall): Promise<undefined> {
   sendObject(response, 200, await backend.script(name, String(await readBody(request))))
 }
@@ -89,10 +86,7 @@ export async function streamPodLog(call: ApiCall): Promise<undefined> {
   await pipeline(log, response).catch(() => {})
 }
 
-/**
- * The container that a request means: the named one, or the only one. Throws 400 with Kubernetes' message if the name is wrong
- * or missing.
- */
+/** The container that a request means: the named one, or the only one. Throws 400 if the name is wrong or missing. */
 export function containerOf(store: Store, namespace: string, name: string, asked: string | null): string {
   const spec = store.get<KubeObject & Pick<V1Pod, 'spec'>>('pods', namespace, name)?.spec
   const namesOf = (list: string) => placesOf(spec, `${list}[].name`).map(({ value }) => String(value))
