@@ -87,14 +87,6 @@ export class LabBench extends LabObjects {
     await keepAnswer(this.client, lab, step, text)
   }
 
-  /** `kubectl expose deployment web --name web-np --type NodePort --port 80`, by the names of the variant */
-  async expose(suffix: 'np' | 'lb', type: 'NodePort' | 'LoadBalancer'): Promise<void> {
-    const { name, port } = this.variant
-    const selector = { app: 'web' }
-    const spec = { type, selector, ports: [{ port, targetPort: 80 }] }
-    await this.create('Service', `${name}-${suffix}`, selector, { spec })
-  }
-
   /** `make exec NODE=… CMD='…'`. Returns its output; throws Error with its standard error if it fails. */
   async onNode(node: string, script: string): Promise<string> {
     const { exitCode, stdout, stderr } = await runOnNode(this.cluster, node, `${PATH}\n${script}`, { noted: true })

@@ -8,6 +8,7 @@ import { findStep, type LabDefinition, listLabs, readLab } from '../grading/lab-
 import { notesName, readConfigMap, writeNotes } from '../grading/lab-notes.ts'
 import { scoreLine } from '../grading/learner-report.ts'
 import type { LiveCluster } from '../grading/live-cluster.ts'
+import type { StepReport } from '../grading/report-schema.ts'
 import type { Snapshot } from '../grading/snapshot.ts'
 import { personalise, type Variant } from '../grading/variant.ts'
 import { reasonOf } from '../host/main.ts'
@@ -91,40 +92,33 @@ export class LabSession {
 
   /** Grades every step. Returns the Markdown of the final page: score, time, open steps, the next lab. */
   async finish({ shown, held, hints }: LabProgress): Promise<string> {
-    const { spec } = this.#open
-    const { lab } = spec
+    const { lab, checks } = this.#open.spec
     const report = await gradeLab(this.#open)
-    const open = report.steps.filter(({ verdict }) => verdict !== 'passed' && verdict !== 'not applicable')
-    const unseen = report.steps.filter(({ id, verdict }) => verdict === 'passed' && !shown.has(id)).map(({ id }) => id)
+    const idsWith = (isWanted: (step: StepReport) => boolean) => report.steps.filter(isWanted).map(({ id }) => id)
+    const open = idsWith(({ verdict }) => verdict !== 'passed' && verdict !== 'not applicable')
+    const unseen = idsWith(({ id, verdict }) => verdict === 'passed' && !shown.has(id))
+    // A capture cannot show them: their checks consist of real requests.
+    const uncounted = idsWith(({ id }) => checks.get(id)?.needsCluster === true)
     const taken = [...hints].map(([id, tiers]) => `${id} ${tiers}`)
     const minutes = Math.max(1, Math.round(this.workedMs() / 60_000))
-    // A capture cannot show them: their checks consist of real requests.
-    const uncounted = lab.steps.flatMap(({ id }) => (spec.checks.get(id)?.needsCluster ? [id] : []))
     const next = listLabs().find(({ number }) => number > lab.number)
-    const lines = [
+    const paragraphs = [
       `## Lab ${lab.number}: ${open.length === 0 ? 'done' : 'finished with open steps'}`,
       `**${scoreLine(report)}**`,
-      ...(open.length > 0
-        ? [`Still open: ${open.map(({ id }) => id).join(', ')} (choose one in the list of steps).`]
-        : []),
+      open.length > 0 && `Still open: ${open.join(', ')} (choose one in the list of steps).`,
       `Time: ${minutes} ${minutes === 1 ? 'minute' : 'minutes'}.`,
-      `Hints: ${taken.length === 0 ? 'none' : taken.join(', ')}.`,
-      ...(held.size > 0 ? [`Held already when you came to them: ${[...held].join(', ')}.`] : []),
-      `Passed unseen: ${unseen.length === 0 ? 'none' : unseen.join(', ')}.`,
+      `Hints: ${taken.join(', ') || 'none'}.`,
+      held.size > 0 && `Held already when you came to them: ${[...held].join(', ')}.`,
+      `Passed unseen: ${unseen.join(', ') || 'none'}.`,
       this.lab.outro.replace(/^## .*$/m, ''),
       '**Next**',
       `Hand in: \`make submit LEARNER=your-name LAB=${lab.number}\``,
-      ...(uncounted.length > 0
-        ? [
-            `It is graded from captures of the nodes, without the steps that real requests prove: ${uncounted.join(', ')}.`,
-          ]
-        : []),
-      ...(next
-        ? [`Read on: labs/${next.folder}/README.md, ${readLab(next.number).title}: \`make lab-${next.number}\``]
-        : []),
+      uncounted.length > 0 &&
+        `It is graded from captures of the nodes, without the steps that real requests prove: ${uncounted.join(', ')}.`,
+      next && `Read on: labs/${next.folder}/README.md, ${readLab(next.number).title}: \`make lab-${next.number}\``,
       `The terms of this lab: labs/GLOSSARY.md. Its slides: \`make present\`.`,
     ]
-    return lines.join('\n\n')
+    return paragraphs.filter((paragraph) => typeof paragraph === 'string').join('\n\n')
   }
 
   /** Resolves when what was to be kept is. */

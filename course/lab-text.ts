@@ -30,7 +30,7 @@ export interface LabText {
 
 /** Where the explanation begins. */
 export const SEEN = '**What you saw.**'
-const MARKER = /^<!-- step: ([a-z0-9-]+) -->$/m
+const MARKER = /^<!-- step: ([a-z0-9-]+) -->$\n?/m
 const DEFAULT_TIMEOUT = 60
 
 /**
@@ -46,39 +46,32 @@ export function readLabText(folder: string): LabText {
 export function parseLabText(text: string, file: string): LabText {
   const lines = text.split('\n')
   const tokens = new MarkdownIt({ html: true }).parse(text, {})
-  const starts = tokens.flatMap((token) =>
-    token.type === 'heading_open' && token.tag === 'h2' && token.map ? [token.map[0]] : [],
-  )
+  const headings = tokens.filter(({ type, tag }) => type === 'heading_open' && tag === 'h2')
+  const starts = headings.flatMap(({ map }) => map?.[0] ?? [])
+  const parts = starts.map((start, index) => {
+    const written = lines.slice(start, starts[index + 1]).join('\n')
+    return { start, step: MARKER.exec(written)?.[1], text: written.replace(MARKER, '').trim() }
+  })
   const sections = new Map<string, Section>()
-  const stepAt: (string | undefined)[] = []
-  for (const [index, start] of starts.entries()) {
-    const end = starts[index + 1] ?? lines.length
-    const section = lines.slice(start, end).join('\n')
-    const step = MARKER.exec(section)?.[1]
-    for (let line = start; line < end; line++) stepAt[line] = step
-    if (step === undefined) continue
-    const [task = '', ...rest] = section
-      .replace(`${MARKER.exec(section)?.[0]}\n`, '')
-      .trim()
-      .split(SEEN)
-    sections.set(step, { task, seen: ['', ...rest].join(SEEN) })
-  }
-  const intro = lines
-    .slice(0, starts[0])
-    .join('\n')
-    .replace(/^# .*$/m, '')
-    .trim()
-  const last = starts.at(-1) ?? lines.length
-  const outro = stepAt[last] === undefined ? lines.slice(last).join('\n').trim() : ''
+  for (const { step, text } of parts) if (step !== undefined) sections.set(step, sectionOf(text))
+  const title = /^# .*$/m
+  const intro = lines.slice(0, starts[0]).join('\n').replace(title, '').trim()
+  const last = parts.at(-1)
+  const outro = last && last.step === undefined ? last.text : ''
   const fences = tokens
-    .filter((token) => token.type === 'fence' && /^bash\b/.test(token.info))
-    .map((token) => {
-      const line = token.map?.[0] ?? 0
-      const step = stepAt[line]
-      const timeout = readTimeout(token.info, `${file}:${line + 1}`)
-      return { commands: token.content.trim(), timeout, line: line + 1, ...(step === undefined ? {} : { step }) }
+    .filter(({ type, info }) => type === 'fence' && /^bash\b/.test(info))
+    .map(({ info, content, map }): Fence => {
+      const line = map?.[0] ?? 0
+      const step = parts.findLast(({ start }) => start <= line)?.step
+      const timeout = readTimeout(info, `${file}:${line + 1}`)
+      return { commands: content.trim(), timeout, line: line + 1, ...(step !== undefined && { step }) }
     })
   return { intro, outro, sections, fences }
+}
+
+function sectionOf(text: string): Section {
+  const at = text.indexOf(SEEN)
+  return at === -1 ? { task: text, seen: '' } : { task: text.slice(0, at), seen: text.slice(at) }
 }
 
 function readTimeout(info: string, place: string): number {

@@ -62,14 +62,15 @@ async function playAlone(
     const [first] = act
     announce(spec, first.step)
     printCommands(first.entry.commands, bench)
-    let changed = false
+    let isSettled = true
     for (const { entry } of act) {
-      // Answers are read from a settled cluster; other steps need not wait.
-      if (changed && !entry.independent) await settled(bench)
+      // The others only read or answer, on a settled cluster.
+      const changes = entry.independent || (entry.play !== undefined && entry === first.entry)
+      if (!changes && !isSettled) await settled(bench)
       await entry.play?.(bench)
-      changed = entry.independent === true || (entry.play !== undefined && entry === first.entry)
+      isSettled = !changes
     }
-    if (changed) await settled(bench)
+    if (!isSettled) await settled(bench)
     const { outcomes: judged } = await judge(spec, source, { only: act.map(({ step }) => step.id) })
     for (const { step, entry } of act) {
       const outcome = judged.find(({ id }) => id === step.id)

@@ -81,10 +81,15 @@ export const rolledOut = (kind: 'Deployment' | 'DaemonSet', name: string, second
   play: (bench) => bench.rolledOut(kind, name === 'web' ? bench.variant.name : name),
 })
 
-/** Exposes web as web-np or web-lb. */
+/** Exposes web as web-np or web-lb, by the names of the variant. */
 export const expose = (suffix: 'np' | 'lb', type: 'NodePort' | 'LoadBalancer'): SolutionStep => ({
   commands: [`kubectl expose deployment web --name web-${suffix} --type ${type} --port 80`],
-  play: (bench) => bench.expose(suffix, type),
+  play: async (bench) => {
+    const { name, port } = bench.variant
+    const selector = { app: 'web' }
+    const spec = { type, selector, ports: [{ port, targetPort: 80 }] }
+    await bench.create('Service', `${name}-${suffix}`, selector, { spec })
+  },
 })
 
 /** Patches a Service with a merge patch. */

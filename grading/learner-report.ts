@@ -6,7 +6,8 @@ import { listLabs, type StepDefinition } from './lab-definition.ts'
 import { findingOf } from './report.ts'
 import type { Difference, Report, ReportedFinding, Source, StepReport, Verdict } from './report-schema.ts'
 
-const MARKS: Record<Verdict, string> = {
+/** The sign of each verdict. */
+export const MARKS: Record<Verdict, string> = {
   passed: '✓',
   failed: '✗',
   'not yet': '–',

@@ -17,23 +17,18 @@ await main(async () => {
   const cluster = await selectCluster(undefined, undefined, { creating: progress, lab })
   await consent(cluster, labChange(`run a privileged Pod on each node and work through lab ${number}`))
   const own = { target: `lab-${number}`, doing: `runs the guide of lab ${number}` }
-  const ready = async () => {
-    await cluster.up(progress)
-    await mustRunHere(cluster, lab)
-  }
-  if (process.stdin.isTTY && process.stdout.isTTY && !process.env.CI)
-    return guideOnCluster(cluster, own, async () => {
-      await ready()
+  const isGuided = process.stdin.isTTY && process.stdout.isTTY && !process.env.CI
+  const work = () =>
+    guideOnCluster(cluster, own, async () => {
+      await cluster.up(progress)
+      await mustRunHere(cluster, lab)
+      if (!isGuided) return play(lab, cluster, progress)
       progress.note(`The same lab in the browser, with the dataplane beside the text: make guide LAB=${number}`)
       return guideThroughLab(lab, cluster, progress)
     })
   // The guide refuses to start beside another one, which would undo its steps; playing the solution waits.
-  const played = () =>
-    guideOnCluster(cluster, own, async () => {
-      await ready()
-      return play(lab, cluster, progress)
-    })
-  const exitCode = await changeCluster(cluster, `plays lab ${number} on`, progress, played)
+  if (isGuided) return work()
+  const exitCode = await changeCluster(cluster, `plays lab ${number} on`, progress, work)
   console.log(`From \`make lab-${number}\` to here: ${((performance.now() - began) / 1000).toFixed(1)} s.`)
   return exitCode
 })

@@ -1,7 +1,7 @@
 // Mutation testing of the grader. See --help.
 import { parseArgs } from 'node:util'
 import { labNumber } from '../grading/lab-definition.ts'
-import { ExitCode, main } from '../host/main.ts'
+import { ExitCode, main, UserError } from '../host/main.ts'
 import { goodCaptures } from '../instructors/mutation/good-captures.ts'
 import {
   graderTestLines,
@@ -23,11 +23,16 @@ none complains.
 await main(async () => {
   const options = { lab: { type: 'string' }, every: { type: 'string' }, json: { type: 'boolean' } } as const
   const { values } = parseArgs({ options })
+  const every = Number(values.every ?? 1)
+  if (!Number.isInteger(every) || every < 1)
+    throw new UserError(
+      `--every "${values.every}" is not a whole number from 1 on: --every 10 tries each tenth mutation.`,
+    )
   Error.stackTraceLimit = 0
   const lab = values.lab === undefined ? undefined : labNumber(values.lab)
   const all = await goodCaptures()
   const goods = all.filter(({ spec }) => lab === undefined || spec.lab.number === lab)
-  const trials = await tryMutations(goods, { every: Number(values.every ?? 1) }, all)
+  const trials = await tryMutations(goods, { every }, all)
   const falseAlarms = await seekFalseAlarms(goods)
   if (values.json) console.log(JSON.stringify(graderTestSummary(trials, falseAlarms)))
   else for (const line of graderTestLines(trials, falseAlarms)) console.log(line)

@@ -1,7 +1,7 @@
 // What the terminal guide shows beside the text of a step: its status line, and the contents of panels. Pure functions.
 
 import type { StepOutcome } from '../../grading/failure.ts'
-import { findingParts } from '../../grading/learner-report.ts'
+import { findingParts, MARKS } from '../../grading/learner-report.ts'
 import { findingOf } from '../../grading/report.ts'
 import { shortened } from '../../host/plain-text.ts'
 import { type LabProgress, outcomeOf, pointsOf, stepOf } from '../lab-progress.ts'
@@ -37,14 +37,6 @@ export function solutionParts(state: LabProgress): Part[] {
   const typed = `make solve-${state.lab.definition.number} STEP=${definition.id}`
   const next: Part = { text: `Press s again to run it, like \`${typed}\`, or Enter to return.` }
   return [...(solution.length > 0 ? commands : [none]), { text: '' }, next]
-}
-
-const MARKS: Record<StepOutcome['verdict'], string> = {
-  passed: '✓',
-  failed: '✗',
-  'not yet': '–',
-  'not applicable': '·',
-  'could not check': '!',
 }
 
 const markOf = (outcome: StepOutcome | undefined): string => (outcome ? MARKS[outcome.verdict] : ' ')

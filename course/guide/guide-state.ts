@@ -17,7 +17,8 @@ import type { Part } from './terminal-text.ts'
 
 /** Content that is shown instead of the text until Enter: a hint, a finding, a trace. */
 export interface Panel {
-  kind: 'finding' | 'price' | 'hint' | 'solution' | 'list' | 'other'
+  /** Those with a key of their own: it takes the hint, runs the solution, or chooses a step. */
+  kind: 'price' | 'solution' | 'list' | 'other'
   title: string
   parts: Part[]
 }
@@ -107,7 +108,7 @@ function onCheck(state: GuideState, outcome: StepOutcome): Next {
   const after = applyCheck(state, outcome)
   const title = `Step ${numberOf(state, outcome.id)}: ${outcome.verdict}`
   const measured = measuredLines(outcome).map((text): Part => ({ text, whole: true }))
-  if (!isDone(outcome)) return [open(after, 'finding', title, [...failureParts(state, outcome), ...measured]), []]
+  if (!isDone(outcome)) return [open(after, 'other', title, [...failureParts(state, outcome), ...measured]), []]
   const next: GuideState = { ...after, panel: undefined, scroll: 0 }
   const ready = outcome.id === idOf(state) && state.place === 'step' && !state.isExplained ? explain(next) : next
   return [measured.length > 0 ? open(ready, 'other', title, measured) : ready, [{ do: 'save' }]]
@@ -206,10 +207,10 @@ function takeHint(state: GuideState): Next {
   const shown = hints.map((text, index): Part => ({ label: `${index + 1} of ${hints.length}`, text }))
   if (state.panel?.kind === 'price') {
     const next = { ...state, hints: new Map(state.hints).set(id, known + 1) }
-    return [open(next, 'hint', 'Hint', shown.slice(0, known + 1)), [{ do: 'hint', step: id, tier: known + 1 }]]
+    return [open(next, 'other', 'Hint', shown.slice(0, known + 1)), [{ do: 'hint', step: id, tier: known + 1 }]]
   }
   const all: Part = { text: 'This is the last hint: press s for the solution.' }
-  if (known >= hints.length) return [open(state, 'hint', 'Hints', [...shown, all]), []]
+  if (known >= hints.length) return [open(state, 'other', 'Hints', [...shown, all]), []]
   const last = known + 1 === hints.length
   const price = `Hint ${known + 1} of ${hints.length}${last ? ' contains the command' : ''}. It costs no points, and the summary at the end lists it. Press h again to show it, Enter to return.`
   return [open(state, 'price', 'Cost of a hint', [...shown.slice(0, known), { text: price }]), []]

@@ -75,9 +75,11 @@ export function foreignRules(node: NodeView): string[] {
 export function commandToRestore(rule: string, is: 'new' | 'gone'): string {
   const mark = /^virtual server of the firewall mark (\S+)$/.exec(rule)?.[1]
   if (mark !== undefined) return `ipvsadm -${is === 'new' ? 'D' : 'A'} -f ${mark}`
-  const [table, chain, ...spec] = rule.split(' ')
-  if (spec.join(' ') === 'policy DROP') return `iptables -t ${table} -P ${chain} ${is === 'new' ? 'ACCEPT' : 'DROP'}`
-  return `iptables -t ${table} -${is === 'new' ? 'D' : 'A'} ${chain} ${spec.join(' ')}`
+  const [table, chain, ...words] = rule.split(' ')
+  const spec = words.join(' ')
+  if (spec === 'policy DROP') return `iptables -t ${table} -P ${chain} ${is === 'new' ? 'ACCEPT' : 'DROP'}`
+  // iptables-save prints a comment between double quotes, in which a shell would replace these characters.
+  return `iptables -t ${table} -${is === 'new' ? 'D' : 'A'} ${chain} ${spec.replace(/[$`]/g, '\\$&')}`
 }
 
 /** The fields of a Service of the shop that a repair must not change. */

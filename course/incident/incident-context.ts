@@ -14,19 +14,21 @@ type Answer = Pick<HttpReply, 'status' | 'error'>
 
 const PATIENCE_SECONDS = 2
 
-/** Shell: sends all requests in parallel, each on a separate connection; `source` is the client's address where it has two. */
-function requestScript(urls: readonly string[], source?: string): string {
+/**
+ * Sends all requests in parallel, each on a separate connection, by a script that `run` runs; `source` is the client's address
+ * where it has two. A request without output was not sent, and counts as unanswered.
+ */
+async function answersTo(
+  urls: readonly string[],
+  run: (script: string) => Promise<{ stdout: string }>,
+  source?: string,
+): Promise<Answer[]> {
   const requests = urls.map((url) => {
     const { hostname: address, port, pathname, search } = new URL(url)
     const request = { address, port: Number(port) || 80, path: `${pathname}${search}`, seconds: PATIENCE_SECONDS }
     return { ...request, ...(source !== undefined && { source }) }
   })
-  return httpRequests(requests)
-}
-
-/** The answers in an output; a request without output was not sent, and counts as unanswered. */
-function parseAnswers(urls: readonly string[], stdout: string): Answer[] {
-  const replies = readReplies(stdout)
+  const replies = readReplies((await run(httpRequests(requests))).stdout)
   return urls.map((_, index) => replies.find((reply) => reply.index === index) ?? { status: 0, error: 'no answer' })
 }
 
@@ -91,8 +93,8 @@ export class IncidentContext {
     return this.snapshot.find('Pod', SHOP_OBJECTS.namespace, name) as V1Pod | undefined
   }
 
-  /** Runs a shell script in the Pod customer. Fails if the Pod is missing. */
-  async customer(script: string): Promise<string> {
+  /** Requests from the Pod customer. Fails if it is missing. */
+  async fromCustomer(...urls: string[]): Promise<Answer[]> {
     if (!this.pod(SHOP_OBJECTS.customer.name))
       fail({
         inspect: 'kubectl get pods -o wide',
@@ -100,21 +102,16 @@ export class IncidentContext {
         actual: 'no Pod of that name',
         hint: `kubectl apply -f ${SHOP_OBJECTS.manifest}`,
       })
-    return (await this.live.inPod(SHOP_OBJECTS.customer, script)).stdout
+    return answersTo(urls, (script) => this.live.inPod(SHOP_OBJECTS.customer, script))
   }
 
-  async fromCustomer(...urls: string[]): Promise<Answer[]> {
-    return parseAnswers(urls, await this.customer(requestScript(urls)))
-  }
-
-  async fromNode(node: string, ...urls: string[]): Promise<Answer[]> {
-    return parseAnswers(urls, (await this.live.onNode(node, requestScript(urls))).stdout)
+  fromNode(node: string, ...urls: string[]): Promise<Answer[]> {
+    return answersTo(urls, (script) => this.live.onNode(node, script))
   }
 
   /** Requests from outside the cluster. */
-  async fromOutside(source: string, ...urls: string[]): Promise<Answer[]> {
-    const script = requestScript(urls, source)
-    return parseAnswers(urls, (await this.live.onNode(OUTSIDE, script)).stdout)
+  fromOutside(source: string, ...urls: string[]): Promise<Answer[]> {
+    return answersTo(urls, (script) => this.live.onNode(OUTSIDE, script), source)
   }
 
   /** The symptom if not all of the customer's requests to the shop are answered. */

@@ -31,25 +31,21 @@ export const incidentNote = z.object({
 
 export type IncidentNote = z.infer<typeof incidentNote>
 
-/** The content of the secret. */
-export interface Secret {
-  id: string
-  environment: IncidentEnvironment
-  baseline: Baseline
-}
-
 /** When it was repaired. */
 export const closedNote = z.object({ at: z.string() })
 
 /** What each hint and each wrong diagnosis costs of the points of the step `diagnosis`. */
 export const COST = 5
 
-/** Notes store the environment as `scene`. */
-const secretSchema = z.object({
-  id: z.string(),
-  scene: z.custom<IncidentEnvironment>((value) => value instanceof Object),
-  baseline: z.custom<Baseline>((value) => value instanceof Object),
-})
+/** The content of the secret. Notes store the environment as `scene`. */
+const secretSchema = z
+  .object({
+    id: z.string(),
+    scene: z.custom<IncidentEnvironment>((value) => value instanceof Object),
+    baseline: z.custom<Baseline>((value) => value instanceof Object),
+  })
+  .transform(({ scene, ...rest }) => ({ ...rest, environment: scene }))
+type Secret = z.output<typeof secretSchema>
 
 /** Encodes a secret so that its text is not readable at a glance. */
 export function seal({ environment, ...rest }: Secret): string {
@@ -59,8 +55,7 @@ export function seal({ environment, ...rest }: Secret): string {
 /** Decodes what `seal` encoded; undefined for anything else. */
 export function unseal(text: string): Secret | undefined {
   try {
-    const { scene, ...rest } = secretSchema.parse(JSON.parse(inflateRawSync(Buffer.from(text, 'base64')).toString()))
-    return { ...rest, environment: scene }
+    return secretSchema.parse(JSON.parse(inflateRawSync(Buffer.from(text, 'base64')).toString()))
   } catch {
     return undefined
   }

@@ -3,7 +3,7 @@ import { PATH } from '../../cluster/node-report.ts'
 import { runOnNode, WITH_BACKEND } from '../../cluster/node-script.ts'
 import { isMetWithin } from '../../host/wait.ts'
 import type { LabBench } from '../lab-bench.ts'
-import { INCIDENT_LABEL, SHOP_OBJECTS } from './shop.ts'
+import { INCIDENT_LABELS } from './shop.ts'
 
 const PROBE_SERVICE = 'sync-witness'
 /** The duration of a kube-proxy's first sync on a busy machine. */
@@ -18,16 +18,9 @@ const SYNC_MS = 2000
  * not sync in time is ignored, because it repairs nothing either.
  */
 export async function laterSync(bench: LabBench): Promise<void> {
-  const { client } = bench
-  const [key = '', value = ''] = INCIDENT_LABEL.split('=')
-  const metadata = { name: PROBE_SERVICE, labels: { [key]: value } }
   await bench.delete('Service', PROBE_SERVICE)
-  const { namespace } = SHOP_OBJECTS
-  const { spec } = await client.core.createNamespacedService({
-    namespace,
-    body: { metadata, spec: { ports: [{ port: 80 }] } },
-  })
-  const address = spec?.clusterIP ?? ''
+  await bench.create('Service', PROBE_SERVICE, INCIDENT_LABELS, { spec: { ports: [{ port: 80 }] } })
+  const { clusterIP: address = '' } = await bench.service(PROBE_SERVICE)
   let following: string[] = []
   try {
     following = await nodesThat('show', address, bench, await running(bench))

@@ -34,7 +34,7 @@ const SYMPTOM_MS = 30_000
 /** Attempts if kube-proxy repairs the incident by itself. */
 const TRIES = 3
 
-export interface Wish {
+interface Wish {
   /** Determines the incident that is drawn; random if missing. */
   seed?: string | undefined
   /** The id of the incident itself, for instructors. */
@@ -59,23 +59,29 @@ export function openNext(bench: LabBench, wish: Wish): Promise<Opened> {
 
 async function openAlone(bench: LabBench, wish: Wish): Promise<Opened> {
   const { client, progress } = bench
-  if (wish.id !== undefined) mustExist(wish.id, await loadIncidents())
+  const incidents = await loadIncidents()
+  if (wish.id !== undefined && !incidents.some(({ id }) => id === wish.id))
+    throw new UserError(`There is no incident "${wish.id}": \`make incident LIST=1\` lists them.`)
   const solved = await solvedSoFar(bench)
+  const revert = async () => {
+    await revertIncident(bench)
+    // The notes of an incident are deleted with it.
+    if (solved.length > 0) await writeNotes(client, INCIDENT_LAB, { [HISTORY_KEY]: JSON.stringify(solved) })
+  }
   // An open incident may have broken parts that the next one needs.
-  await revertIncident(bench)
+  await revert()
   await leaveOthers(INCIDENT_LAB, bench)
-  const here = possible(await loadIncidents(), await featuresOf(bench))
+  const here = possible(incidents, await featuresOf(bench))
   const { incident, seed } = choose(here, wish, solved)
   const choices = choicesFor(incident, here, seed).map(({ id }) => id)
   for (let tries = 1; tries <= TRIES; tries++) {
     const environment = await deployShop(bench, incident.from ?? incident.mode)
-    await writeNotes(client, INCIDENT_LAB, { [HISTORY_KEY]: JSON.stringify(solved) })
     const opened = await withProgress(progress, 'Starting an incident', () =>
       breakIt(bench, incident, environment, { choices, seed, hints: 0 }),
     )
     if (opened) return opened
     progress.note('kube-proxy has repaired it by itself.')
-    await revertIncident(bench)
+    await revert()
   }
   throw new UserError(
     `kube-proxy has repaired the incident "${incident.id}" by itself ${TRIES} times, so there is nothing to diagnose: \`make incident\` starts another one.`,
@@ -164,9 +170,4 @@ function choose(here: readonly Incident[], { id, seed }: Wish, solved: readonly 
   throw new UserError(
     `The incident "${id}" can't run on this cluster: \`make incident LIST=1\` lists the requirements.`,
   )
-}
-
-function mustExist(id: string, incidents: readonly Incident[]): void {
-  if (incidents.some((one) => one.id === id)) return
-  throw new UserError(`There is no incident "${id}": \`make incident LIST=1\` lists them.`)
 }

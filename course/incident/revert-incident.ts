@@ -7,7 +7,7 @@ import type { LabBench } from '../lab-bench.ts'
 import { type Baseline, commandToRestore, differingSettings, foreignRules, serviceFacts } from './baseline.ts'
 import { loadIncidents } from './incident.ts'
 import { CLOSED_KEY, closedNote, INCIDENT_KEY, incidentNote, unseal } from './incident-note.ts'
-import { INCIDENT_LAB, INCIDENT_LABEL, SHOP_OBJECTS } from './shop.ts'
+import { INCIDENT_LAB, INCIDENT_LABELS, INCIDENT_SELECTOR, SHOP_OBJECTS } from './shop.ts'
 
 /**
  * Reverts the open incident, repaired or not, and the learner's attempts: foreign rules on every node, the incident's own
@@ -23,7 +23,7 @@ export async function revertIncident(bench: LabBench): Promise<void> {
   progress.start('Reverting the incident')
   await incident.revert?.(bench, secret.environment)
   await Promise.all(before.nodes.map((node) => restoreForeign(bench, node, secret.baseline)))
-  await restoreStage(bench, before, secret.baseline)
+  await restoreShop(bench, before, secret.baseline)
   await bench.delete('ConfigMap', notesName(INCIDENT_LAB))
   progress.end(true)
   if (sameConfig(before, secret.baseline)) return
@@ -51,9 +51,13 @@ async function restoreForeign(bench: LabBench, node: NodeView, { foreign }: Base
 }
 
 /** Deletes objects that differ from the manifest, so that they are created again. */
-async function restoreStage(bench: LabBench, before: Snapshot, { services }: Baseline): Promise<void> {
+async function restoreShop(bench: LabBench, before: Snapshot, { services }: Baseline): Promise<void> {
   for (const { kind, metadata } of before.items) {
-    if (kind !== 'Service' || metadata.namespace !== SHOP_OBJECTS.namespace || metadata.labels?.lab !== 'incidents')
+    if (
+      kind !== 'Service' ||
+      metadata.namespace !== SHOP_OBJECTS.namespace ||
+      metadata.labels?.lab !== INCIDENT_LABELS.lab
+    )
       continue
     const { name } = metadata
     if (name in services && isDeepStrictEqual(serviceFacts(before, name), services[name])) continue
@@ -61,7 +65,7 @@ async function restoreStage(bench: LabBench, before: Snapshot, { services }: Bas
   }
   const { items } = await bench.client.apps.listNamespacedDeployment({
     namespace: SHOP_OBJECTS.namespace,
-    labelSelector: INCIDENT_LABEL,
+    labelSelector: INCIDENT_SELECTOR,
   })
   // A Deployment that was never edited has generation 1.
   for (const { metadata } of items)
@@ -101,7 +105,7 @@ export async function openIncident(notes: LabNotes) {
 export async function closeShop(bench: LabBench): Promise<void> {
   await Promise.all([
     bench.delete('Pod', SHOP_OBJECTS.customer.name),
-    bench.deleteLabelled(INCIDENT_LABEL),
+    bench.deleteLabelled(INCIDENT_SELECTOR),
     bench.delete('ConfigMap', notesName(INCIDENT_LAB)),
   ])
 }

@@ -17,8 +17,9 @@ export const SHOP_OBJECTS = {
   customer: { namespace: 'default', name: 'customer' },
 } as const
 
-/** The label of all objects of the incidents. */
-export const INCIDENT_LABEL = 'lab=incidents'
+/** The label of all objects of the incidents, also as a selector. */
+export const INCIDENT_LABELS = { lab: 'incidents' }
+export const INCIDENT_SELECTOR = 'lab=incidents'
 
 /** The environment of an incident: determined when it begins, for its report, its probes and its fixes. */
 export interface IncidentEnvironment {

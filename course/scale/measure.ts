@@ -24,7 +24,7 @@ const LAB = 6
 const KEPT_UP_TO = 1000
 
 /** The node's state in each mode at the largest size that is kept, as printed by its tools. */
-type KeptStates = Map<SwitchedMode, Inventory['printed']>
+type KeptStates = Record<SwitchedMode, Partial<Inventory['printed']>>
 
 /**
  * `make measure`: measures with MAX and ENDPOINTS from the environment, in a separate kernel, and stores the run as a note in
@@ -46,17 +46,16 @@ export async function measureHere(
   )
   // A kubeconfig context may have characters in its name that are invalid in the name of a kernel.
   const kernel = `measuring-${cluster.name.replace(/[^a-z0-9.-]/g, '-').slice(0, 40)}`
-  const states: KeptStates = new Map()
-  const measure = async (): Promise<Measurement> => {
+  const measure = async () => {
     const node = await MeasuringNode.boot(kernel, plan.memoryMegabytes, progress)
     try {
-      return await measureModes(node, plan, states, progress)
+      return await measureModes(node, plan, progress)
     } finally {
       await node.stop()
     }
   }
   // Two concurrent measurements would slow each other down.
-  const run = await oneAtATime(clusterFolder('measuring.lock'), measure, { doing: 'measures', progress })
+  const { run, states } = await oneAtATime(clusterFolder('measuring.lock'), measure, { doing: 'measures', progress })
   await writeNotes(client, LAB, { [MEASUREMENT]: JSON.stringify(run) })
   return { folder: keepFiles(cluster.name, run, states), run }
 }
@@ -74,7 +73,7 @@ function keepFiles(name: string, run: Measurement, states: KeptStates): string {
   writeFileSync(join(path, 'scale.json'), `${JSON.stringify(run, undefined, 1)}\n`)
   writeFileSync(join(path, 'scale.txt'), `${[...measurementTable(run), '', ...remarks].join('\n')}\n`)
   writeFileSync(join(path, 'scale.svg'), scalePlot(run, remarks))
-  for (const [mode, printed] of states) {
+  for (const [mode, printed] of Object.entries(states)) {
     mkdirSync(join(path, `${mode}-mode`), { recursive: true })
     for (const [file, text] of Object.entries(printed)) if (text) writeFileSync(join(path, `${mode}-mode`, file), text)
   }
@@ -87,6 +86,31 @@ function thisMachine(): string {
   return `${cpus().length} × ${cpu?.model ?? 'CPU'}, ${memory} GB, Linux ${release()}; node: User-Mode Linux, one CPU`
 }
 
+async function measureModes(
+  node: MeasuringNode,
+  plan: ScalePlan,
+  progress: Progress,
+): Promise<{ run: Measurement; states: KeptStates }> {
+  const began = performance.now()
+  const iptables = await measureMode(node, 'iptables', plan.effort.visits, plan, progress)
+  const ipvs = await measureMode(node, 'ipvs', 1, plan, progress)
+  const blocks = [...iptables, ...ipvs].flatMap(({ requests, connections }) => [...requests, ...connections])
+  const fastest = Math.min(...blocks.map(({ work }) => work))
+  const run = {
+    at: new Date().toISOString(),
+    machine: thisMachine(),
+    endpoints: plan.endpoints,
+    rate: RATE,
+    seconds: rounded((performance.now() - began) / 1000),
+    iptables: iptables.map((one) => pointOf(one, fastest)),
+    ipvs: ipvs.map((one) => pointOf(one, fastest)),
+  }
+  return { run, states: { iptables: keptState(iptables), ipvs: keptState(ipvs) } }
+}
+
+const keptState = (samples: readonly SizeSamples[]): Partial<Inventory['printed']> =>
+  samples.findLast(({ services }) => services <= KEPT_UP_TO)?.held.printed ?? {}
+
 /** The measurements of one mode at one size, from all visits. */
 interface SizeSamples {
   services: number
@@ -97,51 +121,32 @@ interface SizeSamples {
   changes: Cost[]
 }
 
-async function measureModes(
+/** Visits all sizes in ascending order, several times. */
+async function measureMode(
   node: MeasuringNode,
+  mode: SwitchedMode,
+  visits: number,
   { sizes, endpoints, effort }: ScalePlan,
-  states: KeptStates,
   progress: Progress,
-): Promise<Measurement> {
-  const began = performance.now()
-  const samples: Record<SwitchedMode, SizeSamples[]> = { iptables: [], ipvs: [] }
-  for (const mode of ['iptables', 'ipvs'] as const) {
-    const visits = mode === 'iptables' ? effort.visits : 1
-    const programmed = new ProgrammedMode(node, mode, endpoints)
-    for (const visit of Array(visits).keys())
-      for (const services of sizes) {
-        const again = visits > 1 ? `, ${visit + 1} of ${visits}` : ''
-        progress.start(`${mode === 'ipvs' ? 'IPVS' : mode} mode, ${services} Services${again}`)
-        const program = await programmed.program(services)
-        let sample = samples[mode].find((one) => one.services === services)
-        if (!sample) {
-          const held = await node.inventory()
-          if (services <= KEPT_UP_TO) states.set(mode, held.printed)
-          sample = { services, held, program, requests: [], connections: [], changes: [] }
-          samples[mode].push(sample)
-        }
-        const addresses = [0, services - 1].map(syntheticClusterIP)
-        const share = (count: number) => Math.ceil(count / visits)
-        sample.requests.push(...(await timeRequests(node, addresses, share(effort.rounds))))
-        sample.connections.push(...(await timeConnections(node, addresses, share(effort.blocks))))
-        // In pairs, so that the node's state is the same afterwards.
-        for (let change = 0; change < 2 * share(effort.changes); change++)
-          sample.changes.push(await programmed.change())
-        const { rules, virtualServers } = sample.held.counts
-        progress.end(true, `${rules} rules, ${virtualServers} virtual servers`)
-      }
-  }
-  const blocks = [...samples.iptables, ...samples.ipvs].flatMap((one) => [...one.requests, ...one.connections])
-  const fastest = Math.min(...blocks.map(({ work }) => work))
-  return {
-    at: new Date().toISOString(),
-    machine: thisMachine(),
-    endpoints,
-    rate: RATE,
-    seconds: rounded((performance.now() - began) / 1000),
-    iptables: samples.iptables.map((one) => pointOf(one, fastest)),
-    ipvs: samples.ipvs.map((one) => pointOf(one, fastest)),
-  }
+): Promise<SizeSamples[]> {
+  const programmed = new ProgrammedMode(node, mode, endpoints)
+  const share = (count: number) => Math.ceil(count / visits)
+  const samples: SizeSamples[] = []
+  for (let visit = 1; visit <= visits; visit++)
+    for (const [index, services] of sizes.entries()) {
+      const again = visits > 1 ? `, ${visit} of ${visits}` : ''
+      progress.start(`${mode === 'ipvs' ? 'IPVS' : mode} mode, ${services} Services${again}`)
+      const program = await programmed.program(services)
+      samples[index] ??= { services, held: await node.inventory(), program, requests: [], connections: [], changes: [] }
+      const { held, requests, connections, changes } = samples[index]
+      const addresses = [0, services - 1].map(syntheticClusterIP)
+      requests.push(...(await timeRequests(node, addresses, share(effort.rounds))))
+      connections.push(...(await timeConnections(node, addresses, share(effort.blocks))))
+      // In pairs, so that the node's state is the same afterwards.
+      for (let change = 0; change < 2 * share(effort.changes); change++) changes.push(await programmed.change())
+      progress.end(true, `${held.counts.rules} rules, ${held.counts.virtualServers} virtual servers`)
+    }
+  return samples
 }
 
 function pointOf({ services, held, program, changes, ...blocks }: SizeSamples, fastest: number): Point {

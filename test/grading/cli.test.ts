@@ -68,6 +68,13 @@ describe('check.ts', () => {
   })
 })
 
+test('test-grader.ts tries no mutation, and reports no success, for a share that is no number', async () => {
+  for (const every of ['x', '0', '1.5']) {
+    const { code, stdout, stderr } = await run('test-grader.ts', '--every', every)
+    expect([code, stdout, stderr]).toEqual([2, '', expect.stringContaining(`--every "${every}" is not a whole number`)])
+  }
+})
+
 describe('grade.ts and hint.ts without a cluster', () => {
   test('could not check: exit code 2, no points lost, and the next command', async () => {
     const { code, stdout } = await run('grade.ts', '2', '--json')

@@ -1,16 +1,23 @@
 // Lab 8 on one embedded cluster: each incident shows its symptom, a wrong fix is refused, the right one passes.
 
 import { createHash } from 'node:crypto'
-import { beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test, vi } from 'vitest'
 import { runOnNode } from '../../cluster/node-script.ts'
 import type { Incident } from '../../course/incident/incident.ts'
-import { GUESS_PREFIX, type IncidentNote, unseal } from '../../course/incident/incident-note.ts'
+import {
+  GUESS_PREFIX,
+  HISTORY_KEY,
+  type IncidentNote,
+  solvedMark,
+  unseal,
+} from '../../course/incident/incident-note.ts'
 import { laterSync } from '../../course/incident/later-sync.ts'
 import { currentNote, openNext } from '../../course/incident/open.ts'
 import { INCIDENT_LAB } from '../../course/incident/shop.ts'
 import { resetLab } from '../../course/lab-solution.ts'
 import { judge, judgeRound } from '../../grading/judge.ts'
 import { readLab } from '../../grading/lab-definition.ts'
+import { notesName, readConfigMap } from '../../grading/lab-notes.ts'
 import { timeoutScale, waitFor } from '../../host/wait.ts'
 import { incidents } from '../../labs/08-incidents/incidents/all.ts'
 import { wrongFixes } from './lab-8-wrong-fixes.ts'
@@ -125,6 +132,14 @@ describe('one open incident', () => {
     await runOnNode(own.cluster, node, 'ipset create KUBE-CLUSTER-IP hash:ip,port')
     await own.bench.flush()
     expect(await verdicts(repairSteps)).toEqual(Object.fromEntries(repairSteps.map((id) => [id, 'passed'])))
+  })
+
+  test('remains solved if the next one cannot be started', async () => {
+    const apply = vi.spyOn(own.bench, 'apply').mockRejectedValueOnce(new Error('no shop'))
+    await expect(openNext(own.bench, { seed: 'test' })).rejects.toThrow('no shop')
+    apply.mockRestore()
+    const notes = await readConfigMap(own.bench.client, notesName(INCIDENT_LAB))
+    expect(JSON.parse(notes?.[HISTORY_KEY] ?? '[]')).toContain(solvedMark('untracked'))
   })
 })
 
