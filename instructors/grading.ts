@@ -43,16 +43,13 @@ type GradingOptions = ReturnType<typeof parseArgs<{ options: typeof gradingOptio
 type ClassOptions = ReturnType<typeof parseArgs<{ options: typeof classOptions }>>['values']
 
 /** Grades, prints the report as text or JSON, and returns the exit code: 0 passed, 1 open, 2 could not be checked. */
-export async function gradeAndPrint({
-  lab,
-  step,
-  capture,
-  junit,
-  ...wish
-}: GradingOptions & { lab: number; capture?: string | undefined }): Promise<number> {
-  for (const file of [wish.output, junit]) if (file !== undefined) requireWritable(file)
-  const request = { lab, ...(step === undefined ? {} : { step }), source: await sourceOf(capture) }
-  const report = await grade(request)
+export async function gradeAndPrint(
+  lab: number,
+  wish: GradingOptions & { capture?: string | undefined },
+): Promise<number> {
+  const { step, capture, junit, output } = wish
+  for (const file of [output, junit]) if (file !== undefined) requireWritable(file)
+  const report = await grade({ lab, step, source: await sourceOf(capture) })
   const learner = process.env.LEARNER || 'learner'
   const file = capture === undefined ? 'the cluster' : basename(capture)
   const graded = gradedReport(report, { learner, file })

@@ -42,5 +42,5 @@ await main(async () => {
       `${quoted(capture)} does not exist: give a folder that \`make capture\` wrote, or a file that \`make submit\` wrote.`,
     )
   if (capture !== undefined && found && !found.isDirectory()) return checkSubmission(capture, { ...values, lab })
-  return gradeAndPrint({ ...values, lab: labNumber(lab) })
+  return gradeAndPrint(labNumber(lab), values)
 }, USAGE)

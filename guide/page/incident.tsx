@@ -19,7 +19,7 @@ export function Incident({ state: { incident, progress } }: { state: State }) {
     setStarted(false)
   }, [isStarted, incident])
   const start = async () => {
-    const reply = await act('incident', { action: 'open', ...(seed !== '' && { seed }) })
+    const reply = await act('incident', { action: 'open', seed: seed || undefined })
     setStarted(reply !== undefined)
   }
   const opener = (

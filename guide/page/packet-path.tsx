@@ -14,7 +14,7 @@ export function PacketPathView({ state: { dataplane, path } }: { state: State })
   const ask = async (send: boolean) => {
     if (isBusy) return
     setBusy(true)
-    const reply = await act('path', { from, to, ...(node !== '' && { node }), send })
+    const reply = await act('path', { from, to, node: node || undefined, send })
     setBusy(false)
     if (!reply) return
     change({ from, to, found: reply })

@@ -123,7 +123,7 @@ interface EntryTextProps {
 }
 
 function EntryText({ entry, change, moved, follow }: EntryTextProps) {
-  const { packets, connections } = { ...entry, ...(moved ?? {}) }
+  const { packets, connections } = { ...entry, ...moved }
   const isLit = moved !== undefined && moved.by > 0 && Date.now() - moved.at < LIT_MS
   const target = entry.refersTo?.[0]
   const count = entry.children?.length ?? 0

@@ -1,6 +1,7 @@
 // The state of the nodes as pushes: one for each moment at which something changed, and counters in between.
 
 import { isDeepStrictEqual } from 'node:util'
+import { printEndpoint } from '../../dataplane/ip-address.ts'
 import { parseIpvsadmList } from '../../dataplane/ipvsadm-save.ts'
 import type { ClusterObjects } from '../../dataplane/objects.ts'
 import { type Cause, type Causes, causesOf } from '../../dataplane/view/causes.ts'
@@ -182,7 +183,6 @@ function endsIn(snapshot: Snapshot, outside: boolean): Pick<DataplanePush, 'serv
   const place = (namespace: string | undefined, name: string) =>
     namespace === undefined || namespace === 'default' ? name : `${namespace}/${name}`
   const pods = snapshot.items.filter(({ kind, spec, status }) => kind === 'Pod' && !spec?.hostNetwork && status?.podIP)
-  const suffix = (protocol: string) => (protocol === 'TCP' ? '' : `/${protocol.toLowerCase()}`)
   return {
     services: services.map(({ namespace, name }) => `${namespace}/${name}`),
     origins: [
@@ -191,13 +191,16 @@ function endsIn(snapshot: Snapshot, outside: boolean): Pick<DataplanePush, 'serv
       ...(outside ? ['outside'] : []),
     ],
     destinations: services.flatMap(({ namespace, name, clusterIPs, loadBalancerIngress, ports }) =>
-      ports.flatMap(({ port, nodePort, protocol }) => [
-        ...(clusterIPs.length > 0 ? [`svc/${place(namespace, name)}:${port}${suffix(protocol)}`] : []),
-        ...(nodePort === 0
-          ? []
-          : nodes.flatMap(({ internalIPs }) => `${internalIPs[0]}:${nodePort}${suffix(protocol)}`)),
-        ...loadBalancerIngress.flatMap(({ ip }) => (ip ? [`${ip}:${port}${suffix(protocol)}`] : [])),
-      ]),
+      ports.flatMap(({ port, nodePort, protocol }) => {
+        const suffix = protocol === 'TCP' ? '' : `/${protocol.toLowerCase()}`
+        const on = nodePort === 0 ? [] : nodes.flatMap(({ internalIPs }) => internalIPs.slice(0, 1))
+        const endpoints = [
+          ...on.map((address) => printEndpoint(address, nodePort)),
+          ...loadBalancerIngress.flatMap(({ ip }) => (ip ? printEndpoint(ip, port) : [])),
+        ]
+        const own = clusterIPs.length > 0 ? [`svc/${place(namespace, name)}:${port}`] : []
+        return [...own, ...endpoints].map((to) => `${to}${suffix}`)
+      }),
     ),
   }
 }

@@ -201,8 +201,8 @@ export class PageGuide implements Guide {
 
   async #openIncident(seed: string | undefined): Promise<void> {
     const { lab, bench, source } = this.#session
-    const { healthy } = await openNext(bench, { seed })
-    this.#incidents.healthy(this.#dataplane.read(healthy))
+    const { note, healthy } = await openNext(bench, { seed })
+    this.#incidents.opened(note.openedAt, this.#dataplane.read(healthy))
     // The answers and verdicts of the previous incident were deleted with its notes.
     this.#progress = showStep(startProgress(lab, undefined, new Map()), 0)
     this.#save()

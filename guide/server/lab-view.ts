@@ -113,18 +113,17 @@ type Nodes = readonly NodeHoldings[]
 /** The state of the nodes before the fault, with it, and repaired, if this server has read it. */
 interface Stages {
   openedAt: string
-  healthy?: Nodes | undefined
+  healthy?: Nodes
   broken?: Nodes
   repaired?: Nodes
 }
 
 export class IncidentView {
   #stages: Stages = { openedAt: '' }
-  #healthy: Nodes | undefined
 
-  /** Stores the state of the nodes before an incident starts. */
-  healthy(nodes: Nodes): void {
-    this.#healthy = nodes
+  /** An incident was opened on a cluster whose nodes were in this state. */
+  opened(openedAt: string, healthy: Nodes): void {
+    this.#stages = { openedAt, healthy }
   }
 
   /** Adds the current state of the nodes and returns the push. */
@@ -135,25 +134,22 @@ export class IncidentView {
     const { note, incident } = open
     const incidents = await loadIncidents()
     const isClosed = notes.read(CLOSED_KEY, closedNote) !== undefined
-    if (this.#stages.openedAt !== note.openedAt) {
-      this.#stages = { openedAt: note.openedAt, healthy: this.#healthy }
-      this.#healthy = undefined
-    }
-    if (!isClosed) this.#stages.broken ??= nodes
-    else this.#stages.repaired ??= nodes
+    if (this.#stages.openedAt !== note.openedAt) this.#stages = { openedAt: note.openedAt }
+    this.#stages[isClosed ? 'repaired' : 'broken'] ??= nodes
     const { healthy, broken, repaired } = this.#stages
-    const debrief = () => ({
-      before: changesOnNodes(healthy, broken),
-      repaired: changesOnNodes(broken, repaired),
-      text: blocksOf(incident.debrief),
-    })
     return {
       report: note.report,
       choices: note.choices.map((id) => ({ id, cause: incidents.find((one) => one.id === id)?.cause ?? '' })),
       hints: incident.hints.slice(0, note.hints),
       hintsLeft: Math.max(0, incident.hints.length - note.hints),
       seed: note.seed,
-      ...(isClosed && { debrief: debrief() }),
+      debrief: isClosed
+        ? {
+            before: changesOnNodes(healthy, broken),
+            repaired: changesOnNodes(broken, repaired),
+            text: blocksOf(incident.debrief),
+          }
+        : undefined,
     }
   }
 }

@@ -2,7 +2,7 @@
 
 import type { Cluster } from '../../cluster/driver.ts'
 import { podName, readLiveNode, resolveRoute } from '../../course/read-node.ts'
-import { familyOf } from '../../dataplane/ip-address.ts'
+import { familyOf, parseEndpoint } from '../../dataplane/ip-address.ts'
 import { parseIpvsadmStats } from '../../dataplane/ipvsadm-save.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
 import { type Packet, parsePacket } from '../../dataplane/trace.ts'
@@ -45,7 +45,7 @@ export async function findPaths(
       return !isBehind(first, sent)
     })
   const paths = [first, ...others].map((path) => ({ ...path, drawing: drawPath(path) }))
-  return { paths, ...(sent && { sent: { count: sent.length, output: summaryOf(sent) } }) }
+  return { paths, sent: sent && { count: sent.length, output: summaryOf(sent) } }
 }
 
 /** The paths of a packet through a node of a snapshot with this state, in the node's own mode first. */
@@ -74,8 +74,8 @@ function isBehind({ hooks }: PacketPath, sent: readonly HttpReply[]): boolean {
 /** A packet to an address of a node arrives there, unless a Pod of another node sends it. */
 function nodeWith(snapshot: Snapshot, from: string, to: string): string | undefined {
   if (from.startsWith('pod')) return undefined
-  const { nodes } = objectsOf(snapshot)
-  return nodes.find(({ internalIPs }) => internalIPs.some((address) => to.startsWith(`${address}:`)))?.name
+  const { address = '' } = parseEndpoint(to.replace(/\/\w+$/, '')) ?? {}
+  return objectsOf(snapshot).nodes.find(({ internalIPs }) => internalIPs.includes(address))?.name
 }
 
 /** What a node holds, with the number of connections of each real server so far. */

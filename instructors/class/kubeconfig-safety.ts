@@ -56,16 +56,16 @@ export function clusterAccess(text: string): ClusterAccess {
   const place = fieldsOf(cluster, clusterFields, 'cluster')
   const login = fieldsOf(user, userFields, 'user')
   const { token, 'client-certificate-data': certData, 'client-key-data': keyData } = login
-  if (token === undefined && (certData === undefined || keyData === undefined))
+  const certificate = certData !== undefined && keyData !== undefined ? { certData, keyData } : undefined
+  if (token === undefined && !certificate)
     refuse(`Its user has neither a token nor a client certificate with its key: ${ADVICE}`)
-  const { 'certificate-authority-data': caData, 'tls-server-name': tlsServerName } = place
   return {
     server: httpsAddress(place.server),
     skipTLSVerify: place['insecure-skip-tls-verify'] === true,
-    ...(caData === undefined ? {} : { caData }),
-    ...(tlsServerName === undefined ? {} : { tlsServerName }),
-    ...(token === undefined ? {} : { token }),
-    ...(certData === undefined || keyData === undefined ? {} : { certData, keyData }),
+    caData: place['certificate-authority-data'],
+    tlsServerName: place['tls-server-name'],
+    token,
+    ...certificate,
   }
 }
 

@@ -86,7 +86,7 @@ function* serviceChanges({ metadata, spec }: Item): Generator<Change> {
   const detail = `${clusterIP}:${port.port}`
   const set = (place: object | undefined, values: object) => Object.assign(place ?? {}, values)
   yield { operator: 'drop Service', detail, words: [...words, 'no such Service'] }
-  const moved = { clusterIP: '10.96.95.95', ...(spec?.clusterIPs ? { clusterIPs: ['10.96.95.95'] } : {}) }
+  const moved = { clusterIP: '10.96.95.95', ...(spec?.clusterIPs && { clusterIPs: ['10.96.95.95'] }) }
   const edit = (copy: Item) => set(copy.spec, moved)
   yield { operator: 'alter clusterIP', detail, words: [...words, '10.96.95.95'], edit }
   for (const [index, { port: number, nodePort }] of ports.entries()) {

@@ -41,7 +41,7 @@ export async function handIn(cluster: Cluster, lab: LabDefinition, learner: stri
     throw new UserError(
       `${downText(cluster)} and no capture of lab ${lab.number} was kept: work on it with \`make lab-${lab.number}\`.`,
     )
-  const bytes = packSubmission({ lab, learner, cluster, moments: kept, ...(now ? { now } : {}), key })
+  const bytes = packSubmission({ lab, learner, cluster, moments: kept, now, key })
   const file = join(DIR || 'submissions', `${learner}-lab${lab.number}.labgrade`)
   mkdirSync(dirname(file), { recursive: true })
   writeFileSync(`${file}.new`, bytes)

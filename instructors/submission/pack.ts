@@ -88,7 +88,7 @@ export interface HandIn {
   cluster: Pick<Cluster, 'driver' | 'name'>
   moments: readonly Moment[]
   /** The cluster's current state and its report; absent if it is no longer up. */
-  now?: { report: Report; capture: Capture }
+  now?: { report: Report; capture: Capture } | undefined
   key?: ClassKey | undefined
 }
 
@@ -122,9 +122,9 @@ export function packSubmission({ lab, learner, cluster, moments, now, key }: Han
         name: cluster.name,
         identity: clusterIdentity(birthMarks(last?.objects.items ?? [])),
       },
-      versions: { project: projectVersion(), node: process.version, ...facts, ...(kernel ? { kernel } : {}) },
+      versions: { project: projectVersion(), node: process.version, ...facts, kernel: kernel || undefined },
       steps,
-      ...(final && { final: final.id }),
+      final: final?.id,
       answers: readAnswers(last?.objects.items ?? [], lab.number),
     },
     [...captures.values(), ...(final ? [final] : [])],

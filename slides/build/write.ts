@@ -51,7 +51,7 @@ interface Written {
   /** Names of the decks that have a PDF in the folder. */
   pdf: ReadonlySet<string>
   /** The reason if no PDF was printed. */
-  without?: string
+  without?: string | undefined
 }
 
 /**
@@ -72,7 +72,7 @@ export async function writeSlides(folder = SLIDES_FOLDER, { print = true } = {})
   for (const [name, pdf] of printed) await writeFile(join(folder, `${name}.pdf`), pdf)
   const pdf = new Set((await readdir(folder)).flatMap((file) => /^(.*)\.pdf$/.exec(file)?.[1] ?? []))
   await writeFile(join(folder, 'index.html'), indexPage(decks, pdf, theme))
-  return { decks, pdf, ...(without && { without }) }
+  return { decks, pdf, without }
 }
 
 interface Printed {

@@ -84,34 +84,35 @@ function drawHooks(canvas: Canvas, { legs, stop, local }: HookFigure, isWide: bo
 }
 
 const TITLE_WIDTH = 206
-const TITLE_HEIGHT = 46
 const LINE = 34
+/** The measures of rows with boxes and arrows, and of those without. */
+const BOXED = { height: 46, baseline: 32, tail: 20, gap: 24, beside: TITLE_WIDTH + 26, below: 30 }
+const BRIEF = { height: LINE, baseline: 0, tail: 0, gap: 0, beside: TITLE_WIDTH + 14, below: 0 }
 
 /** Rows from the top down, an arrow from each title to the next: in a wide figure the lines are beside their title, else below. */
 function drawRows(canvas: Canvas, { rows, brief = false }: HookFigure, top: number, isWide: boolean): void {
-  const left = isWide ? TITLE_WIDTH + (brief ? 14 : 26) : brief ? 0 : 30
-  const height = brief ? LINE : TITLE_HEIGHT
+  const { height, baseline, tail, gap, beside, below } = brief ? BRIEF : BOXED
+  const left = isWide ? beside : below
   let y = top
   for (const [index, { title, tone, lines }] of rows.entries()) {
     if (brief) canvas.text(title, 0, y, { face: 'mono', tone })
     else canvas.box({ x: 0, y, width: TITLE_WIDTH, height }, [title], tone, 'mono')
-    let line = y + (brief ? 0 : 32) + (isWide ? 0 : height)
+    let line = y + baseline + (isWide ? 0 : height)
     for (const { text, tone: colour = 'plain' } of lines)
       for (const part of wrapText(text, canvas.width - left - 8, TEXT)) {
         canvas.text(part, left, line, { tone: colour })
         line += LINE
       }
-    const bottom = Math.max(y + height, line - (brief ? 0 : LINE - 14))
-    const next = bottom + (brief ? 0 : 24)
+    const bottom = y + height
+    y = Math.max(bottom, line - tail) + gap
+    if (brief || index === rows.length - 1) continue
     const middle = isWide ? TITLE_WIDTH / 2 : 12
-    if (!brief && index < rows.length - 1)
-      canvas.arrow(
-        [
-          [middle, y + height],
-          [middle, next],
-        ],
-        'path',
-      )
-    y = next
+    canvas.arrow(
+      [
+        [middle, bottom],
+        [middle, y],
+      ],
+      'path',
+    )
   }
 }

@@ -26,7 +26,7 @@ export function packetFigure(path: PacketPath, { brief = false } = {}): HookFigu
   const through = hooks.map(({ hook }) => hook).join(', ')
   const where = ends.map(({ to, verdict }) => to ?? verdict).join(' or ')
   const label = `The path of ${path.packet} through ${through}; it ends at ${where}.${stop ? ` ✗ ${stop.words}` : ''}`
-  return { legs, local, ...(stop && { stop: stop.hook }), rows, brief, label }
+  return { legs, local, stop: stop?.hook, rows, brief, label }
 }
 
 /** A path with its figure as the elements that a page can show. */

@@ -1,8 +1,9 @@
 import { expect, test } from 'vitest'
+import { parsePacket } from '../../dataplane/trace.ts'
 import { causesOf } from '../../dataplane/view/causes.ts'
 import { entriesOf } from '../../dataplane/view/holdings.ts'
 import { predictOptions } from '../../grading/evaluate.ts'
-import { objectsOf, stateOf } from '../../grading/snapshot.ts'
+import { objectsOf, Snapshot, stateOf } from '../../grading/snapshot.ts'
 import { DataplaneView } from '../../guide/server/dataplane-view.ts'
 import { NODE } from '../dataplane/recordings.ts'
 import { recordedSnapshot } from './recorded-snapshot.ts'
@@ -27,6 +28,30 @@ test.each(['iptables', 'ipvs', 'nftables'] as const)(
     expect(JSON.stringify({ causes, causedBy }).length).toBeLessThan(JSON.stringify([...expected]).length / 2)
   },
 )
+
+test('what can be reached is offered in the form that a trace reads, in IPv6 too; a node without an address is left out', () => {
+  const { capture } = recordedSnapshot('iptables', 'web-lb')
+  const items = structuredClone(capture.objects.items) as {
+    kind: string
+    metadata: { name: string }
+    status?: object
+  }[]
+  const withStatus = (name: string, status: object) => {
+    for (const item of items) if (item.metadata.name === name && item.status) Object.assign(item.status, status)
+  }
+  withStatus('k8s-guide-worker', { addresses: [{ type: 'InternalIP', address: 'fd00::3' }] })
+  withStatus('k8s-guide-worker2', { addresses: [] })
+  withStatus('web', { loadBalancer: { ingress: [{ ip: 'fd00::200' }, { hostname: 'lb.example' }] } })
+  const { destinations } = view().see(new Snapshot({ ...capture, objects: { ...capture.objects, items } })).latest
+  expect(destinations.filter((to) => !/kube/.test(to))).toEqual([
+    'svc/web:80',
+    '172.18.0.2:31428',
+    '[fd00::3]:31428',
+    '[fd00::200]:80',
+  ])
+  expect(destinations).toContain('svc/kube-system/kube-dns:53/udp')
+  for (const to of destinations) if (!to.startsWith('svc/')) expect(parsePacket('host', to).port).toBeGreaterThan(0)
+})
 
 test('a moment is known by the command before it, else by what changed first, and by the steps that passed with it', () => {
   const shown = view()
