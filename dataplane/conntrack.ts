@@ -1,6 +1,6 @@
 // Output of `conntrack -L`:  tcp 6 98 TIME_WAIT src=… dst=… sport=… dport=… src=… … [ASSURED] mark=0 use=1
 
-import { eachLine, ParseError } from './program-output.ts'
+import { LineFault, readLines } from './program-output.ts'
 
 /** One direction of a connection. Ports are absent for protocols that have none (icmp). */
 export interface Tuple {
@@ -26,11 +26,10 @@ const PROTOCOL = /^(ipv[46] +\d+ +)?\w+ +\d+ /
  */
 export function parseConntrack(text: string): Connection[] {
   const connections: Connection[] = []
-  eachLine(text, (line, number) => {
+  readLines('conntrack -L', text, (line) => {
     if (line.trim() === '' || SUMMARY.test(line)) return
     const [original, reply] = [...line.matchAll(TUPLE)].map(readTuple)
-    if (!PROTOCOL.test(line) || !original || !reply)
-      throw new ParseError('conntrack -L', number, line, 'not a line of conntrack -L')
+    if (!PROTOCOL.test(line) || !original || !reply) throw new LineFault('not a line of conntrack -L')
     connections.push({ original, reply })
   })
   return connections

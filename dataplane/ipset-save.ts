@@ -1,7 +1,7 @@
 // Output of `ipset save`:  create KUBE-CLUSTER-IP hash:ip,port family inet … / add KUBE-CLUSTER-IP 10.96.0.1,tcp:443
 
 import { PROTOCOL_NUMBERS } from './ip-address.ts'
-import { eachLine, ParseError, quoteWord, splitWords } from './program-output.ts'
+import { LineFault, quoteWord, readLines, splitWords } from './program-output.ts'
 
 /** One set. `members` contains the text after `add NAME ` (see readElement), `options` the options of the create line. */
 export interface IpSet {
@@ -14,7 +14,6 @@ export interface IpSet {
 /** Sets by name. */
 export type IpSets = Map<string, IpSet>
 
-const SOURCE = 'ipset save'
 /** Options of a create line without a value; they are kept with the value ''. */
 const FLAGS = new Set(['counters', 'comment', 'skbinfo', 'forceadd', 'wildcard'])
 /** Extensions of a member line with one value each, which do not affect which packets match. */
@@ -23,38 +22,34 @@ const EXTENSIONS = new Set('timeout packets bytes comment skbmark skbprio skbque
 /** Reads the output of `ipset save`. Throws ParseError for any other line, a member of a set not created above it, and a set created twice. */
 export function parseIpsetSave(text: string): IpSets {
   const sets: IpSets = new Map()
-  eachLine(text, (line, number) => {
-    if (line.startsWith('add ')) readMember(line, number, sets)
-    else if (line.startsWith('create ')) readSet(line, number, sets)
-    else if (line.trim() !== '' && !line.startsWith('#')) {
-      throw new ParseError(SOURCE, number, line, 'not a line of ipset save')
-    }
+  readLines('ipset save', text, (line) => {
+    if (line.startsWith('add ')) readMember(line, sets)
+    else if (line.startsWith('create ')) readSet(line, sets)
+    else if (line.trim() !== '' && !line.startsWith('#')) throw new LineFault('not a line of ipset save')
   })
   return sets
 }
 
-function readSet(line: string, number: number, sets: IpSets): void {
+function readSet(line: string, sets: IpSets): void {
   const [, name, type, ...words] = splitWords(line) ?? []
-  if (name === undefined || type === undefined) {
-    throw new ParseError(SOURCE, number, line, 'not of the form "create NAME TYPE …"')
-  }
-  if (sets.has(name)) throw new ParseError(SOURCE, number, line, 'this set is created twice')
+  if (name === undefined || type === undefined) throw new LineFault('not of the form "create NAME TYPE …"')
+  if (sets.has(name)) throw new LineFault('this set is created twice')
   const options = new Map<string, string>()
   for (let at = 0; at < words.length; at++) {
     const option = words[at] ?? ''
     const value = FLAGS.has(option) ? '' : words[++at]
-    if (value === undefined) throw new ParseError(SOURCE, number, line, `the option ${option} has no value`)
+    if (value === undefined) throw new LineFault(`the option ${option} has no value`)
     options.set(option, value)
   }
   sets.set(name, { name, type, options: Object.fromEntries(options), members: new Set() })
 }
 
-function readMember(line: string, number: number, sets: IpSets): void {
+function readMember(line: string, sets: IpSets): void {
   const nameEnd = line.indexOf(' ', 4)
   const set = sets.get(line.slice(4, nameEnd === -1 ? line.length : nameEnd))
-  if (!set) throw new ParseError(SOURCE, number, line, 'a member of a set that is not created above')
+  if (!set) throw new LineFault('a member of a set that is not created above')
   const member = nameEnd === -1 ? undefined : readElement(line.slice(nameEnd + 1))
-  if (!member) throw new ParseError(SOURCE, number, line, 'not of the form "add NAME MEMBER"')
+  if (!member) throw new LineFault('not of the form "add NAME MEMBER"')
   set.members.add(member)
 }
 
@@ -88,5 +83,5 @@ export function printIpsetSave(sets: IpSets): string {
     lines.push(`create ${set.name} ${set.type}${options.join('')}`)
     for (const member of set.members) lines.push(`add ${set.name} ${member}`)
   }
-  return lines.length === 0 ? '' : `${lines.join('\n')}\n`
+  return lines.map((line) => `${line}\n`).join('')
 }

@@ -1,6 +1,6 @@
 // Output of `iptables-save`:  *nat / :KUBE-SERVICES - [0:0] / -A KUBE-SERVICES … / COMMIT
 
-import { eachLine, ParseError } from './program-output.ts'
+import { LineFault, ParseError, readLines } from './program-output.ts'
 
 /** One rule. `spec` is the text after `-A CHAIN `, exactly as iptables-save prints it (no counters). */
 export interface Rule {
@@ -24,10 +24,9 @@ export type Table = Map<string, Chain>
 /** Tables by name (nat, filter, mangle, …). */
 export type Ruleset = Map<string, Table>
 
-const SOURCE = 'iptables-save'
-const COUNTERS = /^\[(\d+):(\d+)\]$/
-const RULE_COUNTERS = /^\[(\d+):(\d+)\] /
 const TABLE_NAME = /^[A-Za-z0-9_-]+$/
+const CHAIN = /^:([^ ]+) ([^ ]+)(?: \[(\d+):(\d+)\])?\s*$/
+const RULE = /^(?:\[(\d+):(\d+)\] )?-A ([^ ]*) ?(.*)$/s
 
 /**
  * Reads the output of `iptables-save` or `iptables-save -c` (legacy or nf_tables, v4 or v6). Rules keep their raw text (see
@@ -38,67 +37,48 @@ const TABLE_NAME = /^[A-Za-z0-9_-]+$/
 export function parseIptablesSave(text: string): Ruleset {
   const ruleset: Ruleset = new Map()
   let table: Table | undefined
-  let chain: Chain | undefined
-  let lastNumber = 0
-  eachLine(text, (line, number) => {
-    lastNumber = number
-    const fail = (fault: string) => new ParseError(SOURCE, number, line, fault)
+  const lines = readLines('iptables-save', text, (line) => {
     const first = line.charAt(0)
     if (first === '-' || first === '[') {
-      if (!table) throw fail('a rule outside any table')
-      chain = readRule(line, table, chain, fail)
+      if (!table) throw new LineFault('a rule outside any table')
+      readRule(line, table)
     } else if (first === ':') {
-      if (!table) throw fail('a chain outside any table')
-      const declared = readChain(line, fail)
-      if (table.has(declared.name)) throw fail('this chain is declared twice')
-      table.set(declared.name, declared)
+      if (!table) throw new LineFault('a chain outside any table')
+      readChain(line, table)
     } else if (first === '*') {
-      if (table) throw fail('a table begins before the COMMIT of the previous one')
+      if (table) throw new LineFault('a table begins before the COMMIT of the previous one')
       const name = line.slice(1).trimEnd()
-      if (!TABLE_NAME.test(name)) throw fail('not a table name')
+      if (!TABLE_NAME.test(name)) throw new LineFault('not a table name')
       table = new Map()
-      chain = undefined
       ruleset.set(name, table)
     } else if (line.trimEnd() === 'COMMIT') {
-      if (!table) throw fail('COMMIT outside any table')
+      if (!table) throw new LineFault('COMMIT outside any table')
       table = undefined
     } else if (first !== '#' && line.trim() !== '') {
-      throw fail('not a line of iptables-save')
+      throw new LineFault('not a line of iptables-save')
     }
   })
-  if (table) throw new ParseError(SOURCE, lastNumber + 1, '', 'the text ends before COMMIT')
+  if (table) throw new ParseError('iptables-save', lines + 1, '', 'the text ends before COMMIT')
   return ruleset
 }
 
-type Fail = (fault: string) => ParseError
-
-function readChain(line: string, fail: Fail): Chain {
-  const [name = '', policy = '', counters, ...rest] = line.slice(1).trimEnd().split(' ')
-  const counted = counters === undefined ? undefined : COUNTERS.exec(counters)
-  if (name === '' || policy === '' || rest.length > 0 || counted === null) {
-    throw fail('not a chain line of the form ":NAME POLICY [packets:bytes]"')
-  }
-  if (!counted) return { name, policy, rules: [] }
-  return { name, policy, packets: Number(counted[1]), bytes: Number(counted[2]), rules: [] }
+function readChain(line: string, table: Table): void {
+  const [, name, policy = '', packets, bytes] = CHAIN.exec(line) ?? []
+  if (name === undefined) throw new LineFault('not a chain line of the form ":NAME POLICY [packets:bytes]"')
+  if (table.has(name)) throw new LineFault('this chain is declared twice')
+  table.set(name, { name, policy, ...counters(packets, bytes), rules: [] })
 }
 
-/** Adds the rule to its chain and returns the chain: rules of one chain are adjacent, so the next one usually needs no lookup. */
-function readRule(line: string, table: Table, last: Chain | undefined, fail: Fail): Chain {
-  const counted = line.startsWith('[') ? RULE_COUNTERS.exec(line) : undefined
-  const append = counted ? counted[0].length : 0
-  if (counted === null || !line.startsWith('-A ', append)) {
-    throw fail('not a rule line of the form "-A CHAIN …"')
-  }
-  const nameStart = append + 3
-  const space = line.indexOf(' ', nameStart)
-  const nameEnd = space === -1 ? line.length : space
-  const sameChain = last && nameEnd - nameStart === last.name.length && line.startsWith(last.name, nameStart)
-  const chain = sameChain ? last : table.get(line.slice(nameStart, nameEnd))
-  if (!chain) throw fail('a rule of a chain that this table does not declare')
-  const spec = space === -1 ? '' : line.slice(space + 1)
-  chain.rules.push(counted ? { spec, packets: Number(counted[1]), bytes: Number(counted[2]) } : { spec })
-  return chain
+function readRule(line: string, table: Table): void {
+  const [, packets, bytes, name, spec = ''] = RULE.exec(line) ?? []
+  if (name === undefined) throw new LineFault('not a rule line of the form "-A CHAIN …"')
+  const chain = table.get(name)
+  if (!chain) throw new LineFault('a rule of a chain that this table does not declare')
+  chain.rules.push({ spec, ...counters(packets, bytes) })
 }
+
+const counters = (packets: string | undefined, bytes: string | undefined) =>
+  packets === undefined ? {} : { packets: Number(packets), bytes: Number(bytes) }
 
 /**
  * Prints a ruleset as `iptables-save` does, without its dated comment lines; with `counters` as `iptables-save -c` does.
@@ -119,5 +99,5 @@ export function printIptablesSave(ruleset: Ruleset, options: { counters?: boolea
     }
     lines.push('COMMIT')
   }
-  return lines.length === 0 ? '' : `${lines.join('\n')}\n`
+  return lines.map((line) => `${line}\n`).join('')
 }

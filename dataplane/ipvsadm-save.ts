@@ -1,7 +1,7 @@
 // Output of `ipvsadm -Sn`:  -A -t 10.96.0.1:443 -s rr / -a -t 10.96.0.1:443 -r 172.18.0.2:6443 -m -w 1
 
 import { parseEndpoint, printEndpoint } from './ip-address.ts'
-import { eachLine, ParseError } from './program-output.ts'
+import { LineFault, readLines } from './program-output.ts'
 
 export type IpvsProtocol = 'TCP' | 'UDP' | 'SCTP' | 'FWM'
 
@@ -25,7 +25,6 @@ export interface VirtualServer {
   realServers: RealServer[]
 }
 
-const SOURCE = 'ipvsadm -Sn'
 const SERVICE_OPTION: Record<IpvsProtocol, string> = { TCP: '-t', UDP: '-u', SCTP: '--sctp-service', FWM: '-f' }
 const FORWARD_OPTION: Record<RealServer['forward'], string> = { masq: '-m', route: '-g', tunnel: '-i' }
 /** As ipvsadm -S prints options that it reads in another spelling. */
@@ -73,89 +72,79 @@ function readRealServers(text: string, pattern: RegExp): LiveConnections {
  */
 export function parseIpvsadmSave(text: string): VirtualServer[] {
   const servers = new Map<string, VirtualServer>()
-  eachLine(text, (line, number) => {
+  readLines('ipvsadm -Sn', text, (line) => {
     if (line.trim() === '' || line.startsWith('#')) return
     const [command, ...words] = line.split(' ').filter((word) => word !== '')
-    const fail = (fault: string) => new ParseError(SOURCE, number, line, fault)
-    if (command !== '-A' && command !== '-a') throw fail('not a line of ipvsadm -Sn')
-    const options = new LineOptions(words, fail)
-    const key = virtualServerKey(options.service())
+    if (command !== '-A' && command !== '-a') throw new LineFault('not a line of ipvsadm -Sn')
+    const options = readOptions(words)
+    const service = readService(options)
+    const key = virtualServerKey(service)
     const listed = servers.get(key)
-    if (command === '-a' && !listed) throw fail('a real server of a virtual server that is not listed before it')
-    if (command === '-A' && listed) throw fail('this virtual server is listed twice')
-    if (listed) listed.realServers.push(options.realServer())
-    else servers.set(key, options.virtualServer())
+    if (command === '-a' && !listed)
+      throw new LineFault('a real server of a virtual server that is not listed before it')
+    if (command === '-A' && listed) throw new LineFault('this virtual server is listed twice')
+    if (listed) listed.realServers.push(readRealServer(options))
+    else servers.set(key, { ...service, ...readVirtualServer(options) })
   })
   return [...servers.values()]
 }
 
 /** The options of a line, with '' for one that has no value. */
-class LineOptions {
-  readonly #values = new Map<string, string>()
-  readonly #fail: (fault: string) => ParseError
+type Options = ReadonlyMap<string, string>
 
-  constructor(words: readonly string[], fail: (fault: string) => ParseError) {
-    this.#fail = fail
-    for (let at = 0; at < words.length; at++) {
-      const option = ALIASES.get(words[at] ?? '') ?? words[at] ?? ''
-      if (!VALUED.has(option) && !UNVALUED.has(option)) throw fail(`unknown option ${option}`)
-      const value = VALUED.has(option) ? words[++at] : ''
-      if (value === undefined) throw fail(`the option ${option} has no value`)
-      this.#values.set(option, value)
-    }
+function readOptions(words: readonly string[]): Options {
+  const options = new Map<string, string>()
+  for (let at = 0; at < words.length; at++) {
+    const option = ALIASES.get(words[at] ?? '') ?? words[at] ?? ''
+    if (!VALUED.has(option) && !UNVALUED.has(option)) throw new LineFault(`unknown option ${option}`)
+    const value = VALUED.has(option) ? words[++at] : ''
+    if (value === undefined) throw new LineFault(`the option ${option} has no value`)
+    options.set(option, value)
   }
+  return options
+}
 
-  service(): Pick<VirtualServer, 'protocol' | 'address' | 'port'> {
-    const protocol = this.#keyOf(SERVICE_OPTION)
-    if (!protocol) throw this.#fail('the line names no service (-t, -u, --sctp-service or -f)')
-    if (protocol === 'FWM') return { protocol, address: `${this.#number('-f')}`, port: 0 }
-    return { protocol, ...this.#endpoint(SERVICE_OPTION[protocol], 'service') }
-  }
+function readService(options: Options): Pick<VirtualServer, 'protocol' | 'address' | 'port'> {
+  const protocol = keyOf(SERVICE_OPTION, options)
+  if (!protocol) throw new LineFault('the line names no service (-t, -u, --sctp-service or -f)')
+  if (protocol === 'FWM') return { protocol, address: `${readNumber('-f', options)}`, port: 0 }
+  return { protocol, ...readEndpoint(SERVICE_OPTION[protocol], 'service', options) }
+}
 
-  virtualServer(): VirtualServer {
-    const values = this.#values
-    const scheduler = values.get('-s')
-    if (scheduler === undefined) throw this.#fail('the virtual server has no scheduler (-s)')
-    const netmask = values.get('-M')
-    const flags = [
-      values.has('-6') ? 'inet6' : [],
-      values.get('-b')?.split(',') ?? [],
-      values.has('--pe') ? `pe=${values.get('--pe')}` : [],
-      values.has('-o') ? 'ops' : [],
-    ].flat()
-    const persistent = values.has('-p') && { persistent: this.#number('-p') }
-    return {
-      ...this.service(),
-      scheduler,
-      flags,
-      realServers: [],
-      ...persistent,
-      ...(netmask !== undefined && { netmask }),
-    }
-  }
+function readVirtualServer(options: Options): Omit<VirtualServer, 'protocol' | 'address' | 'port'> {
+  const scheduler = options.get('-s')
+  if (scheduler === undefined) throw new LineFault('the virtual server has no scheduler (-s)')
+  const netmask = options.get('-M')
+  const flags = [
+    options.has('-6') ? 'inet6' : [],
+    options.get('-b')?.split(',') ?? [],
+    options.has('--pe') ? `pe=${options.get('--pe')}` : [],
+    options.has('-o') ? 'ops' : [],
+  ].flat()
+  const persistent = options.has('-p') && { persistent: readNumber('-p', options) }
+  return { scheduler, flags, realServers: [], ...persistent, ...(netmask !== undefined && { netmask }) }
+}
 
-  realServer(): RealServer {
-    if (!this.#values.has('-r')) throw this.#fail('the line names no real server (-r)')
-    const weight = this.#values.has('-w') ? this.#number('-w') : 1
-    return { ...this.#endpoint('-r', 'real server'), forward: this.#keyOf(FORWARD_OPTION) ?? 'route', weight }
-  }
+function readRealServer(options: Options): RealServer {
+  if (!options.has('-r')) throw new LineFault('the line names no real server (-r)')
+  const weight = options.has('-w') ? readNumber('-w', options) : 1
+  return { ...readEndpoint('-r', 'real server', options), forward: keyOf(FORWARD_OPTION, options) ?? 'route', weight }
+}
 
-  #keyOf<Key extends string>(options: Record<Key, string>): Key | undefined {
-    return (Object.keys(options) as Key[]).find((key) => this.#values.has(options[key]))
-  }
+const keyOf = <Key extends string>(names: Record<Key, string>, options: Options): Key | undefined =>
+  (Object.keys(names) as Key[]).find((key) => options.has(names[key]))
 
-  #number(option: string): number {
-    const word = this.#values.get(option) ?? ''
-    const value = /^\d{1,10}$/.test(word) ? Number(word) : Number.NaN
-    if (!(value <= 0xffffffff)) throw this.#fail(`the value of ${option} is not a number`)
-    return value
-  }
+function readNumber(option: string, options: Options): number {
+  const word = options.get(option) ?? ''
+  const value = /^\d{1,10}$/.test(word) ? Number(word) : Number.NaN
+  if (!(value <= 0xffffffff)) throw new LineFault(`the value of ${option} is not a number`)
+  return value
+}
 
-  #endpoint(option: string, what: string): { address: string; port: number } {
-    const endpoint = parseEndpoint(this.#values.get(option) ?? '')
-    if (!endpoint) throw this.#fail(`the ${what} is not a numeric ADDRESS:PORT (take the output with ipvsadm -Sn)`)
-    return endpoint
-  }
+function readEndpoint(option: string, what: string, options: Options): { address: string; port: number } {
+  const endpoint = parseEndpoint(options.get(option) ?? '')
+  if (!endpoint) throw new LineFault(`the ${what} is not a numeric ADDRESS:PORT (take the output with ipvsadm -Sn)`)
+  return endpoint
 }
 
 /** `-t 10.96.0.1:443`, `-f 5`: a virtual server in a command. */
@@ -173,7 +162,7 @@ export function printIpvsadmSave(servers: readonly VirtualServer[]): string {
       lines.push(`-a ${service} -r ${endpoint} ${FORWARD_OPTION[real.forward]} -w ${real.weight}`)
     }
   }
-  return lines.length === 0 ? '' : `${lines.join('\n')}\n`
+  return lines.map((line) => `${line}\n`).join('')
 }
 
 function printServiceOptions(server: VirtualServer): string {

@@ -42,21 +42,25 @@ export function parseJson<Schema extends z.ZodType>(
   throw fail(`${issue?.path.join('.') || 'the text'} is not output of ${source.split(' ')[0]} (${issue?.message})`)
 }
 
+/** Why a line is not output of its program, to be thrown while it is read. */
+export class LineFault extends Error {}
+
 /**
- * Calls `visit` with each line of `text` (without its line end, LF or CRLF) and its number from 1. The last line counts
- * only if it is not empty. Lines are slices of `text`, so that a file of 400,000 lines is not copied.
+ * Reads each line of `text`, without its line end (LF or CRLF); the last one counts only if it is not empty. Throws a LineFault of
+ * `read` as a ParseError with the line. Returns the number of lines.
  */
-export function eachLine(text: string, visit: (line: string, number: number) => void): void {
-  let number = 0
-  let start = 0
-  while (start < text.length) {
-    number++
-    const newline = text.indexOf('\n', start)
-    const next = newline === -1 ? text.length : newline
-    const end = next > start && text.charCodeAt(next - 1) === 13 ? next - 1 : next
-    visit(text.slice(start, end), number)
-    start = next + 1
+export function readLines(source: string, text: string, read: (line: string) => void): number {
+  const lines = text.split('\n')
+  if (lines.at(-1) === '') lines.pop()
+  for (const [index, ended] of lines.entries()) {
+    const line = ended.endsWith('\r') ? ended.slice(0, -1) : ended
+    try {
+      read(line)
+    } catch (error) {
+      throw error instanceof LineFault ? new ParseError(source, index + 1, line, error.message) : error
+    }
   }
+  return lines.length
 }
 
 /**

@@ -175,13 +175,10 @@ export function targetOf(spec: string): string | undefined {
 }
 
 /** The canonical text of a rule, so that different spellings are equal; text that is not a rule is unchanged. */
-export const normaliseSpec = (spec: string): string =>
-  normalised.getOrCreate(spec, () => {
-    const rule = parseRule(spec)
-    return rule ? printRule(rule) : spec
-  })
-
-const normalised = new BoundedCache<string>(5000)
+export function normaliseSpec(spec: string): string {
+  const rule = knownRule(spec)
+  return rule ? printRule(rule) : spec
+}
 
 /** Caches 5,000 rules: captures of a cluster's nodes contain mostly the same ones. */
 const known = new BoundedCache<ParsedRule | undefined>(5000)

@@ -80,7 +80,7 @@ function enter(packet: Packet, network: NodeNetwork): Flow {
       `the node has no address to reach "${destination}" from; inspect with: ip route get ${destination}`,
     )
   }
-  const arrival = from === 'pod' ? network.podInterface(source) : network.externalInterface(source)
+  const arrival = from === 'pod' ? network.podInterface(source) : network.routeTo(source)?.device
   return {
     source,
     destination,

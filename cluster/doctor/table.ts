@@ -1,7 +1,8 @@
 import wrapAnsi from 'wrap-ansi'
 import { chooseKernel, type Place, placesFor } from './choose.ts'
 import type { Facts, LabNeeds } from './facts.ts'
-import { type DoctorResult, diagnose, type Severity } from './judge.ts'
+import { diagnose } from './judge.ts'
+import type { DoctorResult, Severity } from './result.ts'
 
 /** A line of `make doctor`: what it is about (only on the first of several), what was looked at, the result, and what fixes it. */
 export interface TableRow extends DoctorResult {

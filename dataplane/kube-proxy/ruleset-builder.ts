@@ -113,15 +113,14 @@ export const localSender = ({ range, device }: LocalDetector, not: '' | '! ' = '
 /** A match on a source range; iptables-save omits a range of length 0, which contains every source. */
 export const fromRange = (range: string): string => (isZeroCidr(range) ? '' : `-s ${range} `)
 
-const probabilities: string[] = []
-
 /**
- * The probability for the first of `count` endpoints. kube-proxy writes ten digits, the kernel stores 31 bits
- * (xt_statistic), and iptables-save prints eleven digits.
+ * The match that selects the first of `count` endpoints; none for the last one. kube-proxy writes ten digits of the probability, the
+ * kernel stores 31 bits (xt_statistic), and iptables-save prints eleven digits.
  */
-export function probability(count: number): string {
-  probabilities[count] ??= (Math.round(Number((1 / count).toFixed(10)) * 2 ** 31) / 2 ** 31).toFixed(11)
-  return probabilities[count]
+export function firstOf(count: number): string {
+  if (count === 1) return ''
+  const probability = Math.round(Number((1 / count).toFixed(10)) * 2 ** 31) / 2 ** 31
+  return `-m statistic --mode random --probability ${probability.toFixed(11)} `
 }
 
 /** The `recent` match, which implements session affinity with a list of clients per endpoint chain. */

@@ -1,4 +1,5 @@
-import type { Link } from '../ip-addr.ts'
+import ipaddr from 'ipaddr.js'
+import type { Link, LinkAddress } from '../ip-addr.ts'
 import { canonicalAddress, commonBits, contains, familyOf, parsePrefix } from '../ip-address.ts'
 import type { Route } from '../ip-route.ts'
 
@@ -12,8 +13,6 @@ export class NodeNetwork {
   readonly #links: readonly Link[]
   readonly #routes: readonly Route[]
   readonly #own: ReadonlySet<string>
-  /** Many rules check the same address. */
-  readonly #local = new Map<string, boolean>()
 
   /** If there are no routes, they are derived from the links: each prefix is behind its link, all other addresses behind the uplink. */
   constructor(links: readonly Link[], routes: readonly Route[] | undefined) {
@@ -27,18 +26,12 @@ export class NodeNetwork {
    * loopback link (127.0.0.0/8).
    */
   isLocal(address: string): boolean {
-    const known = this.#local.get(address)
-    if (known !== undefined) return known
-    const local = this.#own.has(address) || this.#isLocalByPrefix(address)
-    this.#local.set(address, local)
-    return local
-  }
-
-  #isLocalByPrefix(address: string): boolean {
-    const local = this.#links.some((link) => {
-      return isLoopback(link) && link.addresses.some((own) => contains(`${own.address}/${own.prefixLength}`, address))
-    })
-    return local || this.#routes.some((route) => route.type === 'local' && contains(route.destination, address))
+    const isWithin = (own: LinkAddress) => contains(`${own.address}/${own.prefixLength}`, address)
+    return (
+      this.#own.has(address) ||
+      this.#links.some((link) => isLoopback(link) && link.addresses.some(isWithin)) ||
+      this.#routes.some((route) => route.type === 'local' && contains(route.destination, address))
+    )
   }
 
   /** The type of the address for `-m addrtype`. */
@@ -104,11 +97,6 @@ export class NodeNetwork {
     const router = this.#routes.find(({ destination }) => destination === (isIPv4 ? '0.0.0.0/0' : '::/0'))?.via
     return router ?? (isIPv4 ? '203.0.113.9' : '2001:db8::9')
   }
-
-  /** The interface of external packets: the one of the route to their source. */
-  externalInterface(source: string): string | undefined {
-    return this.routeTo(source)?.device
-  }
 }
 
 function isLoopback(link: Link): boolean {
@@ -122,10 +110,7 @@ function lengthOf(route: Route): number {
 function isBroadcastOf(link: Link, address: string): boolean {
   return link.addresses.some((own) => {
     if (own.family !== 'inet' || own.prefixLength > 30 || isLoopback(link)) return false
-    const network = parsePrefix(own.address)
-    const other = parsePrefix(address)
-    const hosts = (1n << BigInt(32 - own.prefixLength)) - 1n
-    return network !== undefined && other?.family === 'ipv4' && other.bits === (network.bits | hosts)
+    return ipaddr.IPv4.broadcastAddressFromCIDR(`${own.address}/${own.prefixLength}`).toString() === address
   })
 }
 

@@ -1,3 +1,4 @@
+import { groupBy } from '../compare/finding.ts'
 import { canonicalCidr, type Family, printEndpoint } from '../ip-address.ts'
 import { virtualServerKey } from '../ipvsadm-save.ts'
 import type { TrackedEndpoint } from '../kube-proxy/endpoints.ts'
@@ -88,24 +89,25 @@ function predictedCauses(objects: ClusterObjects, options: PredictOptions): Map<
       const own = [...write(family, [port]).values()].filter(({ id, text }) => always.get(id)?.text !== text)
       return { own, unexplained: new Set(own), ...aspectsOf(port, objects, options) }
     })
-    const kinds = new Set(known.flatMap(({ aspects }) => [...aspects.keys()]))
-    for (const kind of kinds) {
+    const byKind = groupBy(
+      known.flatMap(({ aspects, ...port }) => aspects.map((aspect) => ({ ...port, aspect }))),
+      ({ aspect }) => aspect.kind,
+    )
+    for (const having of byKind.values()) {
       // Ports without the aspect would write what several ports share.
-      const having = known.filter(({ aspects }) => aspects.has(kind))
       const rest = write(
         family,
-        having.map(({ aspects }) => (aspects.get(kind) as Aspect).without),
+        having.map(({ aspect }) => aspect.without),
       )
-      for (const { own, unexplained, aspects } of having) {
-        const { causes: because } = aspects.get(kind) as Aspect
+      for (const { own, unexplained, aspect } of having)
         for (const entry of own) {
           const left = rest.get(entry.id)
-          if (left?.text === entry.text || causes.get(entry.id)?.some((cause) => because.includes(cause))) continue
-          for (const cause of because) add(entry.id, cause)
+          if (left?.text === entry.text || causes.get(entry.id)?.some((cause) => aspect.causes.includes(cause)))
+            continue
+          for (const cause of aspect.causes) add(entry.id, cause)
           // An aspect of its text is not yet why it exists.
           if (!left) unexplained.delete(entry)
         }
-      }
     }
     for (const { unexplained, main } of known) for (const { id } of unexplained) add(id, main)
   }
@@ -117,14 +119,17 @@ function predictedCauses(objects: ClusterObjects, options: PredictOptions): Map<
 const entriesById = (state: NodeState): Map<string, Entry> =>
   new Map([...placedEntries(outlineOf(state))].map(({ entry }) => [entry.id, entry]))
 
+/** What a Service port has because of some fields. */
 interface Aspect {
+  /** Aspects of several ports that are alike. */
+  kind: string
   causes: readonly Cause[]
   without: ServicePort
 }
 
 /**
- * What a Service port is made of: its aspects by kind, those of several fields of which one would be enough at the end, and the
- * cause of all that exists because of the port as a whole.
+ * The aspects of a Service port, those of several fields of which one would be enough at the end, and the cause of all that exists
+ * because of the port as a whole.
  */
 function aspectsOf(port: ServicePort, objects: ClusterObjects, { node }: PredictOptions) {
   const [path = '', portName = ''] = port.name.split(':')
@@ -137,59 +142,53 @@ function aspectsOf(port: ServicePort, objects: ClusterObjects, { node }: Predict
   const causeOf = (field: string, reason: string): Cause => {
     return { kind: 'service', service: path, object, field, reason: `because ${reason}` }
   }
-  const aspects = new Map<string, Aspect>()
-  const add = (kind: string, without: Partial<ServicePort>, ...causes: Cause[]): Cause[] => {
-    aspects.set(kind, { causes, without: { ...port, ...without } })
-    return causes
+  const aspect = (kind: string, without: Partial<ServicePort>, ...causes: Cause[]): Aspect => {
+    return { kind, causes, without: { ...port, ...without } }
   }
-  /** A field that the port has, and what it is without the field. */
-  const addField = <Key extends keyof ServicePort>(key: Key, none: ServicePort[Key], field: string, reason: string) =>
-    port[key] === none ? [] : add(key, { [key]: none }, causeOf(field, reason))
-  /** Each value of a list by itself; `given` is the list of the Service, at `field`. */
-  const addEach = (
-    list: 'externalIPs' | 'loadBalancerIPs' | 'sourceRanges',
-    given: readonly (string | undefined)[],
-    [field, end = '']: [field: string, end?: string],
-    reason: (value: string) => string,
-  ) =>
-    port[list].flatMap((value, at) => {
-      const without = { [list]: port[list].filter((_, other) => other !== at) }
-      return add(`${list} ${at}`, without, causeOf(`${field}[${given.indexOf(value)}]${end}`, reason(value)))
-    })
+  /** Each value of a list by itself. */
+  const each = (list: 'externalIPs' | 'loadBalancerIPs' | 'sourceRanges', causeOfOne: (value: string) => Cause) =>
+    port[list].map((value, at) => aspect(`${list} ${at}`, { [list]: port[list].toSpliced(at, 1) }, causeOfOne(value)))
 
-  const { externalIPs, loadBalancerIngress, loadBalancerSourceRanges } = service
+  const nodePort = causeOf(`spec.ports[${index}].nodePort`, `${called} has nodePort ${port.nodePort}`)
   const outside = [
-    ...addField('nodePort', 0, `spec.ports[${index}].nodePort`, `${called} has nodePort ${port.nodePort}`),
-    ...addEach(
-      'externalIPs',
-      externalIPs,
-      ['spec.externalIPs'],
-      (address) => `${object} has the external IP ${address}`,
-    ),
-    ...addEach(
-      'loadBalancerIPs',
-      loadBalancerIngress.map(({ ip }) => ip),
-      ['status.loadBalancer.ingress', '.ip'],
-      (address) => `the load balancer of ${object} has the address ${address}`,
-    ),
+    ...(port.nodePort === 0 ? [] : [aspect('nodePort', { nodePort: 0 }, nodePort)]),
+    ...each('externalIPs', (address) => {
+      const field = `spec.externalIPs[${service.externalIPs.indexOf(address)}]`
+      return causeOf(field, `${object} has the external IP ${address}`)
+    }),
+    ...each('loadBalancerIPs', (address) => {
+      const at = service.loadBalancerIngress.findIndex(({ ip }) => ip === address)
+      const field = `status.loadBalancer.ingress[${at}].ip`
+      return causeOf(field, `the load balancer of ${object} has the address ${address}`)
+    }),
   ]
-  const ranges = addEach(
-    'sourceRanges',
-    loadBalancerSourceRanges.map(canonicalCidr),
-    ['spec.loadBalancerSourceRanges'],
-    (range) => `the load balancer of ${object} admits ${range}`,
-  )
-  const { affinity, healthCheckNodePort } = port
-  const has = (field: string, value: string | number) => `${object} has ${field} ${value}`
-  addField('affinity', undefined, 'spec.sessionAffinity', has('sessionAffinity', `ClientIP for ${affinity} seconds`))
+  const ranges = each('sourceRanges', (range) => {
+    const at = service.loadBalancerSourceRanges.map(canonicalCidr).indexOf(range)
+    return causeOf(`spec.loadBalancerSourceRanges[${at}]`, `the load balancer of ${object} admits ${range}`)
+  })
   const local = `Local${port.endpoints.some(({ isLocal }) => isLocal) ? '' : `, and none of its endpoints is on ${node}`}`
-  addField('internalLocal', false, 'spec.internalTrafficPolicy', has('internalTrafficPolicy', local))
-  addField('externalLocal', false, 'spec.externalTrafficPolicy', has('externalTrafficPolicy', local))
-  addField('healthCheckNodePort', 0, 'spec.healthCheckNodePort', has('healthCheckNodePort', healthCheckNodePort))
-  for (const [at, [without, cause]] of endpointAspects(port, path, called, objects).entries())
-    add(`endpoints ${at}`, { endpoints: without }, cause)
-  if (outside.length > 1) add('outside', { nodePort: 0, externalIPs: [], loadBalancerIPs: [] }, ...outside)
-  if (ranges.length > 1) add('ranges', { sourceRanges: [] }, ...ranges)
+  const settings = [
+    ['affinity', undefined, 'sessionAffinity', `ClientIP for ${port.affinity} seconds`],
+    ['internalLocal', false, 'internalTrafficPolicy', local],
+    ['externalLocal', false, 'externalTrafficPolicy', local],
+    ['healthCheckNodePort', 0, 'healthCheckNodePort', port.healthCheckNodePort],
+  ] as const
+  const alternatives = (kind: string, of: Aspect[], without: Partial<ServicePort>) =>
+    of.length > 1 ? [aspect(kind, without, ...of.flatMap(({ causes }) => causes))] : []
+  const aspects = [
+    ...outside,
+    ...ranges,
+    ...settings.flatMap(([key, none, field, value]) =>
+      port[key] === none
+        ? []
+        : aspect(key, { [key]: none }, causeOf(`spec.${field}`, `${object} has ${field} ${value}`)),
+    ),
+    ...endpointAspects(port, path, called, objects).map(([endpoints, cause], at) => {
+      return aspect(`endpoints ${at}`, { endpoints }, cause)
+    }),
+    ...alternatives('outside', outside, { nodePort: 0, externalIPs: [], loadBalancerIPs: [] }),
+    ...alternatives('ranges', ranges, { sourceRanges: [] }),
+  ]
   const address = `${port.protocol.toUpperCase()} ${printEndpoint(port.clusterIP, port.port)}`
   return { aspects, main: causeOf(`spec.ports[${index}]`, `${called} is ${address}`) }
 }

@@ -2,13 +2,14 @@ import { spawnSync } from 'node:child_process'
 import { describe, expect, test } from 'vitest'
 import { placesFor } from '../../cluster/doctor/choose.ts'
 import type { Facts, KindFacts, LabNeeds } from '../../cluster/doctor/facts.ts'
-import { type DoctorResult, diagnose } from '../../cluster/doctor/judge.ts'
+import { diagnose } from '../../cluster/doctor/judge.ts'
 import {
   ipvsTrouble,
   type KernelFacts,
   kernelProbeCommand,
   readKernelProbe,
 } from '../../cluster/doctor/kernel-probe.ts'
+import type { DoctorResult } from '../../cluster/doctor/result.ts'
 import { doctorRows, layoutRows, type Wishes } from '../../cluster/doctor/table.ts'
 import { type EngineFacts, readEngineInfo } from '../../cluster/kind/engine.ts'
 import type { Confinement } from '../../embedded/index.ts'

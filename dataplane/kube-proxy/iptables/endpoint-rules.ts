@@ -1,15 +1,7 @@
-import { addressBits, printEndpoint } from '../../ip-address.ts'
+import { asHost, printEndpoint } from '../../ip-address.ts'
 import type { TrackedEndpoint } from '../endpoints.ts'
 import type { Proxier } from '../proxier.ts'
-import {
-  commented,
-  endpointChain,
-  probability,
-  recent,
-  type TableBuilder,
-  toAddress,
-  toPort,
-} from '../ruleset-builder.ts'
+import { commented, endpointChain, firstOf, recent, type TableBuilder, toAddress, toPort } from '../ruleset-builder.ts'
 import type { ServicePort } from '../service-ports.ts'
 
 /** One Service port, and the tables that its rules are written to. */
@@ -31,29 +23,16 @@ export const chained = (port: ServicePort, endpoints: readonly TrackedEndpoint[]
 
 /** KUBE-SEP-: marks a packet whose source is the endpoint itself for masquerading, then rewrites the destination. */
 export function writeEndpointChains({ nat, proxier, port }: PortRules, endpoints: readonly ChainedEndpoint[]): void {
-  const { family } = proxier
   const { protocol } = port
   const comment = proxier.isLarge ? '' : commented(port.name)
-  // The parts that all endpoints share are concatenated once: V8 stores every concatenation, for up to a hundred
-  // thousand endpoints.
-  const mark = `/${addressBits(family)} ${comment}-j KUBE-MARK-MASQ`
-  const head = `-p ${protocol} ${comment}`
-  const dnat = `-m ${protocol} -j DNAT --to-destination `
-  const plain = `${head}${dnat}`
   for (const { endpoint, chain } of endpoints) {
-    // An IPv4 address has only one spelling, so the same string can be used.
-    const to = family === 'ipv4' ? endpoint.text : printEndpoint(endpoint.ip, endpoint.port)
-    const start = port.affinity === undefined ? plain : `${head}${recent(family, chain, '--set')}${dnat}`
-    nat.define(chain, [{ spec: `-s ${endpoint.ip}${mark}` }, { spec: start + to }])
+    const remember = port.affinity === undefined ? '' : recent(proxier.family, chain, '--set')
+    const dnat = `-m ${protocol} -j DNAT --to-destination ${printEndpoint(endpoint.ip, endpoint.port)}`
+    nat.define(chain, [
+      { spec: `-s ${asHost(endpoint.ip)} ${comment}-j KUBE-MARK-MASQ` },
+      { spec: `-p ${protocol} ${comment}${remember}${dnat}` },
+    ])
   }
-}
-
-/** The text after the comment of a balancing rule, by the number of remaining endpoints. */
-const tails: string[] = []
-
-function tail(left: number): string {
-  tails[left] ??= left === 1 ? '-j ' : `-m statistic --mode random --probability ${probability(left)} -j `
-  return tails[left]
 }
 
 /**
@@ -73,9 +52,8 @@ export function writeBalancing(
       const match = recent(proxier.family, chain, `--rcheck --seconds ${port.affinity} --reap`)
       rules.push({ spec: `${commentOf(endpoint, index, 'affinity')}${match}-j ${chain}` })
     }
-  let left = endpoints.length
   for (const [index, { endpoint, chain }] of endpoints.entries())
-    rules.push({ spec: `${commentOf(endpoint, index, 'balance')}${tail(left--)}${chain}` })
+    rules.push({ spec: `${commentOf(endpoint, index, 'balance')}${firstOf(endpoints.length - index)}-j ${chain}` })
 }
 
 /** Rules of the filter table for packets from outside to a Service port without usable endpoints. */
