@@ -1,7 +1,7 @@
 import { readCaptureFolder } from '../cluster/capture-folder.ts'
 import { type Cluster, requireUp } from '../cluster/driver.ts'
 import { type KubeClient, kubeClient } from '../cluster/kube-client.ts'
-import { PATH, type ReportDepth } from '../cluster/node-report.ts'
+import type { ReportDepth } from '../cluster/node-report.ts'
 import { runOnNode } from '../cluster/node-script.ts'
 import { takeCapture } from '../cluster/snapshot.ts'
 import { reasonOf } from '../host/main.ts'
@@ -57,7 +57,7 @@ export class LiveCluster {
   /** Runs a read-only shell script on a node. Throws Trouble only when the node can't be reached. */
   async readOnNode(node: string, script: string): Promise<ExecResult> {
     try {
-      return await runOnNode(this.cluster, node, `${PATH}\n${script}`, { timeoutMs: EXEC_TIMEOUT_MS, readOnly: true })
+      return await runOnNode(this.cluster, node, script, { timeoutMs: EXEC_TIMEOUT_MS, readOnly: true })
     } catch (error) {
       throw new Trouble(`node ${node} could not be reached (${reasonOf(error)})`)
     }
