@@ -36,8 +36,7 @@ async function send(context: RequestContext, limitBytes: number): Promise<Respon
   try {
     const request = (url.protocol === 'http:' ? httpRequest : httpsRequest)(url, options)
     request.end(bodyOf(context))
-    const [response]: IncomingMessage[] = await once(request, 'response')
-    if (!response) throw new Error('the API server gave no answer')
+    const [response] = (await once(request, 'response')) as [IncomingMessage]
     const chunks: Buffer[] = []
     let size = 0
     for await (const chunk of response) {

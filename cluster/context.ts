@@ -1,5 +1,5 @@
 import { rmSync } from 'node:fs'
-import { $ } from '../host/command.ts'
+import { execOnTerminal } from '../host/command.ts'
 import { reasonOf } from '../host/main.ts'
 import { type Progress, silent, withProgress } from '../host/progress.ts'
 import type { ExecOptions, ExecResult } from '../host/shell-word.ts'
@@ -11,6 +11,7 @@ import {
   accessImage,
   accessNamespace,
   accessPodTrouble,
+  ENTER_NODE,
   installAccessPods,
   onNodeCommand,
   readyAccessPods,
@@ -109,21 +110,14 @@ export class ContextCluster implements Cluster {
 
   async exec(node: string, command: readonly string[], options: ExecOptions = {}): Promise<ExecResult> {
     const name = await this.#accessPodOn(node)
-    const stdin = typeof options.stdin === 'string' ? Buffer.from(options.stdin) : options.stdin
-    const words = onNodeCommand(command, stdin?.length ?? 0)
-    return execInPod(await this.client(), { namespace: accessNamespace, name }, words, {
-      ...options,
-      ...(stdin === undefined ? {} : { stdin }),
-    })
+    const stdin = Buffer.from(options.stdin ?? '')
+    const words = onNodeCommand(command, stdin.length)
+    return execInPod(await this.client(), { namespace: accessNamespace, name }, words, { ...options, stdin })
   }
 
   async shell(node: string, command: readonly string[] = ['/bin/sh', '-l']): Promise<number> {
-    const path = await kubectlPath(silent)
-    const terminal = process.stdin.isTTY && process.stdout.isTTY ? '-it' : '-i'
-    const words = ['exec', terminal, await this.#accessPodOn(node), '--', 'nsenter', '-t', '1', '-m', '-u', '-i', '--']
-    const run = $({ stdio: 'inherit', nothrow: true })
-    const access = ['--kubeconfig', this.kubeconfig, '-n', accessNamespace]
-    return (await run`${path} ${access} ${words} ${[...command]}`).exitCode ?? 1
+    const kubectl = [await kubectlPath(silent), '--kubeconfig', this.kubeconfig, '-n', accessNamespace]
+    return execOnTerminal(kubectl, [await this.#accessPodOn(node), '--', ...ENTER_NODE, ...command])
   }
 
   async client(): Promise<KubeClient> {

@@ -1,5 +1,5 @@
-import { fork } from 'node:child_process'
-import { existsSync, mkdirSync, openSync, readFileSync } from 'node:fs'
+import { type ChildProcess, fork } from 'node:child_process'
+import { closeSync, existsSync, mkdirSync, openSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import {
   type DaemonMessage,
@@ -103,7 +103,7 @@ export class EmbeddedCluster implements Cluster {
   }
 
   /** Starts the daemon and shows its progress until it is ready. Ctrl-C, or the end of this process, also ends the daemon. */
-  private startDaemon(options: DaemonOptions, progress: Progress): Promise<void> {
+  private async startDaemon(options: DaemonOptions, progress: Progress): Promise<void> {
     const folder = clusterFolder(this.name)
     mkdirSync(folder, { recursive: true, mode: 0o700 })
     const logFile = join(folder, 'daemon.log')
@@ -114,40 +114,26 @@ export class EmbeddedCluster implements Cluster {
       detached: true,
       stdio: ['ignore', log, log, 'ipc'],
     })
+    closeSync(log)
     const interrupted = () => {
       daemon.kill('SIGTERM')
       progress.end(false)
       process.exit(130)
     }
     process.once('SIGINT', interrupted)
-    return new Promise<void>((resolve, reject) => {
-      daemon.on('message', (message: DaemonMessage) => {
-        if (message.type === 'start') progress.start(message.text)
-        else if (message.type === 'end') progress.end(true)
-        else if (message.type === 'note') progress.note(message.text)
-        else if (message.type === 'ready') resolve()
-        else reject(new Error(message.text))
-      })
-      daemon.on('error', reject)
-      daemon.on('exit', (code, signal) => {
-        const lines = readFileSync(logFile, 'utf8').trim().split('\n')
-        reject(
-          new Error(`The embedded cluster ended while it started (${signal ?? code}): ${lines.at(-1)}. See ${logFile}`),
-        )
-      })
-    })
-      .catch(async (error: unknown) => {
-        progress.end(false)
-        if (daemonOf(this.name) === daemon.pid) await this.endDaemon()
-        daemon.kill('SIGKILL')
-        throw error
-      })
-      .finally(() => {
-        process.off('SIGINT', interrupted)
-        if (daemon.connected) daemon.disconnect()
-        daemon.removeAllListeners()
-        daemon.unref()
-      })
+    try {
+      await untilReady(daemon, logFile, progress)
+    } catch (error) {
+      progress.end(false)
+      if (daemonOf(this.name) === daemon.pid) await this.endDaemon()
+      daemon.kill('SIGKILL')
+      throw error
+    } finally {
+      process.off('SIGINT', interrupted)
+      if (daemon.connected) daemon.disconnect()
+      daemon.removeAllListeners()
+      daemon.unref()
+    }
   }
 
   down(progress: Progress): Promise<void> {
@@ -219,4 +205,24 @@ export class EmbeddedCluster implements Cluster {
     const { port, token } = this.state()
     return { port, token, ca: readFileSync(join(clusterFolder(this.name), 'ca.crt')) }
   }
+}
+
+/** Shows the progress that a daemon reports. Rejects with what it reports, or with the end of its log if it ends. */
+function untilReady(daemon: ChildProcess, logFile: string, progress: Progress): Promise<void> {
+  return new Promise((resolve, reject) => {
+    daemon.on('message', (message: DaemonMessage) => {
+      if (message.type === 'start') progress.start(message.text)
+      else if (message.type === 'end') progress.end(true)
+      else if (message.type === 'note') progress.note(message.text)
+      else if (message.type === 'ready') resolve()
+      else reject(new Error(message.text))
+    })
+    daemon.on('error', reject)
+    daemon.on('exit', (code, signal) => {
+      const lines = readFileSync(logFile, 'utf8').trim().split('\n')
+      reject(
+        new Error(`The embedded cluster ended while it started (${signal ?? code}): ${lines.at(-1)}. See ${logFile}`),
+      )
+    })
+  })
 }

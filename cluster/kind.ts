@@ -1,6 +1,6 @@
 import { existsSync, mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { $ } from '../host/command.ts'
+import { $, execOnTerminal } from '../host/command.ts'
 import { kindFolder } from '../host/layout.ts'
 import { reasonOf } from '../host/main.ts'
 import { OUTSIDE } from '../host/outside.ts'
@@ -11,7 +11,7 @@ import { changeCluster } from './cluster-lock.ts'
 import { askToContinue } from './consent.ts'
 import { type Cluster, notUp } from './driver.ts'
 import { recordComplete, restoreAddresses, wasComplete } from './kind/complete-cluster.ts'
-import { execInContainer, shellInContainer } from './kind/container-exec.ts'
+import { execInContainer } from './kind/container-exec.ts'
 import { createCluster, deleteCluster, endStrayCreation, type Kind } from './kind/creation.ts'
 import { containerEngine, type EngineName } from './kind/engine.ts'
 import { loadLabImages } from './kind/images.ts'
@@ -39,12 +39,12 @@ export class KindCluster implements Cluster {
   readonly sharedKernel = true
   readonly name: string
   readonly kubeconfig: string
-  #engine: Promise<EngineName | undefined> | undefined
+  #engine: EngineName | undefined
 
   constructor(name: string, engine?: EngineName) {
     this.name = name
     this.kubeconfig = join(kindFolder(name), 'kubeconfig')
-    if (engine) this.#engine = Promise.resolve(engine)
+    this.#engine = engine
   }
 
   up(progress: Progress): Promise<void> {
@@ -81,7 +81,7 @@ export class KindCluster implements Cluster {
   async #down(progress: Progress): Promise<void> {
     await endStrayCreation(kindFolder(this.name))
     await stopBalancer(await this.engine(), this.name)
-    if ((await this.#containers()).length > 0) {
+    if (await this.exists()) {
       const kind = await this.#kind(progress)
       await withProgress(progress, `Deleting the kind cluster "${this.name}"`, () => deleteCluster(this, kind))
     }
@@ -125,15 +125,14 @@ export class KindCluster implements Cluster {
   }
 
   async shell(node: string, command: readonly string[] = ['bash', '-l']): Promise<number> {
-    return shellInContainer({ engine: await this.engine(), container: this.#containerOf(node), node }, command)
+    return execOnTerminal([await this.engine()], [this.#containerOf(node), ...command])
   }
 
   /** The engine of this cluster. Throws with the next command if none responds. */
   async engine(): Promise<EngineName> {
-    this.#engine ??= containerEngine()
-    const engine = await this.#engine
-    if (!engine) throw new Error('No Docker or Podman engine responds: start one, or use CLUSTER=embedded.')
-    return engine
+    this.#engine ??= await containerEngine()
+    if (!this.#engine) throw new Error('No Docker or Podman engine responds: start one, or use CLUSTER=embedded.')
+    return this.#engine
   }
 
   #containerOf(node: string): string {
@@ -181,8 +180,9 @@ export class KindCluster implements Cluster {
       await withProgress(progress, `Starting ${names} again`, () => startContainers(engine, stopped))
     }
     await restoreAddresses(engine, this.name, progress)
-    const { trouble, incomplete } = await this.#inspectNodes(kind, containers.length, wasInterrupted, progress)
-    if (trouble === undefined) return true
+    const damage = await this.#damage(kind, containers.length, wasInterrupted, progress)
+    if (!damage) return true
+    const { trouble, incomplete } = damage
     const fate = `The kind cluster "${this.name}" can't be restarted: ${trouble}.`
     if (wasComplete(kindFolder(this.name)) || !incomplete)
       await askToContinue(
@@ -195,15 +195,15 @@ export class KindCluster implements Cluster {
   }
 
   /**
-   * Whether every node container has joined: kubeadm wrote its kubeconfig, and the API server lists the same number of nodes.
-   * @returns why the cluster is not complete, and whether that shows that it never was
+   * Why the cluster is not complete, and whether that shows that it never was; undefined if every node container has joined:
+   * kubeadm wrote its kubeconfig, and the API server lists the same number of nodes.
    */
-  async #inspectNodes(
+  async #damage(
     kind: Kind,
     count: number,
     wasInterrupted: boolean,
     progress: Progress,
-  ): Promise<{ trouble?: string; incomplete?: boolean }> {
+  ): Promise<{ trouble: string; incomplete: boolean } | undefined> {
     const exported = await kind(['export', 'kubeconfig', '--name', this.name, '--kubeconfig', this.kubeconfig])
     if (exported.exitCode !== 0) return { trouble: 'its control plane has no kubeconfig', incomplete: true }
     const deadlineMs = answerDeadlineMs[wasInterrupted ? 'interrupted' : 'whole']
@@ -213,7 +213,7 @@ export class KindCluster implements Cluster {
       const nodes = await withProgress(progress, waiting, () =>
         waitFor('the API server to respond', deadlineMs, () => this.#apiNodes()),
       )
-      if (nodes.length === count) return {}
+      if (nodes.length === count) return undefined
       const known = `the API server lists ${nodes.length} nodes, and there are ${count} containers`
       return { trouble: known, incomplete: nodes.length < count }
     } catch (error) {

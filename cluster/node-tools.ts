@@ -11,14 +11,12 @@ import { silent } from '../host/progress.ts'
 import { SystemTrouble } from '../host/system-trouble.ts'
 import { consent } from './consent.ts'
 import type { Cluster } from './driver.ts'
-import { PATH } from './node-report.ts'
 import { describeBackend, runOnNode } from './node-script.ts'
 
 /** The tools with which the labs read IPVS and its sets; kube-proxy does not install them on the node. */
 const nodeTools: readonly string[] = ['ipset', 'ipvsadm']
 
-const locate = `${PATH}
-for tool; do command -v "$tool"; done; true`
+const locate = 'for tool; do command -v "$tool"; done; true'
 
 /** A node without a network must fail fast. */
 const fastFailure = '-o Acquire::Retries=0 -o Acquire::http::Timeout=15 -o Acquire::https::Timeout=15'
@@ -55,9 +53,7 @@ async function pathsOf(cluster: Cluster, node: string): Promise<string[]> {
 }
 
 async function fromOwnApt(cluster: Cluster, node: string, names: readonly string[]): Promise<string | undefined> {
-  const { exitCode, stdout, stderr } = await cluster.exec(node, ['sh', '-c', installOnNode(names)], {
-    timeoutMs: 300_000,
-  })
+  const { exitCode, stdout, stderr } = await runOnNode(cluster, node, installOnNode(names), { timeoutMs: 300_000 })
   if (exitCode === 0) return undefined
   if (/apt-get: (command )?not found/.test(stderr)) return 'it has no apt-get'
   const lines = `${stdout}\n${stderr}`.trim().split('\n')
@@ -85,7 +81,7 @@ async function fromHost(
     if (exitCode !== 0) throw failed(`the packages can't be written there (${stderr.trim()})`)
   }
   const install = `dpkg --install ${inbox}/*.deb; code=$?; rm -r ${inbox}; exit $code`
-  const { exitCode, stderr } = await cluster.exec(node, ['sh', '-c', install], { timeoutMs: 120_000 })
+  const { exitCode, stderr } = await runOnNode(cluster, node, install, { timeoutMs: 120_000 })
   if (exitCode !== 0) throw failed(`dpkg refuses the packages (${stderr.trim().split('\n').at(-1)})`)
 }
 
@@ -128,7 +124,7 @@ cd / && for path in ${aptFolders} var/lib/dpkg/status; do [ -e "$path" ] && echo
  * @throws Error with a clause when the host has no apt, or apt can't fetch them
  */
 export async function fetchForNode(
-  cluster: Pick<Cluster, 'exec'>,
+  cluster: Cluster,
   node: string,
   names: readonly string[],
   cache = cacheFolder,
@@ -144,8 +140,8 @@ export async function fetchForNode(
 }
 
 /** The node's processor and release, and a tar archive of its sources, keys and dpkg's status. */
-async function readNodePackages(cluster: Pick<Cluster, 'exec'>, node: string) {
-  const { exitCode, stdout } = await cluster.exec(node, ['sh', '-c', describePackages], { timeoutMs: 60_000 })
+async function readNodePackages(cluster: Cluster, node: string) {
+  const { exitCode, stdout } = await runOnNode(cluster, node, describePackages, { readOnly: true })
   const [architecture = '', release = '', archive = ''] = stdout.split('\n')
   if (exitCode !== 0 || !archive) throw new Error(`${node} has no dpkg to fetch packages for`)
   return { architecture, release, files: Buffer.from(archive, 'base64') }

@@ -7,6 +7,7 @@ import { fetchVerified } from '../host/download.ts'
 import { cacheFolder } from '../host/layout.ts'
 import { reasonOf } from '../host/main.ts'
 import type { Progress } from '../host/progress.ts'
+import { timeoutScale } from '../host/wait.ts'
 
 /** A program that is one static file: the release that is fetched if this system lacks it, with the published checksums. */
 interface OfficialProgram {
@@ -68,7 +69,7 @@ async function fetchProgram(program: OfficialProgram, path: string, progress: Pr
 export async function installedKind(): Promise<{ path: string; release: string | undefined } | undefined> {
   const path = await which('kind', { nothrow: true })
   if (!path) return undefined
-  const { stdout } = await $({ quiet: true, nothrow: true, timeout: 10_000 })`${path} version`
+  const { stdout } = await $({ quiet: true, nothrow: true, timeout: 10_000 * timeoutScale() })`${path} version`
   return { path, release: kindVersion(stdout) }
 }
 

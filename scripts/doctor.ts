@@ -1,6 +1,6 @@
 import { chalk } from 'zx/core'
 import { gatherFacts } from '../cluster/doctor/gather.ts'
-import type { Severity } from '../cluster/doctor/judge.ts'
+import type { Severity } from '../cluster/doctor/result.ts'
 import { doctorRows, layoutRows } from '../cluster/doctor/table.ts'
 import { containerEngine } from '../cluster/kind/engine.ts'
 import { listLabs, readLab } from '../grading/lab-definition.ts'

@@ -44,18 +44,19 @@ function accessDaemonSet(): V1DaemonSet {
   }
 }
 
+/** Enters the namespaces of the node's first process; the network is already the node's, because the Pod has hostNetwork. */
+export const ENTER_NODE = ['nsenter', '-t', '1', '-m', '-u', '-i', '--'] as const
+
 /**
- * Wraps a command so that it runs with the node's own files. The network is already the node's, because the Pod has hostNetwork;
- * nsenter enters the other namespaces of the node's first process. PATH is set explicitly: a busybox shell would prefer its own
+ * Wraps a command so that it runs with the node's own files. PATH is set explicitly: a busybox shell would prefer its own
  * applets, which have fewer options, to the node's programs, and the image's PATH need not match the node's. Standard input has a
  * known length, because exec over WebSockets cannot signal the end of standard input before protocol version 5.
  */
 export function onNodeCommand(command: readonly string[], stdinBytes = 0): string[] {
-  const node = ['nsenter', '-t', '1', '-m', '-u', '-i', '--']
   const path = 'PATH=$PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
-  if (stdinBytes === 0) return [...node, '/bin/sh', '-c', `${path}; "$@" </dev/null`, 'sh', ...command]
+  if (stdinBytes === 0) return [...ENTER_NODE, '/bin/sh', '-c', `${path}; "$@" </dev/null`, 'sh', ...command]
   const fed = `${path}; bytes=$1; shift; head -c "$bytes" | "$@"`
-  return [...node, '/bin/sh', '-c', fed, 'sh', String(stdinBytes), ...command]
+  return [...ENTER_NODE, '/bin/sh', '-c', fed, 'sh', String(stdinBytes), ...command]
 }
 
 /** Creates the namespace and the DaemonSet if they are missing; a DaemonSet with another image is replaced. */

@@ -2,6 +2,7 @@ import { PassThrough, Writable } from 'node:stream'
 import type { V1Status } from '@kubernetes/client-node'
 import { reasonOf } from '../../host/main.ts'
 import type { ExecOptions, ExecResult } from '../../host/shell-word.ts'
+import { timeoutScale } from '../../host/wait.ts'
 import type { KubeClient } from '../kube-client.ts'
 import { Exec } from '../kubernetes.ts'
 
@@ -30,7 +31,7 @@ export async function execInPod(
   { config }: Pick<KubeClient, 'config'>,
   pod: { namespace: string; name: string; container?: string },
   command: readonly string[],
-  { stdin, timeoutMs = EXEC_MS }: ExecOptions = {},
+  { stdin, timeoutMs = EXEC_MS * timeoutScale() }: ExecOptions = {},
 ): Promise<ExecResult> {
   const [stdout, stderr] = [new Collector(), new Collector()]
   const input = stdin?.length ? new PassThrough() : null

@@ -1,8 +1,9 @@
 import { KERNELS, type KernelName, umlTrouble } from '../../embedded/index.ts'
 import type { EngineName } from '../kind/engine.ts'
 import type { EmbeddedFacts, Facts, LabNeeds } from './facts.ts'
-import { type DoctorResult, diagnose, missingEngine } from './judge.ts'
+import { diagnose, missingEngine } from './judge.ts'
 import { hostKernelFacts, type KernelFacts, type KernelNeed, kernelLacks, needInWords } from './kernel-probe.ts'
+import type { DoctorResult } from './result.ts'
 
 /** A kernel of one of the clusters, and what a lab finds there. */
 export interface Place {
@@ -116,19 +117,18 @@ export function chooseKernel(
   if (wish && wish !== 'auto' && !KERNELS.some((name) => name === wish))
     throw new Error(`KERNEL="${wish}" is not known: use "auto", ${KERNELS.map((name) => `"${name}"`).join(' or ')}.`)
   if (wish === 'uml') return uml === undefined ? { kernel: 'uml' } : { refusal: `${uml}: leave KERNEL out.` }
-  const trouble = hostKernel?.trouble
-  if (trouble && (wish === 'host' || uml !== undefined)) {
+  const { trouble, kernel } = hostKernel ?? {}
+  if (wish === 'host' || uml !== undefined) {
+    if (!trouble) return { kernel: 'host' }
     const what = wish === 'host' ? `KERNEL=host can't be used here, ` : `${uml}, and KERNEL=host can't be used, `
-    const other = uml === undefined ? ['leave KERNEL out'] : ['start Docker or Podman and run `CLUSTER=kind make up`']
-    const first = trouble.fix ? [`run \`${trouble.fix}\` first`] : []
-    return { refusal: `${what}${trouble.detail}: ${[...first, ...other].join(', or ')}.` }
+    const first = trouble.fix ? `run \`${trouble.fix}\` first, or ` : ''
+    const other = uml === undefined ? 'leave KERNEL out' : 'start Docker or Podman and run `CLUSTER=kind make up`'
+    return { refusal: `${what}${trouble.detail}: ${first}${other}.` }
   }
-  if (wish === 'host' || uml !== undefined) return { kernel: 'host' }
-  const host = trouble ? undefined : hostKernel?.kernel
-  if (!host) return { kernel: 'uml' }
+  if (!kernel) return { kernel: 'uml' }
   const wanted = needsOf(lab)
   const missing = kernelLacks('embedded', wanted)
-  if (missing.length === 0 || kernelLacks(host, wanted).length > 0) return { kernel: 'uml' }
+  if (missing.length === 0 || kernelLacks(kernel, wanted).length > 0) return { kernel: 'uml' }
   const note = `The cluster gets ${KERNEL_TITLES.host}: lab ${lab?.number} needs ${missing.join(' and ')}, which ${KERNEL_TITLES.uml} lacks.`
   return { kernel: 'host', note }
 }

@@ -2,7 +2,7 @@ import type { Confinement } from '../../embedded/index.ts'
 import type { EngineFacts } from '../kind/engine.ts'
 import type { HostKernelFacts, KernelFacts, KernelNeed } from './kernel-probe.ts'
 
-/** The facts that `make doctor` collects; judge.ts interprets them. Undefined means that the fact could not be determined. */
+/** The facts that `make doctor` collects; judge.ts interprets them. A fact that is missing could not be determined. */
 
 /** The host that the commands run on. */
 export interface HostFacts {
@@ -18,16 +18,16 @@ export interface HostFacts {
 }
 
 export interface KindFacts {
-  engine: EngineFacts | undefined
+  engine?: EngineFacts
   /** The node image of a new cluster, and whether it is available. */
-  image: { reference: string; held: boolean; registry: boolean } | undefined
+  image?: { reference: string; held: boolean; registry: boolean } | undefined
   binary: { path: string; release: string | undefined } | undefined
   cached: boolean
   /** Why kind could not be fetched, if that was tried. */
   binaryTrouble?: string | undefined
-  /** Undefined when no container could be started on it; `kernelTrouble` gives the reason. */
-  kernel: KernelFacts | undefined
-  kernelTrouble: string | undefined
+  /** Missing when no container could be started on it; `kernelTrouble` gives the reason. */
+  kernel?: KernelFacts
+  kernelTrouble?: string
 }
 
 export interface EmbeddedFacts {

@@ -5,7 +5,7 @@ import { which } from 'zx/core'
 import { CONFINE, detectConfinement, requireSupport, umlTrouble } from '../../embedded/index.ts'
 import { cacheFolder, offlineRoot, projectRoot } from '../../host/layout.ts'
 import { reasonOf } from '../../host/main.ts'
-import { type Progress, silent } from '../../host/progress.ts'
+import type { Progress } from '../../host/progress.ts'
 import type { Cluster } from '../driver.ts'
 import { EmbeddedCluster } from '../embedded.ts'
 import { type EngineName, engineCommand, engineInfo, engineReason, hasImage, registryHas } from '../kind/engine.ts'
@@ -83,18 +83,18 @@ function freeMemory(): number {
 async function kindFacts(name: string, engine: EngineName | undefined, depth: Depth): Promise<KindFacts> {
   const binary = await installedKind()
   const cached = existsSync(cachedKind())
-  const unknown = { kernel: undefined, kernelTrouble: undefined }
-  if (!engine) return { binary, cached, engine: undefined, image: undefined, ...unknown }
+  if (!engine) return { binary, cached }
   const reference = await nodeImage(engine)
   const held = await hasImage(engine, reference)
   const [info, registry, kernel] = await Promise.all([
     engineInfo(engine),
     held || depth.exists || registryHas(engine, reference),
-    depth.kernel ? engineKernel(engine, name, held ? reference : undefined) : unknown,
+    depth.kernel ? engineKernel(engine, name, held ? reference : undefined) : {},
   ])
   const image = depth.exists ? undefined : { reference, held, registry }
-  const fetches = depth.creating && image && registry && !binary && !cached
-  const binaryTrouble = fetches ? await troubleOf(kindPath(depth.creating ?? silent)) : undefined
+  const { creating } = depth
+  const fetches = creating && image && registry && !binary && !cached
+  const binaryTrouble = fetches ? await troubleOf(kindPath(creating)) : undefined
   return { binary, cached, engine: info, image, ...kernel, binaryTrouble }
 }
 
@@ -109,17 +109,16 @@ async function engineKernel(
   const cluster = new KindCluster(name, engine)
   if (await cluster.running()) {
     const kernel = await kernelOf(cluster)
-    return { kernel, kernelTrouble: kernel ? undefined : 'the probe did not finish on a node' }
+    return kernel ? { kernel } : { kernelTrouble: 'the probe did not finish on a node' }
   }
   const held = image ?? (await anyNodeImage(engine))
-  if (!held) return { kernel: undefined, kernelTrouble: undefined }
+  if (!held) return {}
   const options = ['--rm', '--privileged', '--network', 'none', '--volume', '/lib/modules:/lib/modules:ro']
   const [shell = '', ...words] = kernelProbeCommand
   const run = engineCommand()
   const { stdout, stderr } = await run`${engine} run ${options} --entrypoint ${shell} ${held} ${words}`
   const kernel = readKernelProbe(stdout)
-  const trouble = stderr.trim() ? engineReason(stderr) : 'it did not finish in time'
-  return { kernel, kernelTrouble: kernel ? undefined : trouble }
+  return kernel ? { kernel } : { kernelTrouble: stderr.trim() ? engineReason(stderr) : 'it did not finish in time' }
 }
 
 /** Any local node image: each contains the tools that the probe needs. */

@@ -1,10 +1,9 @@
 import { remainingAccess } from '../../embedded/index.ts'
 import { kindRelease } from '../programs.ts'
 import type { EmbeddedFacts, Facts, HostFacts, KindFacts } from './facts.ts'
-import { type DoctorResult, fault, fine, kernelResults, note, type Severity, warning } from './judge-kernel.ts'
+import { kernelResults } from './judge-kernel.ts'
 import { kernelLacks } from './kernel-probe.ts'
-
-export type { DoctorResult, Severity }
+import { type DoctorResult, fault, fine, note, warning } from './result.ts'
 
 const gigabyte = 1024 ** 3
 const inGigabytes = (bytes: number) => `${(bytes / gigabyte).toFixed(1)} GB`

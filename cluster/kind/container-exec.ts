@@ -45,10 +45,3 @@ export async function execInContainer(
   }
   return { exitCode: exitCode ?? 1, stdout, stderr }
 }
-
-/** Runs a command in a container on this terminal. Resolves to its exit code. */
-export async function shellInContainer({ engine, container }: Place, command: readonly string[]): Promise<number> {
-  const terminal = process.stdin.isTTY && process.stdout.isTTY ? '-it' : '-i'
-  const run = $({ stdio: 'inherit', nothrow: true })
-  return (await run`${engine} exec ${terminal} ${container} ${[...command]}`).exitCode ?? 1
-}

@@ -87,7 +87,7 @@ const busybox = 'busybox@sha256:9db7b59979c38555a39def84a31fb98b5296952f9e3afd4f
  * The image to fetch for each name in the labs' manifests if the engine has no image of that name. Digests of multi-platform
  * indexes.
  */
-const pinned: ReadonlyMap<string, string> = new Map([
+const PINNED: ReadonlyMap<string, string> = new Map([
   ['nginx:latest', nginx],
   ['nginx:1.27', nginx],
   ['nicolaka/netshoot:latest', netshoot],
@@ -120,13 +120,13 @@ export async function fetchLabImages(
   const held = await Promise.all(images.map((image) => hasImage(engine, image)))
   const lacking = images.filter((_image, index) => !held[index])
   for (const [index, image] of lacking.entries()) {
-    const reference = fullImageName(engine, pinned.get(image) ?? image)
+    const reference = fullImageName(engine, PINNED.get(image) ?? image)
     if (!(await registryHas(engine, reference)))
       return { missing: lacking.slice(index), reason: 'its registry does not respond' }
     progress.start(`Fetching ${image}`)
     const run = engineCommand(pullMs)
     const pulled = await run`${engine} pull ${reference}`
-    const named = pulled.exitCode === 0 && pinned.has(image)
+    const named = pulled.exitCode === 0 && PINNED.has(image)
     const { exitCode, stderr } = named ? await run`${engine} tag ${reference} ${fullImageName(engine, image)}` : pulled
     progress.end(exitCode === 0)
     if (exitCode !== 0) return { missing: lacking.slice(index), reason: engineReason(stderr) }

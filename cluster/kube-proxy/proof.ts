@@ -1,10 +1,19 @@
 import { readCapturedNode } from '../../dataplane/capture.ts'
 import { DUMMY_LINK, type FlushedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
+import { DeadlineError, waitFor } from '../../host/wait.ts'
 import type { Cluster } from '../driver.ts'
 import type { KubeClient } from '../kube-client.ts'
 import { readNode } from '../snapshot.ts'
-import { ipvsComplaint, type KubeProxyPod, proxierLine, readLog } from './kube-proxy-pods.ts'
+import {
+  ipvsComplaint,
+  KubeProxyError,
+  type KubeProxyPod,
+  listKubeProxyPods,
+  proxierLine,
+  readLog,
+} from './kube-proxy-pods.ts'
+import { explainCrash } from './rollout.ts'
 
 /** The modes that `make` can switch kube-proxy to; userspace only in versions that have it (up to 1.25; 1.20 is modelled). */
 export type RunnableMode = FlushedMode | 'userspace'
@@ -23,7 +32,7 @@ export interface ModeProof {
 }
 
 /** Reads one node, with one exec. Rejects when it can't be reached. */
-export async function proveNode(cluster: Cluster, client: KubeClient, { node, pod }: KubeProxyPod): Promise<ModeProof> {
+async function proveNode(cluster: Cluster, client: KubeClient, { node, pod }: KubeProxyPod): Promise<ModeProof> {
   const [{ files }, log] = await Promise.all([readNode(cluster, node), readLog(client, pod)])
   const { state } = readCapturedNode(files)
   return {
@@ -53,7 +62,7 @@ function rulesHeld({ iptables, nftables }: NodeState): Map<RunnableMode, string>
 }
 
 /** True when /proxyMode, kube-proxy's log and the node's rules agree on this mode, and on the scheduler if one is given. */
-export function proves(proof: ModeProof, mode: RunnableMode, scheduler?: string): boolean {
+function proves(proof: ModeProof, mode: RunnableMode, scheduler?: string): boolean {
   const { proxyMode, logLine, dummyAddresses = 0, holds, schedulers } = proof
   if (proxyMode !== mode || !logLine?.includes(`Using ${mode} Proxier`) || !holds.has(mode)) return false
   return mode !== 'ipvs' || (dummyAddresses > 0 && (scheduler === undefined || schedulers.join() === scheduler))
@@ -69,4 +78,65 @@ export function describeProof({ node, proxyMode, logLine, dummyAddresses, holds,
     ...(holds.has('ipvs') && schedulers.length > 0 ? [`scheduler ${schedulers.join(' and ')}`] : []),
   ]
   return `${node}: /proxyMode is "${proxyMode ?? 'unknown'}", the log says "${words ?? 'nothing'}", ${state.join(', ')}`
+}
+
+const proofDeadlineMs = 90_000
+
+/** kube-proxy up to 1.25 falls back to iptables mode, with a line in its log, if IPVS is not available. */
+const fellBack = ({ node, complaint }: ModeProof) =>
+  new KubeProxyError(
+    `kube-proxy on ${node} can't run in mode "ipvs" and continued in mode "iptables", as versions up to 1.25 do: ${complaint}. Services keep working; the ConfigMap still says "ipvs" until you run \`make iptables\`.`,
+  )
+
+/** Interval of the reads: reading a node's state takes half as long as a first sync of its kube-proxy. */
+const proofGapMs = 300
+
+/** A first sync of kube-proxy on an idle machine, with reserve. */
+const firstSyncMs = 10_000
+
+export interface WantedMode {
+  mode: RunnableMode
+  scheduler?: string | undefined
+  stamp?: string
+}
+
+/**
+ * Reads each node until it proves its mode: one node after the other, because reading slows down kube-proxies that are still
+ * syncing.
+ * @throws KubeProxyError with the state of each node that did not prove its mode
+ */
+export async function awaitProofs(
+  cluster: Cluster,
+  client: KubeClient,
+  { mode, scheduler, stamp }: WantedMode,
+  deadlineMs = proofDeadlineMs,
+): Promise<ModeProof[]> {
+  const proofs = new Map<string, ModeProof>()
+  const isUnproven = (proof: ModeProof | undefined) => !proof || !proves(proof, mode, scheduler)
+  try {
+    return await waitFor(
+      `every node to run mode "${mode}"`,
+      deadlineMs,
+      async () => {
+        // Without a readiness probe, a Pod that ends immediately counts as available for a moment.
+        if (stamp !== undefined) await explainCrash(client, stamp)
+        await cluster.synced?.(firstSyncMs)
+        const pods = await listKubeProxyPods(client)
+        for (const pod of pods.filter(({ node }) => isUnproven(proofs.get(node)))) {
+          const proof = await proveNode(cluster, client, pod)
+          proofs.set(pod.node, proof)
+          const { complaint, proxyMode } = proof
+          if (mode === 'ipvs' && complaint !== undefined && proxyMode === 'iptables') throw fellBack(proof)
+          if (isUnproven(proof)) return false
+        }
+        return pods.length > 0 && pods.flatMap(({ node }) => proofs.get(node) ?? [])
+      },
+      proofGapMs,
+    )
+  } catch (error) {
+    if (!(error instanceof DeadlineError)) throw error
+    throw new KubeProxyError(
+      `${error.message} ${[...proofs.values()].filter(isUnproven).map(describeProof).join('; ')}.`,
+    )
+  }
 }

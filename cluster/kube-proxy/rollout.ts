@@ -27,7 +27,8 @@ export interface ImageChoice {
   own: string | null
 }
 
-const imageIn = (daemonSet: V1DaemonSet) =>
+/** The image that the DaemonSet runs now. */
+export const imageIn = (daemonSet: V1DaemonSet): string =>
   daemonSet.spec?.template.spec?.containers.find(({ name }) => name === kubeProxy.name)?.image ?? ''
 const ownImageOf = (daemonSet: V1DaemonSet) =>
   daemonSet.metadata?.annotations?.[ownImageAnnotation] ?? imageIn(daemonSet)

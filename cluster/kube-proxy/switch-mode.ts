@@ -2,15 +2,14 @@ import { readMode, writeMode } from '../../dataplane/kube-proxy/config-conf.ts'
 import type { FlushedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import { featuresOf, newestBefore } from '../../dataplane/kube-proxy/versions.ts'
 import { type Progress, withProgress } from '../../host/progress.ts'
-import { DeadlineError, waitFor } from '../../host/wait.ts'
 import { changeCluster } from '../cluster-lock.ts'
 import { consent } from '../consent.ts'
 import type { Cluster } from '../driver.ts'
 import { type KubeClient, kubeClient } from '../kube-client.ts'
 import { KubeProxyError, listKubeProxyPods, readConfigConf, readDaemonSet, writeConfigConf } from './kube-proxy-pods.ts'
 import { modeLacks } from './module-check.ts'
-import { describeProof, type ModeProof, proveNode, proves, type RunnableMode } from './proof.ts'
-import { awaitRollout, chooseImage, explainCrash, restartKubeProxyPods } from './rollout.ts'
+import { awaitProofs, type ModeProof, type RunnableMode, type WantedMode } from './proof.ts'
+import { awaitRollout, chooseImage, imageIn, restartKubeProxyPods } from './rollout.ts'
 
 export interface SwitchOptions {
   /** IPVS scheduler to set; default: the one in the ConfigMap. */
@@ -36,8 +35,6 @@ export class ModeUnsupported extends Error {
     super(`Mode "${mode}" can't run here, and nothing was changed: ${lacks}.${advice && ` ${advice}`}`)
   }
 }
-
-const proofDeadlineMs = 90_000
 
 /**
  * Puts every kube-proxy of a cluster into a mode: checks the kernel modules on every node first, changes only `mode` (and
@@ -65,21 +62,8 @@ async function switchAlone(cluster: Cluster, mode: RunnableMode, options: Switch
     cluster,
     `put kube-proxy into mode "${mode}" (kernel modules, its ConfigMap and a restart of its DaemonSet)`,
   )
-  // Userspace mode needs nat, as iptables mode does.
-  const needs = mode === 'userspace' ? 'iptables' : mode
-  const lacks = await withProgress(
-    progress,
-    `Checking the kernel modules for mode "${mode}" on ${nodes.length} nodes`,
-    async () => {
-      const found = await modeLacks(cluster, nodes, needs, scheduler ?? (current.scheduler || 'rr'))
-      if (found !== undefined && (mode !== 'ipvs' || !options.force))
-        throw new ModeUnsupported(needs, found, advice(cluster, mode, found))
-      return found
-    },
-  )
-  if (lacks !== undefined) progress.note(`Mode "${mode}" can't run here: ${lacks}. Continuing, because FORCE=1 is set.`)
-  if (mode === 'nftables')
-    requireNftablesVersion(image?.image ?? daemonSet.spec?.template.spec?.containers[0]?.image ?? '')
+  await requireKernels(cluster, nodes, mode, { ...options, scheduler: scheduler ?? (current.scheduler || 'rr') })
+  if (mode === 'nftables') requireNftablesVersion(image?.image ?? imageIn(daemonSet))
   const isConfigured = current.mode === mode && (scheduler === undefined || scheduler === current.scheduler)
   if (isConfigured && image === undefined && !options.force) {
     const proofs = await inForce(cluster, client, { mode, scheduler })
@@ -96,9 +80,28 @@ async function switchAlone(cluster: Cluster, mode: RunnableMode, options: Switch
     return since
   })
   const proofs = await withProgress(progress, 'Checking which proxier runs on every node', () =>
-    prove(cluster, client, { mode, scheduler, stamp }),
+    awaitProofs(cluster, client, { mode, scheduler, stamp }),
   )
   return { changed: true, before: current.mode, proofs }
+}
+
+/** Throws ModeUnsupported if the kernel of a node lacks what the mode needs; IPVS is tried anyway with `force`. */
+async function requireKernels(
+  cluster: Cluster,
+  nodes: readonly string[],
+  mode: RunnableMode,
+  { scheduler, force, progress }: SwitchOptions & { scheduler: string },
+): Promise<void> {
+  // Userspace mode needs nat, as iptables mode does.
+  const needs = mode === 'userspace' ? 'iptables' : mode
+  const checking = `Checking the kernel modules for mode "${mode}" on ${nodes.length} nodes`
+  const lacks = await withProgress(progress, checking, async () => {
+    const found = await modeLacks(cluster, nodes, needs, scheduler)
+    if (found !== undefined && (mode !== 'ipvs' || !force))
+      throw new ModeUnsupported(needs, found, advice(cluster, mode, found))
+    return found
+  })
+  if (lacks !== undefined) progress.note(`Mode "${mode}" can't run here: ${lacks}. Continuing, because FORCE=1 is set.`)
 }
 
 /** Before 1.31 the mode is behind a feature gate, or missing. Throws ModeUnsupported before anything is changed. */
@@ -121,18 +124,6 @@ function advice({ driver }: Cluster, mode: RunnableMode, lacks: string): string 
   return [...remedies, 'FORCE=1 tries it anyway, to show how kube-proxy behaves then.'].join(' ')
 }
 
-/** kube-proxy up to 1.25 falls back to iptables mode, with a line in its log, if IPVS is not available. */
-const fellBack = ({ node, complaint }: ModeProof) =>
-  new KubeProxyError(
-    `kube-proxy on ${node} can't run in mode "ipvs" and continued in mode "iptables", as versions up to 1.25 do: ${complaint}. Services keep working; the ConfigMap still says "ipvs" until you run \`make iptables\`.`,
-  )
-
-/** Interval of the reads: reading a node's state takes half as long as a first sync of its kube-proxy. */
-const proofGapMs = 300
-
-/** A first sync of kube-proxy on an idle machine, with reserve. */
-const firstSyncMs = 10_000
-
 /** A kube-proxy that has just started may not have switched to the configured mode yet. */
 const recentStartMs = 30_000
 
@@ -140,58 +131,9 @@ async function inForce(cluster: Cluster, client: KubeClient, wanted: WantedMode)
   const pods = await listKubeProxyPods(client)
   const young = pods.some(({ startedAt = '' }) => Date.now() - Date.parse(startedAt) < recentStartMs)
   try {
-    return await prove(cluster, client, wanted, young ? recentStartMs / 2 : 0)
+    return await awaitProofs(cluster, client, wanted, young ? recentStartMs / 2 : 0)
   } catch (error) {
     if (error instanceof KubeProxyError) return undefined
     throw error
-  }
-}
-
-interface WantedMode {
-  mode: RunnableMode
-  scheduler?: string | undefined
-  stamp?: string
-}
-
-/**
- * Reads each node until it proves its mode: one node after the other, because reading slows down kube-proxies that are still
- * syncing, or all at once if the cluster reports when they have synced.
- * @throws KubeProxyError with the state of each node that did not prove its mode
- */
-async function prove(
-  cluster: Cluster,
-  client: KubeClient,
-  { mode, scheduler, stamp }: WantedMode,
-  deadlineMs = proofDeadlineMs,
-): Promise<ModeProof[]> {
-  const proofs = new Map<string, ModeProof>()
-  const unproven = (proof: ModeProof | undefined) => !proof || !proves(proof, mode, scheduler)
-  try {
-    return await waitFor(
-      `every node to run mode "${mode}"`,
-      deadlineMs,
-      async () => {
-        // Without a readiness probe, a Pod that ends immediately counts as available for a moment.
-        if (stamp !== undefined) await explainCrash(client, stamp)
-        await cluster.synced?.(firstSyncMs)
-        const pods = await listKubeProxyPods(client)
-        const unprovenPods = pods.filter(({ node }) => unproven(proofs.get(node)))
-        const rounds = cluster.synced ? [unprovenPods] : unprovenPods.map((pod) => [pod])
-        for (const round of rounds) {
-          const roundProofs = await Promise.all(round.map((pod) => proveNode(cluster, client, pod)))
-          for (const proof of roundProofs) proofs.set(proof.node, proof)
-          const fallback = roundProofs.find(
-            ({ complaint, proxyMode }) => complaint !== undefined && proxyMode === 'iptables',
-          )
-          if (mode === 'ipvs' && fallback) throw fellBack(fallback)
-          if (roundProofs.some(unproven)) return false
-        }
-        return pods.length > 0 && pods.flatMap(({ node }) => proofs.get(node) ?? [])
-      },
-      proofGapMs,
-    )
-  } catch (error) {
-    if (!(error instanceof DeadlineError)) throw error
-    throw new KubeProxyError(`${error.message} ${[...proofs.values()].filter(unproven).map(describeProof).join('; ')}.`)
   }
 }

@@ -129,10 +129,7 @@ export function watchObjects(call: ApiCall): undefined {
 
 type Change = Pick<StoreEvent, 'type' | 'object' | 'previous'>
 
-/**
- * The change as a client with selectors sees it: an object that no longer matches is DELETED, one that newly matches is
- * ADDED.
- */
+/** The change as a client with selectors sees it: what no longer matches is DELETED, what newly matches is ADDED. */
 function transition({ type, object, previous }: Change, selected: (object: Stored) => boolean): Change | undefined {
   const now = type !== 'DELETED' && selected(object)
   const before = previous !== undefined && selected(previous)

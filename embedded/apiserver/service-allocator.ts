@@ -92,10 +92,7 @@ function allocateClusterIP(
   if (spec.clusterIP) spec.clusterIPs = [spec.clusterIP]
 }
 
-/**
- * A free number of a range, from a random start through its upper part; the lower `band`, which is for static allocation,
- * comes last (KEP-3070, KEP-3668).
- */
+/** A free number of a range, from a random start; the lower `band`, for static allocation, comes last (KEP-3070, KEP-3668). */
 function freeNumber(
   first: number,
   size: number,

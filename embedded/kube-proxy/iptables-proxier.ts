@@ -3,7 +3,7 @@ import { isServiceChain } from '../../dataplane/kube-proxy/chain-names.ts'
 import { isBuiltIn } from '../../dataplane/kube-proxy/ruleset-builder.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
 import { restoreCommand, type StepsResult } from './guest-node.ts'
-import { hourMs, Proxier } from './proxier.ts'
+import { type Change, hourMs, Proxier } from './proxier.ts'
 
 const CANARY = 'KUBE-PROXY-CANARY'
 /** The exit code of iptables if it could not get the lock (RESOURCE_PROBLEM). */
@@ -27,8 +27,9 @@ export class IptablesProxier extends Proxier {
     return this.context.guest.read('iptables', 'links')
   }
 
-  protected write({ iptables: wanted }: NodeState, { iptables: held }: NodeState, full: boolean): Promise<StepsResult> {
-    const input = full
+  protected write(change: Change): Promise<StepsResult> {
+    const [wanted, held] = [change.wanted.iptables, change.held.iptables]
+    const input = change.full
       ? fullInput(wanted, held, staleChains(wanted.get('nat'), held.get('nat')))
       : changedInput(wanted, held)
     return this.context.guest.apply([{ command: restoreCommand, input }])

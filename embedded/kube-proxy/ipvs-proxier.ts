@@ -13,7 +13,7 @@ import { DUMMY_LINK } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
 import { type GuestNode, restoreCommand, type StepsResult, type Sysctl } from './guest-node.ts'
 import { fullInput } from './iptables-proxier.ts'
-import { Proxier } from './proxier.ts'
+import { type Change, Proxier } from './proxier.ts'
 import { type Logger, StartFailure } from './settings.ts'
 
 const ownSysctls: readonly Sysctl[] = [
@@ -49,7 +49,7 @@ export class IpvsProxier extends Proxier {
     return this.context.guest.read('iptables', 'ipsets', 'virtualServers', 'links')
   }
 
-  protected async write(wanted: NodeState, held: NodeState, full: boolean): Promise<StepsResult> {
+  protected async write({ wanted, held, full }: Change): Promise<StepsResult> {
     const { guest, settings } = this.context
     // What was programmed has none of the draining real servers: a genuine kube-proxy reads the node in each sync.
     const { virtualServers } = full || this.draining.size === 0 ? held : await guest.read('virtualServers')

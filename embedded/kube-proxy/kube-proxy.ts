@@ -1,6 +1,6 @@
 import type { V1Node } from '@kubernetes/client-node'
 import { trackEndpoints } from '../../dataplane/kube-proxy/endpoints.ts'
-import { type ServicePort, servicePorts } from '../../dataplane/kube-proxy/service-ports.ts'
+import { servicePorts } from '../../dataplane/kube-proxy/service-ports.ts'
 import { featuresOf, VersionError } from '../../dataplane/kube-proxy/versions.ts'
 import { type ClusterObjects, leftOutObjects, readObjects } from '../../dataplane/objects.ts'
 import type { KubeObject } from '../apiserver/api.ts'
@@ -50,8 +50,6 @@ export class KubeProxy implements BuiltinContainer {
   private readonly guest: GuestNode
   private readonly health: HealthServer
   private readonly conntrack: ConntrackCleanup
-  /** Read again after each change. */
-  private objects: ReturnType<typeof usableObjects> | undefined
   private proxier: Proxier | undefined
   private loop: SyncLoop | undefined
   private endWatches: (() => void)[] = []
@@ -111,7 +109,6 @@ export class KubeProxy implements BuiltinContainer {
       settings,
       version: this.version,
       log: this.log,
-      objects: () => this.current().objects,
       request: () => this.loop?.request(),
     })
     this.proxier = proxier
@@ -137,7 +134,6 @@ export class KubeProxy implements BuiltinContainer {
     let facts = own && proxiedFacts(own)
     this.endWatches = resources.map((resource) =>
       api.watch(resource, (_type, object) => {
-        this.objects = undefined
         if (resource === 'nodes') {
           const before = facts
           if (object.metadata.name === node) facts = proxiedFacts(object)
@@ -148,31 +144,21 @@ export class KubeProxy implements BuiltinContainer {
     )
   }
 
-  private current() {
-    this.objects ??= usableObjects(resources.flatMap((resource) => this.context.api.list(resource)))
-    return this.objects
-  }
-
   private async sync(proxier: Proxier, settings: Settings, periodic: boolean): Promise<void> {
-    this.reportLeftOut()
-    const ports = this.ports()
-    await Promise.all([this.health.serve(settings, healthChecks(ports)), proxier.sync(periodic)])
+    const { api, node } = this.context
+    const { objects, leftOut } = usableObjects(resources.flatMap((resource) => api.list(resource)))
+    this.reportLeftOut(leftOut)
+    const features = featuresOf(this.version)
+    const ports = servicePorts(objects, trackEndpoints(objects, node, 'ipv4', features), 'ipv4', features)
+    await Promise.all([this.health.serve(settings, healthChecks(ports)), proxier.sync(objects, periodic)])
     await this.conntrack.after(ports, proxier.addresses)
   }
 
   /** Logs each object that this kube-proxy ignores, once. */
-  private reportLeftOut(): void {
-    const leftOut = this.current().leftOut
+  private reportLeftOut(leftOut: readonly string[]): void {
     for (const reason of leftOut)
       if (!this.toldLeftOut.includes(reason)) this.log('E', 'service-objects.ts:51', 'Object left out', { err: reason })
     this.toldLeftOut = leftOut
-  }
-
-  /** The ports of all Services, as this kube-proxy sees them. */
-  private ports(): ServicePort[] {
-    const { objects } = this.current()
-    const features = featuresOf(this.version)
-    return servicePorts(objects, trackEndpoints(objects, this.context.node, 'ipv4', features), 'ipv4', features)
   }
 
   private reportSync(error: unknown): void {

@@ -15,9 +15,18 @@ export interface ProxierContext {
   /** `v1.34.0` */
   version: string
   log: Logger
-  objects(): ClusterObjects
   /** Requests an additional sync. */
   request(): void
+}
+
+/** What one sync writes. */
+export interface Change {
+  /** Predicted from `objects`. */
+  wanted: NodeState
+  held: NodeState
+  /** `held` was read from the node in this sync. */
+  full: boolean
+  objects: ClusterObjects
 }
 
 /** FullSyncPeriod of pkg/proxy/iptables and nftables. */
@@ -52,20 +61,22 @@ export abstract class Proxier {
   abstract prepare(): Promise<void>
   /** Reads the parts of the node that this mode writes. */
   protected abstract read(): Promise<NodeState>
-  /** Writes the differences; `full` if `held` was read from the node. */
-  protected abstract write(wanted: NodeState, held: NodeState, full: boolean): Promise<StepsResult>
+  /** Writes the differences. */
+  protected abstract write(change: Change): Promise<StepsResult>
   /** Source line and message of kube-proxy's log entry for a failed sync. */
   protected abstract readonly failure: readonly [place: string, message: string]
 
-  /** Throws if a command failed. */
-  async sync(periodic: boolean): Promise<void> {
-    const { log, settings } = this.context
+  /** Writes what is predicted from these objects. Throws if a command failed. */
+  async sync(objects: ClusterObjects, periodic: boolean): Promise<void> {
+    const { node, version, log, settings } = this.context
     const present = periodic || Date.now() - this.fullAt > this.maxIntervalMs ? undefined : this.programmed
     const held = present ?? (await this.read())
     if (!present) this.addresses = new Set(ownAddresses(held.links))
-    const wanted = this.predict()
+    const { mode } = this
+    const nodeAddresses = [...this.addresses]
+    const wanted = predict(objects, { node, mode, version, config: settings.config, nodeAddresses })
     this.programmed = undefined
-    const { ok, errors } = await this.write(wanted, held, !present)
+    const { ok, errors } = await this.write({ wanted, held, full: !present, objects })
     if (!ok) {
       log('E', ...this.failure, { err: `exit status 1: ${errors.join('; ')}`, ipFamily: 'IPv4' })
       throw new Error(`retryingTime=${settings.syncPeriodMs / 1000}s`)
@@ -75,11 +86,4 @@ export abstract class Proxier {
   }
 
   stop(): void | Promise<void> {}
-
-  /** The prediction for this node from the current objects. */
-  private predict(): NodeState {
-    const { node, version, settings, objects } = this.context
-    const { mode, addresses } = this
-    return predict(objects(), { node, mode, version, config: settings.config, nodeAddresses: [...addresses] })
-  }
 }

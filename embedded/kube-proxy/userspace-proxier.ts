@@ -5,11 +5,12 @@ import { proxierOf } from '../../dataplane/kube-proxy/proxier.ts'
 import { userspaceListeners } from '../../dataplane/kube-proxy/userspace/ruleset.ts'
 import { featuresOf } from '../../dataplane/kube-proxy/versions.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
+import type { ClusterObjects } from '../../dataplane/objects.ts'
 import { projectRoot } from '../../host/layout.ts'
 import type { GuestProcess } from '../machine/machine.ts'
 import { type GuestNode, restoreCommand, type StepsResult } from './guest-node.ts'
 import { fullInput } from './iptables-proxier.ts'
-import { Proxier } from './proxier.ts'
+import { type Change, Proxier } from './proxier.ts'
 
 /** Userspace mode (pkg/proxy/userspace of 1.20): rules redirect each Service port to a listener that tries the endpoints in turn. */
 export class UserspaceProxier extends Proxier {
@@ -26,9 +27,9 @@ export class UserspaceProxier extends Proxier {
     return this.context.guest.read('iptables', 'links')
   }
 
-  protected async write(wanted: NodeState, held: NodeState): Promise<StepsResult> {
+  protected async write({ wanted, held, objects }: Change): Promise<StepsResult> {
     // The ports are opened first, because connections to a closed port would be refused.
-    await this.relay.serve(this.ports())
+    await this.relay.serve(this.ports(objects))
     return this.context.guest.apply([{ command: restoreCommand, input: fullInput(wanted.iptables, held.iptables) }])
   }
 
@@ -36,9 +37,9 @@ export class UserspaceProxier extends Proxier {
     return this.relay.stop()
   }
 
-  private ports(): RelayedPort[] {
-    const { objects, node, version, settings } = this.context
-    const proxier = proxierOf(objects(), node, 'ipv4', featuresOf(version), settings.config, [...this.addresses])
+  private ports(objects: ClusterObjects): RelayedPort[] {
+    const { node, version, settings } = this.context
+    const proxier = proxierOf(objects, node, 'ipv4', featuresOf(version), settings.config, [...this.addresses])
     return userspaceListeners(proxier).flatMap(({ port, proxyPort }) => {
       const { protocol, name, affinity = 0, endpoints } = port
       if (protocol === 'sctp') return []

@@ -9,7 +9,14 @@ import { type RunningContainer, startContainer } from './container-process.ts'
 import { containerEnvironment } from './environment.ts'
 import { findImage, type Image, imageList, repositoryOf } from './images/registry.ts'
 import { LogBuffer, type OutputReader } from './log-buffer.ts'
-import type { Container, ContainerState, ContainerStatus, NodeContext, PodSandbox } from './objects.ts'
+import type {
+  Container,
+  ContainerContext,
+  ContainerState,
+  ContainerStatus,
+  NodeContext,
+  PodSandbox,
+} from './objects.ts'
 
 /** The kubelet's delay before a restart: none at first and after a run of ten minutes, then 10 s, doubled up to five minutes. */
 export function restartDelayMs(earlierEnds: number, ranMs: number): number {
@@ -81,13 +88,12 @@ export class ContainerWorker {
     while (!this.stopping.signal.aborted) {
       const exitCode = await this.once()
       if (this.stopping.signal.aborted) return undefined
-      if (exitCode === undefined) {
-        await this.pause(createRetryMs)
-        continue
+      if (exitCode === undefined) await this.pause(createRetryMs)
+      else if (policy === 'Never' || (policy === 'OnFailure' && exitCode === 0)) return exitCode
+      else {
+        await this.backOff()
+        if (!this.stopping.signal.aborted) this.status.restartCount++
       }
-      if (policy === 'Never' || (policy === 'OnFailure' && exitCode === 0)) return exitCode
-      await this.backOff()
-      this.status.restartCount++
     }
     return undefined
   }
@@ -156,21 +162,14 @@ export class ContainerWorker {
   /** One run from the image to its end. Undefined when it could not be created. */
   private async once(): Promise<number | undefined> {
     const { node, sandbox, container, status } = this
-    const { name, image: reference = '' } = container
     const context = { ...sandbox, container }
+    const reference = container.image ?? ''
     const image = this.pull(reference)
-    if (!image) return undefined
-    let env: Record<string, string>
-    try {
-      env = containerEnvironment(node.api, context)
-    } catch (error) {
-      this.event('Warning', 'Failed', `Error: ${messageOf(error)}`)
-      this.wait('CreateContainerConfigError', messageOf(error))
-      return undefined
-    }
-    this.event('Normal', 'Created', `Created container: ${name}`)
+    const env = image && this.environment(context)
+    if (!image || !env) return undefined
+    this.event('Normal', 'Created', `Created container: ${container.name}`)
     const run = status.restartCount
-    const containerID = `embedded://${digest(`${sandbox.pod.metadata.uid} ${name} ${run}`)}`
+    const containerID = `embedded://${digest(`${sandbox.pod.metadata.uid} ${container.name} ${run}`)}`
     this.previousLog = this.log
     const log = new LogBuffer()
     this.log = log
@@ -184,25 +183,41 @@ export class ContainerWorker {
       const failed = { exitCode: 128, reason: 'StartError', message, startedAt: '1970-01-01T00:00:00Z' }
       return this.ended(log, { ...failed, containerID })
     }
-    this.event('Normal', 'Started', `Started container ${name}`)
+    this.event('Normal', 'Started', `Started container ${container.name}`)
     const imageID = `${repositoryOf(reference)}@sha256:${digest(reference)}`
     Object.assign(status, { containerID, imageID, state: { running: { startedAt } } })
+    this.watch(container, this.running)
+    const { exitCode, signal } = await this.running.exited
+    this.stopProbes()
+    const reason = exitCode === 0 ? 'Completed' : 'Error'
+    return this.ended(log, { exitCode, signal, reason, startedAt, containerID })
+  }
+
+  /** The environment of a run; undefined if an object that it names is missing, which event and status report. */
+  private environment(context: ContainerContext): Record<string, string> | undefined {
+    try {
+      return containerEnvironment(this.node.api, context)
+    } catch (error) {
+      this.event('Warning', 'Failed', `Error: ${messageOf(error)}`)
+      this.wait('CreateContainerConfigError', messageOf(error))
+      return undefined
+    }
+  }
+
+  /** Starts the probes of a run, and does what was asked for while it was started. */
+  private watch(container: Container, running: RunningContainer): void {
+    const { node, sandbox } = this
     this.stopProbes = startProbes(
-      { node, container, podIP: sandbox.podIP, running: this.running },
+      { node, container, podIP: sandbox.podIP, running },
       {
         report: (change) => this.report(change),
         unhealthy: (message) => this.event('Warning', 'Unhealthy', message),
         restart: (message) => void this.restart(message),
       },
     )
-    // What was asked for while it was started.
-    if (this.killed) this.running.kill()
+    if (this.killed) running.kill()
     else if (this.stopping.signal.aborted) void this.end()
     else if (this.container !== container) void this.replaceRun()
-    const { exitCode, signal } = await this.running.exited
-    this.stopProbes()
-    const reason = exitCode === 0 ? 'Completed' : 'Error'
-    return this.ended(log, { exitCode, signal, reason, startedAt, containerID })
   }
 
   private ended(log: LogBuffer, terminated: NonNullable<ContainerState['terminated']>): number {

@@ -1,10 +1,11 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { timestamp } from '../apiserver/object-lifecycle.ts'
 import { messageOf } from '../apiserver/status-error.ts'
-import { runInGuest } from '../network/topology.ts'
+import { podLink, runInGuest } from '../network/topology.ts'
 import { MountError, podFolder, podVolumes } from './container-root.ts'
 import { ContainerWorker } from './container-worker.ts'
-import { type NodeContext, type Pod, type PodSandbox, podStatus } from './objects.ts'
+import type { NodeContext, Pod, PodSandbox } from './objects.ts'
+import { podStatus } from './pod-status.ts'
 
 const retryMs = 2000
 
@@ -27,8 +28,8 @@ export class PodWorker {
   constructor(node: NodeContext, pod: Pod) {
     this.node = node
     const { name, address: hostIP } = node.node
-    const link = pod.spec.hostNetwork ? undefined : node.network.reserve(node.node, pod.metadata.uid)
-    this.sandbox = { pod, node: name, podIP: link?.address ?? hostIP, hostIP, link }
+    const link = pod.spec.hostNetwork ? undefined : podLink(node.node, pod.metadata.uid)
+    this.sandbox = { pod, node: name, podIP: hostIP, hostIP, link }
     const worker = (field: 'initContainers' | 'containers') =>
       (pod.spec[field] ?? []).map((one) => new ContainerWorker(node, this.sandbox, one, field, () => this.sync()))
     this.init = worker('initContainers')
@@ -136,7 +137,7 @@ export class PodWorker {
     const { machine, network, api } = this.node
     try {
       await machine.write(podVolumes(api, this.pod))
-      if (this.sandbox.link) await network.attach(this.sandbox.link)
+      if (this.sandbox.link) this.sandbox.podIP = await network.attach(this.sandbox.link)
       this.attached = true
       this.startEphemeral()
       this.sync()
@@ -152,11 +153,12 @@ export class PodWorker {
     if (!this.attached) return
     this.attached = false
     const { machine, network } = this.node
+    const { link, podIP } = this.sandbox
     const folder = podFolder(this.pod.metadata.uid)
     // The roots of all runs of its containers. If a mount remains, its content must not be removed.
     const remove = `umount -l ${folder}/*/root; rm -rf --one-file-system ${folder}`
     try {
-      await Promise.all([this.sandbox.link && network.detach(this.sandbox.link), runInGuest(machine, remove)])
+      await Promise.all([link && network.detach(link, podIP), runInGuest(machine, remove)])
     } catch (error) {
       this.warn('FailedKillPod', error, 'error killing pod: ')
     }

@@ -73,7 +73,10 @@ export class Prober {
   /** Connects, sends `payload` if there is one and waits for the first line of the answer. Only IPv4 addresses are reached. */
   async try(host: string, port: number, timeoutSeconds: number, payload = ''): Promise<Answer> {
     if (!isIPv4(host)) return { kind: 'refused', line: '' }
-    this.process ??= this.start()
+    this.process ??= this.start().catch((error) => {
+      this.process = undefined
+      throw error
+    })
     const { stdin } = await this.process
     const id = this.next++
     const answer = new Promise<Answer>((resolve) => this.waiting.set(id, resolve))

@@ -92,8 +92,11 @@ export interface PodLink {
   netns: string
   /** The node's end of the veth pair. */
   hostInterface: string
-  address: string
   node: NodePlan
+}
+
+export function podLink(node: NodePlan, podUid: string): PodLink {
+  return { netns: `cni-${podUid}`, hostInterface: interfaceName('veth', podUid), node }
 }
 
 /** The nodes of a cluster as namespaces on one bridge, and the links of the Pods on them. */
@@ -123,44 +126,52 @@ export class Network {
     return { pid }
   }
 
-  /** A link with a new address for a Pod. Throws if the node has none left. */
-  reserve(node: NodePlan, podUid: string): PodLink {
-    const address = this.free.get(node.name)?.shift()
-    if (address === undefined) throw new Error(`no IP addresses available in range set: ${node.podCIDR}`)
-    return { netns: `cni-${podUid}`, hostInterface: interfaceName('veth', podUid), address, node }
-  }
-
-  /**
-   * Creates the Pod's namespace and joins it to its node as kind's CNI configuration does it (the ptp plugin): no bridge, one host
-   * route per Pod, and in the Pod even addresses of the same range are routed through the node, so that every packet passes its
-   * Netfilter hooks.
-   */
-  attach({ netns, hostInterface, address, node }: PodLink): Promise<void> {
-    const gateway = podGateway(node.podCIDR)
-    const both = [
-      `netns add ${netns}`,
-      `link add ${hostInterface} netns ${node.name} type veth peer name eth0 netns ${netns}`,
-    ]
-    const ofNode = [
-      `address add ${gateway}/32 dev ${hostInterface}`,
-      `link set ${hostInterface} up`,
-      `route add ${address}/32 dev ${hostInterface} scope host`,
-    ]
-    const ofPod = [
-      'link set lo up',
-      `address add ${address}/24 broadcast + dev eth0 noprefixroute`,
-      'link set eth0 up',
-      `route add ${gateway}/32 dev eth0 scope link src ${address}`,
-      `route add ${node.podCIDR} via ${gateway} dev eth0 src ${address}`,
-      `route add default via ${gateway} dev eth0`,
-    ]
-    const script = `set -e\n${ipBatch(both)}${ipBatch(ofNode, node.name)}${ipBatch(ofPod, netns)}`
-    return runInGuest(this.machine, script)
+  /** Creates a Pod's namespace with a new address, which it returns. Rejects, and leaves nothing, if the node has none left. */
+  async attach(link: PodLink): Promise<string> {
+    const { name, podCIDR } = link.node
+    const address = this.free.get(name)?.shift()
+    if (address === undefined) throw new Error(`no IP addresses available in range set: ${podCIDR}`)
+    try {
+      await runInGuest(this.machine, attachScript(link, address))
+    } catch (error) {
+      await this.detach(link, address).catch(() => {})
+      throw error
+    }
+    return address
   }
 
   /** Removes the link immediately and frees its address; the namespace ends with its last process. */
-  async detach({ netns, hostInterface, address, node }: PodLink): Promise<void> {
-    await runInGuest(this.machine, `ip -n ${node.name} link delete ${hostInterface}; ip netns delete ${netns}\n`)
-    this.free.get(node.name)?.push(address)
+  async detach({ netns, hostInterface, node }: PodLink, address: string): Promise<void> {
+    try {
+      await runInGuest(this.machine, `ip -n ${node.name} link delete ${hostInterface}; ip netns delete ${netns}\n`)
+    } finally {
+      this.free.get(node.name)?.push(address)
+    }
   }
+}
+
+/**
+ * Joins a Pod's namespace to its node as kind's CNI configuration does it (the ptp plugin): no bridge, one host route per Pod, and in the
+ * Pod even addresses of the same range are routed through the node, so that every packet passes its Netfilter hooks.
+ */
+function attachScript({ netns, hostInterface, node }: PodLink, address: string): string {
+  const gateway = podGateway(node.podCIDR)
+  const both = [
+    `netns add ${netns}`,
+    `link add ${hostInterface} netns ${node.name} type veth peer name eth0 netns ${netns}`,
+  ]
+  const ofNode = [
+    `address add ${gateway}/32 dev ${hostInterface}`,
+    `link set ${hostInterface} up`,
+    `route add ${address}/32 dev ${hostInterface} scope host`,
+  ]
+  const ofPod = [
+    'link set lo up',
+    `address add ${address}/24 broadcast + dev eth0 noprefixroute`,
+    'link set eth0 up',
+    `route add ${gateway}/32 dev eth0 scope link src ${address}`,
+    `route add ${node.podCIDR} via ${gateway} dev eth0 src ${address}`,
+    `route add default via ${gateway} dev eth0`,
+  ]
+  return `set -e\n${ipBatch(both)}${ipBatch(ofNode, node.name)}${ipBatch(ofPod, netns)}`
 }

@@ -2,13 +2,14 @@ import { spawnSync } from 'node:child_process'
 import { describe, expect, test } from 'vitest'
 import { placesFor } from '../../cluster/doctor/choose.ts'
 import type { Facts, KindFacts, LabNeeds } from '../../cluster/doctor/facts.ts'
-import { type DoctorResult, diagnose } from '../../cluster/doctor/judge.ts'
+import { diagnose } from '../../cluster/doctor/judge.ts'
 import {
   ipvsTrouble,
   type KernelFacts,
   kernelProbeCommand,
   readKernelProbe,
 } from '../../cluster/doctor/kernel-probe.ts'
+import type { DoctorResult } from '../../cluster/doctor/result.ts'
 import { doctorRows, layoutRows, type Wishes } from '../../cluster/doctor/table.ts'
 import { type EngineFacts, readEngineInfo } from '../../cluster/kind/engine.ts'
 import type { Confinement } from '../../embedded/index.ts'
@@ -237,6 +238,16 @@ describe('the table', () => {
       detail: "can't be used, see above; KERNEL=uml can run it",
     })
     expect(lab(forbidden, 1)).toMatchObject({ what: 'KERNEL=uml', severity: 'fine', detail: '' })
+  })
+
+  test('names the context that CLUSTER selects, but for a lab that measures in User-Mode Linux where that can not run', () => {
+    const wishes = { cluster: 'context:work' }
+    const context = { what: 'context', severity: 'note', detail: '"work", which is not examined here' }
+    expect(lab(here, 2, wishes)).toMatchObject(context)
+    expect(lab(here, 6, wishes)).toMatchObject(context)
+    const arm: Facts = { ...here, embedded: { ...embedded, uml: 'User-Mode Linux is built for x86-64 only' } }
+    expect(lab(arm, 2, wishes)).toMatchObject(context)
+    expect(lab(arm, 6, wishes)).toMatchObject({ severity: 'fault', what: 'nowhere yet' })
   })
 
   test('on a processor without User-Mode Linux, labs that need IPVS run nowhere', () => {

@@ -215,6 +215,11 @@ describe('make up on kind', () => {
     )
   })
 
+  test('a shell runs on this terminal, and its exit code is that of its command', async () => {
+    expect(await cluster.shell(`${name}-worker`, ['sh', '-c', 'exit 3'])).toBe(3)
+    expect(engine.read('log')).toContain(`docker exec -i ${name}-worker sh -c exit 3`)
+  })
+
   test('reports the reason of kind when it cannot create a cluster', async () => {
     engine.write('refuse')
     await expect(cluster.up(silent)).rejects.toThrow(/ERROR: failed to create cluster: no space left.*make doctor/)

@@ -109,6 +109,18 @@ test('a node with a network gets the missing tools from its own apt, and nothing
   expect(readFileSync(at('asked'), 'utf8')).not.toMatch(/ ipset/)
 })
 
+test('an installation has the time that LAB_TIMEOUT_SCALE gives it', async () => {
+  vi.stubEnv('LAB_TIMEOUT_SCALE', '2')
+  const deadlines: unknown[] = []
+  const exec: Cluster['exec'] = async (_node, _command, options) => {
+    deadlines.push(options?.timeoutMs)
+    return { exitCode: 0, stdout: '', stderr: '' }
+  }
+  await installNodeTools({ driver: 'kind', name: 'made', exec } as Cluster, 'n', async () => [])
+  vi.unstubAllEnvs()
+  expect(deadlines).toEqual([60_000, 600_000, 60_000])
+})
+
 test("a node without a network gets packages and dependencies from this machine's apt, fetched once", async () => {
   const cluster = nodeCluster()
   const archives = await fetchForNode(cluster, 'n', ['ipset', 'ipvsadm'], at('cache'))

@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process'
-import { openSync } from 'node:fs'
+import { closeSync, openSync } from 'node:fs'
 import { join } from 'node:path'
 import type { BalancedAddress } from '../../../embedded/index.ts'
 import { type AddressPool, poolOf, secondClientOf } from '../../../host/address-pool.ts'
@@ -8,6 +8,7 @@ import { kindFolder, projectRoot, START } from '../../../host/layout.ts'
 import { endNotedProcess, notedProcess, noteProcess } from '../../../host/live-process.ts'
 import { reasonOf } from '../../../host/main.ts'
 import type { Progress } from '../../../host/progress.ts'
+import { timeoutScale } from '../../../host/wait.ts'
 import { type EngineName, engineCommand, engineReason } from '../engine.ts'
 import { inspect, STATE } from '../node-containers.ts'
 
@@ -61,7 +62,7 @@ async function ensureAppliance(engine: EngineName, cluster: string, image: strin
 
 /** Runs a script in the container, that is, outside the cluster. */
 export async function inAppliance(engine: EngineName, cluster: string, script: string) {
-  const run = $({ quiet: true, nothrow: true, timeout: 30_000, input: script })
+  const run = $({ quiet: true, nothrow: true, timeout: 30_000 * timeoutScale(), input: script })
   return run`${engine} exec -i ${applianceName(cluster)} sh -s`
 }
 
@@ -141,6 +142,7 @@ export async function startBalancer(
     detached: true,
     stdio: ['ignore', log, log],
   })
+  closeSync(log)
   if (child.pid !== undefined) noteProcess(noteFile(name), child.pid)
   child.unref()
 }

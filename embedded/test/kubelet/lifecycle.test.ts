@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Event } from '../../controllers/resources.ts'
+import type { Pod } from '../../kubelet/objects.ts'
 import { type GuestCluster, startGuestCluster, worker, worker2 } from './guest-cluster.ts'
 
 let cluster: GuestCluster
@@ -132,6 +133,15 @@ describe('ending', () => {
     expect(cluster.events('crash').join('\n')).toMatch(
       /Warning BackOff Back-off restarting failed container main in pod crash_default\(/,
     )
+    const last = new Promise<Pod>((resolve) => {
+      const end = cluster.api.watch<Pod>('pods', (type, pod) => {
+        if (type !== 'DELETED' || pod.metadata.name !== 'crash') return
+        end()
+        resolve(pod)
+      })
+    })
+    cluster.api.delete('pods', 'default', 'crash')
+    expect((await last).status?.containerStatuses?.[0]?.restartCount).toBe(status?.restartCount)
   })
 
   test('Pods with the policies Never and OnFailure end as Failed and Succeeded, and their network is removed', async () => {

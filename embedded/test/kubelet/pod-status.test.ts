@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
-import { type ContainerState, type ContainerStatus, type Pod, podPhase, podStatus } from '../../kubelet/objects.ts'
+import type { ContainerState, ContainerStatus, Pod } from '../../kubelet/objects.ts'
+import { podPhase, podStatus } from '../../kubelet/pod-status.ts'
 
 const pod = (restartPolicy: string, more: object = {}): Pod => ({
   apiVersion: 'v1',

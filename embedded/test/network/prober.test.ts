@@ -80,3 +80,16 @@ test('the end of the program answers what waits, and the next probe starts it ag
   expect((await waiting).kind).toBe('silent')
   expect((await prober.try('127.0.0.1', mute, 5)).kind).toBe('open')
 })
+
+test('a program that could not be started is started for the next probe', async () => {
+  const port = await listen(() => {})
+  let attempts = 0
+  const busy = {
+    spawn: (command: readonly string[]) =>
+      attempts++ === 0 ? Promise.reject(new Error('spawn EAGAIN')) : machine.spawn(command),
+  } as Partial<Machine> as Machine
+  const own = new Prober(busy, {})
+  await expect(own.try('127.0.0.1', port, 5)).rejects.toThrow('spawn EAGAIN')
+  expect((await own.try('127.0.0.1', port, 5)).kind).toBe('open')
+  await own.stop()
+})
