@@ -1,7 +1,7 @@
 import { loadBalancerService, nodePortService } from '../../checks/03-from-outside/exposed-service.ts'
 import { VIPS } from '../../checks/04-lvs/lvs-nodes.ts'
 import { AGENT_PORT, clusterIPs } from '../../checks/05-exposure/node-agent.ts'
-import { groupBy } from '../../dataplane/compare/finding.ts'
+import { groupBy } from '../../dataplane/collections.ts'
 import { targetOf } from '../../dataplane/rule.ts'
 import { CircleError, PacketError, tracePacket } from '../../dataplane/trace.ts'
 import { evaluate } from '../../grading/evaluate.ts'
