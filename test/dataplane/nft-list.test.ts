@@ -38,6 +38,9 @@ describe('nft -j list', () => {
   it.each([
     [[{ counter: { packets: 7, bytes: 9 } }, { drop: null }], 'drop'],
     [[{ reject: { type: 'icmp', expr: 'port-unreachable' } }], 'reject'],
+    [[{ reject: null }], 'reject'],
+    [[{ reject: { type: 'tcp reset' } }], 'reject with tcp reset'],
+    [[{ reject: { type: 'icmp', expr: 'admin-prohibited' } }], 'reject with icmp admin-prohibited'],
     [[{ dnat: { addr: 'fd00::1', port: 80 } }], 'dnat to [fd00::1]:80'],
     [
       [{ dnat: { addr: '10.0.0.1', port: 80, flags: ['random', 'persistent'] } }],
