@@ -51,11 +51,12 @@ export class DataplaneView {
     const { number, at, nodes, changes } = moment
     const isOtherMoment = number !== before?.number
     if (isOtherMoment) moment.label = this.#labelOf(moment)
-    const decisive = decisiveIn(snapshot)
+    const ends = endsIn(snapshot, this.#outside)
+    const decisive = JSON.stringify([decisiveIn(snapshot), ends])
     const isNew = isOtherMoment || decisive !== this.#decisive
     if (isNew) this.#causes = causesIn(snapshot, nodes)
     this.#decisive = decisive
-    const latest = { at, moment: number, nodes, changes, ...this.#causes, ...endsIn(snapshot, this.#outside) }
+    const latest = { at, moment: number, nodes, changes, ...this.#causes, ...ends }
     const counters = movedCounters(before?.nodes ?? [], nodes)
     return { latest, isNew, ...(Object.keys(counters).length > 0 && { counters }) }
   }
@@ -143,9 +144,8 @@ function growth(old: Counter, { packets, connections }: Counter): number {
   return total(connections) - total(old.connections)
 }
 
-/** The objects that decide what kube-proxy writes, to be compared. */
-const decisiveIn = ({ items }: Snapshot): string =>
-  JSON.stringify(items.filter(({ kind }) => kind === 'Service' || kind === 'EndpointSlice'))
+/** The objects that decide what kube-proxy writes. */
+const decisiveIn = ({ items }: Snapshot) => items.filter(({ kind }) => kind === 'Service' || kind === 'EndpointSlice')
 
 /** Why the entries of each node exist. Every cause is listed once, because ids and repeated causes would be most of a push. */
 function causesIn(snapshot: Snapshot, nodes: readonly NodeHoldings[]): CauseTable {
