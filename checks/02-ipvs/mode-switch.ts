@@ -124,7 +124,7 @@ function isAboutWholeTables({ where, kind, expected, actual, interferes }: Findi
   return isChain && (kind === 'stale' || kind === 'missing')
 }
 
-/** The findings of this kind on a node, for tests and texts. */
+/** The differences on a node that `make flush-nat` removes, for captures in which they were removed afterwards. */
 export function leftoverFindings(node: NodeView): Finding[] {
   return evaluate(node, 'ipvs').differences.filter(isAboutWholeTables)
 }
