@@ -38,10 +38,7 @@ export function shaped(call: ApiCall, object: Stored, headers = true): object {
   return tableFor(call, [object], object.metadata.resourceVersion, headers)
 }
 
-/**
- * GET of a list. Always the current objects and all of them: the API allows a server to ignore `limit` and to answer with
- * newer objects than `resourceVersion` asks for.
- */
+/** GET of a list: always all current objects. The API allows a server to ignore `limit` and an older `resourceVersion`. */
 export function listObjects(call: ApiCall): object {
   const { api, resource } = call
   revisionOf(call)

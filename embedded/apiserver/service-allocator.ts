@@ -15,10 +15,7 @@ export const hasNodePorts = ({ type }: V1ServiceSpec) => type === 'NodePort' || 
 export const needsHealthCheckPort = ({ type, externalTrafficPolicy }: V1ServiceSpec) =>
   type === 'LoadBalancer' && externalTrafficPolicy === 'Local'
 
-/**
- * Allocates the cluster IP and node ports that a Service needs, or reports faults of the requested ones. Allocated
- * values are read from `others` (all other Services), so a release needs no bookkeeping.
- */
+/** Allocates the cluster IP and node ports that a Service lacks, or reports faults of requested ones. `others` are the other Services. */
 export function allocateService(
   spec: V1ServiceSpec,
   others: readonly V1ServiceSpec[],

@@ -71,10 +71,7 @@ function startOf({ api, backend, query }: UpgradeCall, target: ResourceTarget, t
 
 const sizeDeadlineMs = 500
 
-/**
- * Starts a command and connects its streams with the client's until it ends or the client disconnects. With a terminal it
- * waits half a second for its size, which clients send first.
- */
+/** Connects a command with a client until one of them ends. With a terminal it first waits half a second for its size. */
 async function runSession(start: StartCommand, transport: CommandTransport): Promise<void> {
   const [stdin, stdout, stderr, sizes] = ['stdin', 'stdout', 'stderr', 'resize'].map((type) =>
     transport.streams.get(type),

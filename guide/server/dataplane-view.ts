@@ -3,7 +3,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import { printEndpoint } from '../../dataplane/ip-address.ts'
 import { parseIpvsadmList } from '../../dataplane/ipvsadm-save.ts'
-import type { ClusterObjects } from '../../dataplane/objects.ts'
 import { type Cause, type Causes, causesOf } from '../../dataplane/view/causes.ts'
 import { addMoment, type Moment } from '../../dataplane/view/changes.ts'
 import { entriesOf, holdingsOf, type NodeHoldings } from '../../dataplane/view/holdings.ts'
@@ -179,7 +178,8 @@ function causesOn(snapshot: Snapshot, held: NodeHoldings): Causes | undefined {
 
 /** The Services, and the possible origins and destinations of a packet. */
 function endsIn(snapshot: Snapshot, outside: boolean): Pick<DataplanePush, 'services' | 'origins' | 'destinations'> {
-  const { services, nodes } = readableObjects(snapshot)
+  const { objects } = snapshot
+  const { services, nodes } = objects instanceof Trouble ? { services: [], nodes: [] } : objects
   const place = (namespace: string | undefined, name: string) =>
     namespace === undefined || namespace === 'default' ? name : `${namespace}/${name}`
   const pods = snapshot.items.filter(({ kind, spec, status }) => kind === 'Pod' && !spec?.hostNetwork && status?.podIP)
@@ -204,6 +204,3 @@ function endsIn(snapshot: Snapshot, outside: boolean): Pick<DataplanePush, 'serv
     ),
   }
 }
-
-const readableObjects = ({ objects }: Snapshot): Pick<ClusterObjects, 'services' | 'nodes'> =>
-  objects instanceof Trouble ? { services: [], nodes: [] } : objects
