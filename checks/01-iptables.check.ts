@@ -10,7 +10,7 @@ import { backendsOnTwoNodes } from './web-client.ts'
 
 const { inIptablesMode } = serviceChains
 
-export default defineLab(1, ({ step, question, observe }) => {
+export default defineLab(1, ({ step, liveStep, question, observe }) => {
   observe(serviceChains.keepEndpoints)
 
   question('mode', inIptablesMode(serviceChains.modeAnswer))
@@ -18,7 +18,7 @@ export default defineLab(1, ({ step, question, observe }) => {
   step('probes', packetHooks.probesInFiveHooks)
   step('three-ways', packetHooks.threePathsCounted)
   step('namespaces', packetHooks.probesOnOneNode)
-  step('families', packetHooks.familiesAreSeparate, { needsCluster: true })
+  liveStep('families', packetHooks.familiesAreSeparate)
   question('chain-name', inIptablesMode(serviceChains.nameOfWebChain))
   step('chains', inIptablesMode(serviceChains.chainsLeadToPods))
   step(

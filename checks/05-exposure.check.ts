@@ -6,7 +6,7 @@ import * as clusterIps from './05-exposure/cluster-ips.ts'
 import * as forwardRule from './05-exposure/forward-rule.ts'
 import { agentAnswers } from './05-exposure/node-agent.ts'
 
-export default defineLab(5, ({ step, question }) => {
+export default defineLab(5, ({ step, liveStep, question }) => {
   step('stage', agentAnswers)
   step('closed', clusterIps.clusterIPsLeadNowhere)
   step('forward-rule', forwardRule.forwardRuleStops)
@@ -16,7 +16,7 @@ export default defineLab(5, ({ step, question }) => {
   question('filter-chain', forwardRule.chainBeforeIpvs)
   step('either-mode', forwardRule.stoppedInEitherMode)
   step('own-filter', clusterIps.ownFilterCloses)
-  step('bound', clusterIps.boundAgentIsClosed, { needsCluster: true })
+  liveStep('bound', clusterIps.boundAgentIsClosed)
   step('access-filter', accessFilter.accessFilterRejects)
   question('rejecting-set', accessFilter.rejectedSet)
   step('whole', clusterIps.nothingIsLeft)

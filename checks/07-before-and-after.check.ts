@@ -6,12 +6,12 @@ import * as connections from './07-before-and-after/connections.ts'
 import * as nftables from './07-before-and-after/nftables.ts'
 import * as userspace from './07-before-and-after/userspace.ts'
 
-export default defineLab(7, ({ step, question }) => {
+export default defineLab(7, ({ step, liveStep, question }) => {
   step('stage', connections.onlyDeafRefuses)
-  step('fails', connections.connectionsFail, { needsCluster: true })
+  liveStep('fails', connections.connectionsFail)
   question('share', connections.shareThatFails)
   step('relay', userspace.rulesLeadToListeners)
-  step('retried', userspace.noConnectionFails, { needsCluster: true })
+  liveStep('retried', userspace.noConnectionFails)
   question('seen-client', userspace.addressThatWebSees)
   step('back', userspace.nothingOfUserspace)
   step('probed', connections.probeKeepsItOut)

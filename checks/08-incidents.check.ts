@@ -6,9 +6,9 @@ import { defineLab } from '../grading/define-lab.ts'
 import * as diagnosis from './08-incidents/diagnosis.ts'
 import * as repair from './08-incidents/repair.ts'
 
-export default defineLab(INCIDENT_LAB, ({ step, question }) => {
+export default defineLab(INCIDENT_LAB, ({ step, liveStep, question }) => {
   question(DIAGNOSIS, diagnosis.causeByName, diagnosis.costOfDiagnosis)
-  step('report', repair.symptomIsGone, { needsCluster: true })
+  liveStep('report', repair.symptomIsGone)
   step('cause', repair.causeIsFixed)
   step('rules', repair.nodesAreRight)
   step('whole', repair.restIsAsBefore)

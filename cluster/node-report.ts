@@ -4,9 +4,6 @@ import { randomUUID } from 'node:crypto'
 import { nftProbe } from './kube-proxy/module-check.ts'
 import { HTTP_GET, WITH_BACKEND } from './node-script.ts'
 
-/** The tools are in sbin, which is not on every node's default PATH. */
-export const PATH = 'case :$PATH: in *:/usr/sbin:*) ;; *) PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin ;; esac'
-
 /** Number of conntrack entries to keep: enough for a lab, and bounded on a busy node. */
 const CONNTRACK_LINES = 4000
 
@@ -117,7 +114,7 @@ export function nodeReportRequest(depth: ReportDepth): NodeReportRequest {
     ([file, command]) => `echo '${mark} ${file}'\n{ ${command}; } 2>/dev/null\nprintf '\\n${mark}. %s\\n' $?`,
   )
   return {
-    script: [...[PATH, WITH_BACKEND, NFT, PROXY_MODE, NODE_BOOT], ...commands, `echo '${mark}! end'`].join('\n'),
+    script: [WITH_BACKEND, NFT, PROXY_MODE, NODE_BOOT, ...commands, `echo '${mark}! end'`].join('\n'),
     read: (output) => readReport(output, mark),
   }
 }

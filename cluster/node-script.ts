@@ -3,6 +3,9 @@ import { timeoutScale } from '../host/wait.ts'
 import { consent } from './consent.ts'
 import type { NodeAccess } from './driver.ts'
 
+/** Shell: the tools are in sbin, which is not on every node's default PATH. */
+const PATH = 'case :$PATH: in *:/usr/sbin:*) ;; *) PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin ;; esac'
+
 /** Shell: kube-proxy uses the node's own iptables, so its process is not searched for. */
 const ownIptables = 'own_iptables=yes'
 
@@ -32,6 +35,7 @@ export async function runOnNode(
   if (!readOnly) await consent(cluster, `change node "${node}" by a script that runs there as root`)
   const timeoutMs = usualMs * timeoutScale()
   const head = [
+    PATH,
     ...(cluster.ownIptables ? [ownIptables] : []),
     ...(args.length > 0 ? [`set -- ${args.map(shellWord).join(' ')}`] : []),
   ]
@@ -100,8 +104,7 @@ with_backend() {
   "$program" "$@"
 }`
 
-const backendsScript = `PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
-${WITH_BACKEND}
+const backendsScript = `${WITH_BACKEND}
 case $(iptables --version 2>/dev/null) in *nf_tables*) node=nft ;; *legacy*) node=legacy ;; *) node= ;; esac
 echo "\${backend:-$node} $node"`
 

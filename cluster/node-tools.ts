@@ -11,14 +11,12 @@ import { silent } from '../host/progress.ts'
 import { SystemTrouble } from '../host/system-trouble.ts'
 import { consent } from './consent.ts'
 import type { Cluster } from './driver.ts'
-import { PATH } from './node-report.ts'
 import { describeBackend, runOnNode } from './node-script.ts'
 
 /** The tools with which the labs read IPVS and its sets; kube-proxy does not install them on the node. */
 const nodeTools: readonly string[] = ['ipset', 'ipvsadm']
 
-const locate = `${PATH}
-for tool; do command -v "$tool"; done; true`
+const locate = 'for tool; do command -v "$tool"; done; true'
 
 /** A node without a network must fail fast. */
 const fastFailure = '-o Acquire::Retries=0 -o Acquire::http::Timeout=15 -o Acquire::https::Timeout=15'

@@ -11,7 +11,7 @@ import { clusterConfig, parseKubeProxyConfiguration, withCircumstances } from '.
 import { DUMMY_LINK } from '../dataplane/kube-proxy/mode-ownership.ts'
 import { inKernelOrder } from '../dataplane/kube-proxy/ruleset-builder.ts'
 import { newestBefore } from '../dataplane/kube-proxy/versions.ts'
-import { printNftTable } from '../dataplane/nft-table.ts'
+import { printNftTable } from '../dataplane/nft-transaction.ts'
 import type { NodeState } from '../dataplane/node-state.ts'
 import { type ClusterObjects, readObjects } from '../dataplane/objects.ts'
 import { predict } from '../dataplane/predict.ts'

@@ -13,7 +13,6 @@ import {
 import type { RunnableMode } from '../cluster/kube-proxy/proof.ts'
 import { isForeignImage, OWN } from '../cluster/kube-proxy/rollout.ts'
 import { switchMode } from '../cluster/kube-proxy/switch-mode.ts'
-import { PATH } from '../cluster/node-report.ts'
 import { runOnNode } from '../cluster/node-script.ts'
 import { readMode } from '../dataplane/kube-proxy/config-conf.ts'
 import type { SwitchedMode } from '../dataplane/kube-proxy/mode-ownership.ts'
@@ -89,7 +88,7 @@ export class LabBench extends LabObjects {
 
   /** `make exec NODE=… CMD='…'`. Returns its output; throws Error with its standard error if it fails. */
   async onNode(node: string, script: string): Promise<string> {
-    const { exitCode, stdout, stderr } = await runOnNode(this.cluster, node, `${PATH}\n${script}`, { noted: true })
+    const { exitCode, stdout, stderr } = await runOnNode(this.cluster, node, script, { noted: true })
     if (exitCode !== 0) throw new Error(`"${script}" ended with ${exitCode} on ${node}: ${stderr.trim()}`)
     return stdout
   }

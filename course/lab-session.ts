@@ -92,13 +92,13 @@ export class LabSession {
 
   /** Grades every step. Returns the Markdown of the final page: score, time, open steps, the next lab. */
   async finish({ shown, held, hints }: LabProgress): Promise<string> {
-    const { lab, checks } = this.#open.spec
+    const { lab, steps } = this.#open.spec
     const report = await gradeLab(this.#open)
     const idsWith = (isWanted: (step: StepReport) => boolean) => report.steps.filter(isWanted).map(({ id }) => id)
     const open = idsWith(({ verdict }) => verdict !== 'passed' && verdict !== 'not applicable')
     const unseen = idsWith(({ id, verdict }) => verdict === 'passed' && !shown.has(id))
     // A capture cannot show them: their checks consist of real requests.
-    const uncounted = idsWith(({ id }) => checks.get(id)?.needsCluster === true)
+    const uncounted = steps.flatMap(({ id, needsCluster }) => (needsCluster ? [id] : []))
     const taken = [...hints].map(([id, tiers]) => `${id} ${tiers}`)
     const minutes = Math.max(1, Math.round(this.workedMs() / 60_000))
     const next = listLabs().find(({ number }) => number > lab.number)

@@ -2,7 +2,6 @@ import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { changeCluster } from '../cluster/cluster-lock.ts'
 import type { Cluster } from '../cluster/driver.ts'
-import { PATH } from '../cluster/node-report.ts'
 import { runOnNode } from '../cluster/node-script.ts'
 import { evidenceFolder, loadSpec } from '../grading/grader.ts'
 import { judgeRound } from '../grading/judge.ts'
@@ -45,8 +44,7 @@ export async function loadSolution(folder: string): Promise<LabSolution> {
  * with spaces. A learner adds rules through the node's own iptables or through one of its back ends, so all of them are read.
  * Legacy iptables is skipped if the kernel lists no table of its family; that list does not include nf_tables.
  */
-const script = `${PATH}
-match="--comment \\"?($1)([^0-9a-z]|$)"
+const script = `match="--comment \\"?($1)([^0-9a-z]|$)"
 for family in iptables ip6tables; do
   own=$(command -v "$family-save")
   tools=$family

@@ -80,8 +80,7 @@ async function playAlone(
         printCommands(entry.commands, bench)
       }
       console.log(`  ${outcomeLine(outcome, step)}`)
-      for (const line of measuredLines(outcome)) console.log(line)
-      for (const line of failureLines(spec.lab.number, step, outcome)) console.log(line)
+      for (const line of [...measuredLines(outcome), ...failureLines(spec.lab.number, step, outcome)]) console.log(line)
       outcomes.push(outcome)
     }
     if (judged.some(({ verdict }) => verdict !== 'passed' && verdict !== 'not applicable')) break

@@ -61,15 +61,19 @@ export async function readLiveNode(cluster: Cluster, node: string, destination: 
   return { files, state: readable(node, files, familyOf(destination)) }
 }
 
-/** A packet, and the node whose rules it meets. */
+/** A packet, and the state of the node whose rules it meets. */
 interface PacketOnNode {
   packet: Packet
-  node: string
   state: NodeState
 }
 
-/** A packet of a running cluster. Throws UserError as resolveRoute and readLiveNode do. */
-export async function livePacket(cluster: Cluster, from: string, to: string, wish?: string): Promise<PacketOnNode> {
+/** A packet of a running cluster, with the name of its node. Throws UserError as resolveRoute and readLiveNode do. */
+export async function livePacket(
+  cluster: Cluster,
+  from: string,
+  to: string,
+  wish?: string,
+): Promise<PacketOnNode & { node: string }> {
   const { node, ...route } = await resolveRoute(cluster, from, to, wish)
   const packet = parsePacket(route.from, route.to)
   return { packet, node, state: (await readLiveNode(cluster, node, packet.destination)).state }
@@ -78,7 +82,7 @@ export async function livePacket(cluster: Cluster, from: string, to: string, wis
 /** A packet on a node of a capture. Throws UserError as recordedNode does. */
 export function recordedPacket(capture: string, from: string, to: string, node: string): PacketOnNode {
   const packet = parsePacket(from, to)
-  return { packet, node, state: recordedNode(capture, node, familyOf(packet.destination)) }
+  return { packet, state: recordedNode(capture, node, familyOf(packet.destination)) }
 }
 
 function readable(name: string, files: ReadonlyMap<string, string>, family: Family | undefined): NodeState {

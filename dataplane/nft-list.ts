@@ -3,7 +3,8 @@
 // from every predicted one.
 
 import * as z from 'zod'
-import { anonymousSetText, type NftChain, type NftMap, type NftSet, type NftTable } from './nft-table.ts'
+import { anonymousSetText } from './nft-addresses.ts'
+import type { NftChain, NftMap, NftSet, NftTable } from './nft-table.ts'
 import { ParseError, parseJson } from './program-output.ts'
 
 const SOURCE = 'nft -j list'
@@ -188,9 +189,16 @@ function nat(kind: string, { family, addr, port, flags }: Json): string {
   return [kind, to === '' ? [] : `${ofFamily}to ${to}`, flags === undefined ? [] : word(flags)].flat().join(' ')
 }
 
+/** `reject`, or with another reply to the sender than the default, which some versions of nft print and others leave out. */
+function reject({ type, expr }: Json): string {
+  if (type === undefined || expr === 'port-unreachable') return 'reject'
+  return ['reject with', String(type), expr === undefined ? [] : expression(expr)].flat().join(' ')
+}
+
 function statement(value: unknown): string {
   const [kind, inner] = (isObject(value) && only(value)) || []
-  if (kind === 'reject' || kind === 'log') return kind
+  if (kind === 'reject') return reject(isObject(inner) ? inner : {})
+  if (kind === 'log') return kind
   if (kind === 'accept' || kind === 'drop' || kind === 'return' || kind === 'continue') return kind
   if ((kind === 'masquerade' || kind === 'notrack' || kind === 'redirect') && !isObject(inner)) return kind
   if (kind === undefined || !isObject(inner)) return JSON.stringify(value)

@@ -89,7 +89,7 @@ function enter(packet: Packet, network: NodeNetwork): Flow {
     mark: 0,
     connmark: 0,
     probability: 1,
-    ...(from === 'host' ? {} : { inInterface: packet.inInterface ?? arrival }),
+    ...(from === 'host' ? {} : { inInterface: arrival }),
     original: { source, destination, port },
     tracked: true,
     destinationBound: false,

@@ -7,7 +7,7 @@ const containerStatus = z.object({
   state: z
     .looseObject({
       running: z.object({ startedAt: z.string().optional() }).optional(),
-      waiting: z.object({ reason: z.string().optional(), message: z.string().optional() }).optional(),
+      waiting: z.object({ reason: z.string().optional() }).optional(),
     })
     .optional(),
 })
@@ -53,7 +53,6 @@ const apiObjectSchema = z.object({
       observedGeneration: z.number().optional(),
       desiredNumberScheduled: z.number().optional(),
       updatedNumberScheduled: z.number().optional(),
-      numberUnavailable: z.number().optional(),
     })
     .optional(),
 })

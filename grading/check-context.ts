@@ -1,6 +1,6 @@
 import * as z from 'zod'
 import { Failure, NotApplicable } from './failure.ts'
-import type { LabDefinition } from './lab-definition.ts'
+import type { LabDefinition, StepDefinition } from './lab-definition.ts'
 import type { LabNotes } from './lab-notes.ts'
 import type { LiveCluster } from './live-cluster.ts'
 import type { NodeView, Snapshot } from './snapshot.ts'
@@ -16,8 +16,13 @@ export interface CheckContext {
   show(lines: readonly string[]): void
 }
 
+/** The input of a check of real requests, which is only possible on a running cluster. */
+export interface LiveContext extends CheckContext {
+  live: LiveCluster
+}
+
 /** Returns if the step passed. Otherwise throws Failure, NotApplicable or Trouble; any other error counts as Trouble. */
-export type Check = (context: CheckContext) => unknown
+export type Check<Context = CheckContext> = (context: Context) => unknown
 
 /** Runs in every round on a live cluster, before the steps, and records moments in the notes. */
 export type Observer = (context: CheckContext) => void
@@ -25,17 +30,28 @@ export type Observer = (context: CheckContext) => void
 /** A lab with its checks, ready to be judged. */
 export interface LabSpec {
   lab: LabDefinition
-  checks: ReadonlyMap<string, CheckEntry>
+  /** Those of the lab, in its order. */
+  steps: readonly CheckedStep[]
   observers: readonly Observer[]
 }
 
-export interface CheckEntry {
+/** A step and how it is judged. */
+export interface CheckedStep extends StepDefinition {
   check: Check
-  /** The step sends real requests, which is not possible for a capture. */
+  /** It sends real requests, which is not possible for a capture. */
   needsCluster: boolean
   /** The number of points deducted if the step passes, for example for hints. */
   cost?: ((context: CheckContext) => number) | undefined
 }
+
+/** The check of a step that consists of real requests. */
+export const onCluster =
+  (check: Check<LiveContext>): Check =>
+  (context) => {
+    const { live } = context
+    if (!live) throw new NotApplicable('it sends real requests, which a capture cannot answer')
+    return check({ ...context, live })
+  }
 
 /** The check of a step about an earlier moment: with a valid note it passed, also in a capture. `prove` returns the note. */
 export const onceNoted =
@@ -54,7 +70,7 @@ const proofNote = z.looseObject({})
  * @param prove throws as a check does, and returns what to keep in the cluster's notes
  */
 export const onceSeen =
-  (note: string, prove: (context: CheckContext) => Promise<object>): Check =>
+  <Context extends CheckContext>(note: string, prove: (context: Context) => Promise<object>): Check<Context> =>
   async (context) => {
     const { live, notes } = context
     if (live && notes.read(note, proofNote)) return

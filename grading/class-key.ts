@@ -1,6 +1,6 @@
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto'
 import type { Capture } from '../cluster/capture-folder.ts'
-import { parseNodeBoot } from '../dataplane/capture.ts'
+import { parseNodeBoot } from '../dataplane/node-boot.ts'
 import { readPlainFile } from '../host/plain-file.ts'
 import { configMapIn } from './lab-notes.ts'
 

@@ -1,4 +1,11 @@
-import type { Check, CheckEntry, LabSpec, Observer } from './check-context.ts'
+import {
+  type Check,
+  type CheckedStep,
+  type LabSpec,
+  type LiveContext,
+  type Observer,
+  onCluster,
+} from './check-context.ts'
 import { readLab, type StepDefinition } from './lab-definition.ts'
 import { type Question, questionCheck } from './question.ts'
 import { registerSteps } from './steps-as-tests.ts'
@@ -9,9 +16,11 @@ const vitest = '__vitest_worker__' in globalThis ? await import('vitest') : unde
 /** The functions of a lab's spec. */
 export interface SpecFunctions {
   /** Defines the check of the step with that id in lab.yaml. */
-  step(id: string, check: Check, options?: { needsCluster?: boolean }): void
+  step(id: string, check: Check): void
+  /** The same for a step that consists of real requests: not applicable to a capture. */
+  liveStep(id: string, check: Check<LiveContext>): void
   /** Defines the correct answer to the question of that step in lab.yaml, and the deduction from its points. */
-  question(id: string, ask: Question, cost?: CheckEntry['cost']): void
+  question(id: string, ask: Question, cost?: CheckedStep['cost']): void
   /** Registers an observer that runs at every live round. */
   observe(observer: Observer): void
 }
@@ -23,7 +32,7 @@ export interface SpecFunctions {
  */
 export function defineLab(number: number, define: (words: SpecFunctions) => void): LabSpec {
   const lab = readLab(number)
-  const checks = new Map<string, CheckEntry>()
+  const checks = new Map<string, Pick<CheckedStep, 'check' | 'needsCluster' | 'cost'>>()
   const observers: Observer[] = []
   const stepOf = (id: string, asks: boolean): StepDefinition => {
     const definition = lab.steps.find((step) => step.id === id)
@@ -34,18 +43,25 @@ export function defineLab(number: number, define: (words: SpecFunctions) => void
     throw new Error(`Step "${id}" of lab ${number} ${fault}.`)
   }
   define({
-    step(id, check, { needsCluster = false } = {}) {
+    step(id, check) {
       stepOf(id, false)
-      checks.set(id, { check, needsCluster })
+      checks.set(id, { check, needsCluster: false })
+    },
+    liveStep(id, check) {
+      stepOf(id, false)
+      checks.set(id, { check: onCluster(check), needsCluster: true })
     },
     question(id, ask, cost) {
       checks.set(id, { check: questionCheck(number, stepOf(id, true), ask), needsCluster: false, cost })
     },
     observe: (observer) => observers.push(observer),
   })
-  const unproven = lab.steps.find((step) => !checks.has(step.id))
-  if (unproven) throw new Error(`Step "${unproven.id}" of labs/${lab.folder}/lab.yaml has no check.`)
-  const spec = { lab, checks, observers }
+  const steps = lab.steps.map((step) => {
+    const check = checks.get(step.id)
+    if (!check) throw new Error(`Step "${step.id}" of labs/${lab.folder}/lab.yaml has no check.`)
+    return { ...step, ...check }
+  })
+  const spec = { lab, steps, observers }
   if (vitest?.inject('grades')) registerSteps(spec, vitest)
   return spec
 }

@@ -2,8 +2,9 @@
 
 import type { Rule } from '../dataplane/iptables-save.ts'
 import { targetOf } from '../dataplane/rule.ts'
-import { type Fault, inChain, PredictedPart, restoredBySync } from './difference-report.ts'
+import { restoredBySync } from './advice.ts'
 import { onNode, type Words } from './failure.ts'
+import { type Fault, inChain, PredictedPart } from './predicted-part.ts'
 import { modeOf, type NodeView, stateOf } from './snapshot.ts'
 
 /**
@@ -48,7 +49,7 @@ export class ChainExpectation extends PredictedPart {
         actual: `the jump to ${target} is rule ${place + 1} of ${chain}`,
         // kube-proxy looks whether its jump is there, not where.
         hint: 'kube-proxy leaves a jump that was moved where it is, and inserts one that is missing on top. Delete it:',
-        next: onNode(node.name, `iptables -t nat -D ${chain} ${spec}`),
+        next: onNode(node.name, `iptables -t ${this.#table} -D ${chain} ${spec}`),
         differences: [
           {
             kind: 'wrong',
@@ -59,7 +60,7 @@ export class ChainExpectation extends PredictedPart {
         ],
       }
     }
-    this.each(`iptables -t nat -nvL ${chain}`, `${target} as the first jump of ${chain}`, faultOf)
+    this.each(this.inspect, `${target} as the first jump of ${chain}`, faultOf)
   }
 
   /** One of its rules contains this text, as printed by `iptables -S`; `missing` is the sentence if there is none. */
@@ -73,7 +74,7 @@ export class ChainExpectation extends PredictedPart {
             differences: [{ kind: 'missing', text: missing, expected }],
             ...this.#restored(),
           }
-    this.each(this.#list, expected, faultOf, words)
+    this.each(`iptables -t ${this.#table} -S ${this.#chain}`, expected, faultOf, words)
   }
 
   #rulesOn(node: NodeView): readonly Rule[] {
@@ -85,9 +86,5 @@ export class ChainExpectation extends PredictedPart {
     const mode = this.nodes[0] && modeOf(this.nodes[0])
     const isOwn = this.#chain.startsWith('KUBE-') && (mode === 'ipvs' || mode === 'iptables')
     return isOwn ? restoredBySync(mode) : {}
-  }
-
-  get #list(): string {
-    return `iptables -t ${this.#table} -S ${this.#chain}`
   }
 }

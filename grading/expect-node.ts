@@ -6,20 +6,12 @@ import type { Rule } from '../dataplane/iptables-save.ts'
 import type { KubeProxyMode } from '../dataplane/kube-proxy/config.ts'
 import { describeFlush, isEmptyFlush, planFlush } from '../dataplane/kube-proxy/flush.ts'
 import type { FlushedMode } from '../dataplane/kube-proxy/mode-ownership.ts'
+import { type Advice, LEFT_BY_OTHER_MODE, otherMode } from './advice.ts'
 import type { CheckContext } from './check-context.ts'
-import {
-  type Advice,
-  type Concerns,
-  type Fault,
-  inChain,
-  inSet,
-  OnNodes,
-  otherMode,
-  PredictedPart,
-} from './difference-report.ts'
 import { ChainExpectation } from './expect-chain.ts'
 import { NotApplicable, type Words } from './failure.ts'
-import { type Sender, traceCommand, tracedTo } from './packet-trace.ts'
+import { type Sender, type Target, traceCommand, tracedTo } from './packet-trace.ts'
+import { type Concerns, type Fault, inChain, inSet, OnNodes, PredictedPart } from './predicted-part.ts'
 import { filesOf, modeOf, type NodeView, objectsOf, stateOf } from './snapshot.ts'
 
 const PROXY_MODE = 'curl -s localhost:10249/proxyMode'
@@ -108,15 +100,9 @@ export class NodeExpectation extends OnNodes {
     return this.where((where) => 'set' in where && !inSet(...names)(where), `ipset list ${inspect}`)
   }
 
-  /** Virtual servers with their real servers; those of one port alone if it is given. */
-  virtualServers(port?: number): PredictedPart {
-    const end = port === undefined ? '' : `:${port}`
+  /** Virtual servers with their real servers; only those whose key, such as `TCP 10.96.0.1:443`, ends with this text. */
+  virtualServers(end = ''): PredictedPart {
     return this.where((where) => 'virtualServer' in where && where.virtualServer.endsWith(end), 'ipvsadm -Ln')
-  }
-
-  /** One virtual server by its key: `TCP 10.96.0.1:443`. */
-  virtualServer(key: string): PredictedPart {
-    return this.where((where) => 'virtualServer' in where && where.virtualServer === key, 'ipvsadm -Ln')
   }
 
   noForeignRuleAffectsServicePackets(mode: KubeProxyMode): void {
@@ -128,9 +114,7 @@ export class NodeExpectation extends OnNodes {
   nothingOfOtherModes(mode: FlushedMode, { inspect, ...words }: Words & { inspect: string }): void {
     const faultOf = (node: NodeView): Fault | undefined => {
       const plan = planFlush(mode, stateOf(node))
-      if (isEmptyFlush(plan)) return undefined
-      const hint = 'It is of another mode, and stays until it is removed:'
-      return { actual: describeFlush(plan).join(', '), hint, next: 'make flush-nat' }
+      return isEmptyFlush(plan) ? undefined : { actual: describeFlush(plan).join(', '), ...LEFT_BY_OTHER_MODE }
     }
     this.each(inspect, `nothing that another mode than ${mode} programs`, faultOf, words)
   }
@@ -176,11 +160,11 @@ export class NodeExpectation extends OnNodes {
       for (const link of stateOf(node).links) {
         const owned = link.addresses.find(({ address }) => clusterIPs.has(address))?.address
         if (owned === undefined) continue
-        const difference = { text: `${owned} on ${link.name}`, actual: `${owned} dev ${link.name}` }
         return {
           actual: `${link.name} has ${owned}`,
-          differences: [{ kind: 'stale', ...difference }],
-          ...{ hint: 'An earlier IPVS mode left it there:', next: 'make flush-nat' },
+          differences: [{ kind: 'stale', text: `${owned} on ${link.name}`, actual: `${owned} dev ${link.name}` }],
+          hint: 'An earlier IPVS mode left it there:',
+          next: 'make flush-nat',
         }
       }
       return undefined
@@ -194,7 +178,7 @@ export class NodeExpectation extends OnNodes {
    */
   packetReaches(
     sender: Sender,
-    target: { address: string; port: number },
+    target: Target,
     { backends, masqueraded }: { backends?: readonly string[]; masqueraded?: boolean } = {},
     words: Words = {},
   ): void {

@@ -1,16 +1,14 @@
 import type { Endpoint, Service } from '../dataplane/objects.ts'
 import { type ApiObject, hasCondition } from './api-object.ts'
-import { expectThat, type FailureDetail } from './failure.ts'
+import { type Expected, expectThat, type FailureDetail } from './failure.ts'
 import { objectsOf, type Snapshot } from './snapshot.ts'
 import { variantIn } from './variant.ts'
 
 // Assertions about API objects, for checks. Each throws a failure with the kubectl command to inspect it, or returns if it
 // holds.
 
-type FailureTexts = Pick<FailureDetail, 'inspect' | 'expected'> & Partial<FailureDetail>
-
 /** The Pod exists, is ready, and has an address and a node. Returns them. */
-export function expectReadyPod(pod: ApiObject | undefined, name: string, details: FailureTexts) {
+export function expectReadyPod(pod: ApiObject | undefined, name: string, details: Expected) {
   const address = pod?.status?.podIP
   const node = pod?.spec?.nodeName
   const actual = pod ? `the Pod is ${pod.status?.phase ?? 'not started'} and not ready` : `no Pod ${name}`

@@ -1,3 +1,4 @@
+import { shellWord } from '../host/shell-word.ts'
 import type { Difference, Verdict } from './report-schema.ts'
 
 /** A check's failure, for the learner. Everything except `expected` and `actual` has a default. */
@@ -62,18 +63,18 @@ export function expectThat(holds: unknown, detail: FailureDetail): asserts holds
   if (!holds) fail(detail)
 }
 
+/** The texts of an assertion that may know itself what there is instead. */
+export type Expected = Omit<FailureDetail, 'actual'> & Partial<Pick<FailureDetail, 'actual'>>
+
 /** A value was found. Returns it. */
-export function expectFound<Found>(
-  found: Found | undefined,
-  details: Omit<FailureDetail, 'actual'> & { actual?: string },
-): Found {
+export function expectFound<Found>(found: Found | undefined, details: Expected): Found {
   expectThat(found !== undefined, { actual: 'none', ...details })
   return found
 }
 
-/** The learner's command for running something on a node. */
+/** The learner's command for running something on a node, as a shell and then make read it: in make, `$$` is a dollar sign. */
 export function onNode(node: string, command: string): string {
-  return `make exec NODE=${node} CMD='${command}'`
+  return `make exec NODE=${node} CMD=${shellWord(command.replaceAll('$', '$$$$'))}`
 }
 
 /** Fails if the output of a read-only command on a node differs from the expected state. */

@@ -1,6 +1,7 @@
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { projectRoot } from '../host/layout.ts'
+import { reasonOf } from '../host/main.ts'
 import { plainText } from '../host/plain-text.ts'
 import type { LabSpec } from './check-context.ts'
 import { type JudgeOptions, judge } from './judge.ts'
@@ -40,8 +41,7 @@ export async function gradeWith(
     })
     return keepEvidence(reportOf(spec.lab, request, outcomes, { snapshot, seconds: seconds() }))
   } catch (error) {
-    const trouble = (error instanceof Error ? error.message : String(error)).split('\n')[0]
-    return reportOf(spec.lab, request, [], { seconds: seconds(), trouble })
+    return reportOf(spec.lab, request, [], { seconds: seconds(), trouble: reasonOf(error) })
   }
 }
 
@@ -59,13 +59,16 @@ export function keepEvidence(report: Report, root = projectRoot): Report {
 
 function keepStepEvidence(step: StepReport, folder: string, root: string, gradedAt: string): StepReport {
   const file = join(folder, `${step.id}.txt`)
-  if (!step.finding) {
+  try {
     if (step.verdict === 'passed') rmSync(join(root, file), { force: true })
+    if (!step.finding) return step
+    mkdirSync(join(root, folder), { recursive: true })
+    writeFileSync(join(root, file), evidenceText(step, step.finding, gradedAt))
+    return { ...step, finding: { ...step.finding, evidence: file } }
+  } catch {
+    // If the disk is full or read-only, the report has no evidence, and keeps its verdicts.
     return step
   }
-  mkdirSync(join(root, folder), { recursive: true })
-  writeFileSync(join(root, file), evidenceText(step, step.finding, gradedAt))
-  return { ...step, finding: { ...step.finding, evidence: file } }
 }
 
 function evidenceText(step: StepReport, finding: ReportedFinding, gradedAt: string): string {

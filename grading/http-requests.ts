@@ -39,6 +39,13 @@ export interface HttpReply {
   resent: number
 }
 
+type Complete = Required<HttpRequests>
+
+const withDefaults = ({ times = 1, ...request }: HttpRequests): Complete => {
+  const path = times > 1 ? '/?request=' : '/'
+  return { path, times, source: '', seconds: 3, keep: false, insist: false, ...request }
+}
+
 /** Arguments of a request, in the order in which perl reads them. */
 const WORDS = 'address port path times source seconds keep insist'
 
@@ -114,13 +121,12 @@ while (@jobs = grep { !$_->{done} } @jobs) {
 const CURL_PRINT = String.raw`\t%{http_code}\t%{local_port}\t%{num_connects}\t%{exitcode}\t%{errormsg}\t\n`
 
 /** The same with curl, if there is no perl. Bodies are printed first, and sed prefixes all lines, because series run in parallel. */
-function asCurl(request: HttpRequests, index: number): string {
-  const { address, port, times = 1, path = times > 1 ? '/?request=' : '/', source, seconds = 3, keep, insist } = request
+function asCurl({ address, port, path, times, source, seconds, keep, insist }: Complete, index: number): string {
   const options = [
     ...(keep ? [] : ["-H 'Connection: close'"]),
     `--max-time ${seconds}`,
     ...(insist ? [] : ['--fail-early']),
-    ...(source === undefined ? [] : [`--interface ${source}`]),
+    ...(source === '' ? [] : [`--interface ${source}`]),
     ...[`-w '\\n#request\\t${index}${CURL_PRINT}'`],
   ]
   const url = `http://${address}:${port}${path}${times > 1 ? `[1-${times}]` : ''}`
@@ -129,12 +135,12 @@ function asCurl(request: HttpRequests, index: number): string {
 
 /** Shell text for a node or a Pod: sends all requests, the series in parallel, and prints the results. */
 export function httpRequests(requests: readonly HttpRequests[]): string {
-  const words = requests.map(
-    ({ address, port, times = 1, path = times > 1 ? '/?request=' : '/', source = '', seconds = 3, keep, insist }) =>
-      shellWord([address, port, path, times, source, seconds, keep ? 1 : 0, insist ? 1 : 0].join(' ')),
+  const complete = requests.map(withDefaults)
+  const words = complete.map(({ address, port, path, times, source, seconds, keep, insist }) =>
+    shellWord([address, port, path, times, source, seconds, Number(keep), Number(insist)].join(' ')),
   )
   return `if command -v perl >/dev/null; then perl -e ${shellWord(PERL)} -- ${words.join(' ')}
-else ${requests.map(asCurl).join('\n')}
+else ${complete.map(asCurl).join('\n')}
 wait; fi`
 }
 

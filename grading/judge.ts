@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { timeoutScale } from '../host/wait.ts'
-import type { CheckContext, CheckEntry, LabSpec } from './check-context.ts'
+import type { CheckContext, CheckedStep, LabSpec } from './check-context.ts'
 import { Failure, NotApplicable, OutOfReach, type StepOutcome, Trouble } from './failure.ts'
 import type { StepDefinition } from './lab-definition.ts'
 import { LabNotes } from './lab-notes.ts'
@@ -13,13 +13,12 @@ export interface JudgeOptions {
   only?: readonly string[] | undefined
   /** How long to wait for a changing cluster, in milliseconds, before the scale factor. */
   patienceMs?: number
-  pauseMs?: number
 }
 
 export interface Judgement {
   outcomes: StepOutcome[]
+  /** The one of the last round. */
   snapshot: Snapshot
-  rounds: number
 }
 
 const PATIENCE_MS = 20_000
@@ -32,17 +31,17 @@ const PAUSE_MS = 400
  */
 export async function judge(spec: LabSpec, source: SnapshotSource, options: JudgeOptions = {}): Promise<Judgement> {
   const deadline = Date.now() + (options.patienceMs ?? PATIENCE_MS) * timeoutScale()
-  for (let rounds = 1; ; rounds++) {
+  for (;;) {
     const snapshot = await source.snapshot()
     const outcomes = await judgeRound(spec, snapshot, source.live, options.only)
     const moving = source.live ? pendingChanges(snapshot) : []
     const unsure = outcomes.some(({ verdict }) => verdict === 'failed')
-    if (!unsure || moving.length === 0) return { outcomes, snapshot, rounds }
+    if (!unsure || moving.length === 0) return { outcomes, snapshot }
     if (Date.now() >= deadline) {
       const reason = `the cluster was still changing when time ran out: ${moving.slice(0, 3).join(', ')}`
-      return { outcomes: outcomes.map((outcome) => stillMoving(outcome, reason)), snapshot, rounds }
+      return { outcomes: outcomes.map((outcome) => stillMoving(outcome, reason)), snapshot }
     }
-    await pause(options.pauseMs ?? PAUSE_MS)
+    await pause(PAUSE_MS)
   }
 }
 
@@ -57,15 +56,12 @@ export async function judgeRound(
   only?: readonly string[],
 ): Promise<StepOutcome[]> {
   const notes = new LabNotes(spec.lab.number, snapshot)
-  const context: CheckContext = { snapshot, nodes: snapshot.nodes, notes, live, show: () => {} }
+  const context = { snapshot, nodes: snapshot.nodes, notes, live, show: () => {} }
   if (live) for (const observe of spec.observers) observeQuietly(observe, context)
   const outcomes = new Map<string, StepOutcome>()
-  for (const definition of spec.lab.steps) {
-    if (only && !only.includes(definition.id)) continue
-    const known = waitsFor(definition, outcomes)
-    const entry = spec.checks.get(definition.id)
-    outcomes.set(definition.id, known ?? (await measuredStep(definition, entry, context)))
-  }
+  for (const step of spec.steps)
+    if (!only || only.includes(step.id))
+      outcomes.set(step.id, waitsFor(step, outcomes) ?? (await judgeStep(step, context)))
   if (live && notes.hasNews) await notes.save(live.client)
   const judgedNow = await withMachines([...outcomes.values()], live)
   live?.moments?.keep(spec.lab.number, snapshot, judgedNow)
@@ -75,7 +71,7 @@ export async function judgeRound(
 /** A step that fails while a machine of the cluster is down could not be checked: lost requests are not the learner's fault. */
 async function withMachines(outcomes: StepOutcome[], live: LiveCluster | undefined): Promise<StepOutcome[]> {
   const isOpen = ({ verdict }: StepOutcome) => verdict === 'failed' || verdict === 'not yet'
-  const stopped = live?.stoppedNodes && outcomes.some(isOpen) ? await live.stoppedNodes() : []
+  const stopped = live && outcomes.some(isOpen) ? await live.stoppedNodes() : []
   if (stopped.length === 0) return outcomes
   const reason = `not every node runs: ${stopped.join(', ')}; \`make up\` starts them again`
   return outcomes.map((outcome) => (isOpen(outcome) ? { id: outcome.id, verdict: 'could not check', reason } : outcome))
@@ -101,40 +97,28 @@ function waitsFor({ id, needs }: StepDefinition, outcomes: ReadonlyMap<string, S
   return { id, verdict: uncheckable ? 'could not check' : 'not yet', waitsFor: open, reason }
 }
 
-async function measuredStep(
-  definition: StepDefinition,
-  entry: CheckEntry | undefined,
-  context: CheckContext,
-): Promise<StepOutcome> {
-  let measured: readonly string[] = []
+async function judgeStep(step: CheckedStep, context: CheckContext): Promise<StepOutcome> {
+  let measured: string[] = []
   const show = (lines: readonly string[]) => {
-    measured = lines
+    measured = [...lines]
   }
-  const outcome = await judgeStep(definition, entry, { ...context, show })
-  return measured.length > 0 ? { ...outcome, measured: [...measured] } : outcome
+  const outcome = await outcomeOf(step, { ...context, show })
+  return { id: step.id, ...outcome, ...(measured.length > 0 && { measured }) }
 }
 
-async function judgeStep(
-  { id }: StepDefinition,
-  entry: CheckEntry | undefined,
-  context: CheckContext,
-): Promise<StepOutcome> {
-  if (!entry) return { id, verdict: 'could not check', reason: `no check is written for step "${id}"` }
-  if (entry.needsCluster && !context.live)
-    return { id, verdict: 'not applicable', reason: 'it sends real requests, which a capture cannot answer' }
+async function outcomeOf({ check, cost }: CheckedStep, context: CheckContext): Promise<Omit<StepOutcome, 'id'>> {
   try {
-    await entry.check(context)
-    const cost = entry.cost?.(context) ?? 0
-    return { id, verdict: 'passed', ...(cost > 0 ? { cost } : {}) }
+    await check(context)
+    const deducted = cost?.(context) ?? 0
+    return { verdict: 'passed', ...(deducted > 0 && { cost: deducted }) }
   } catch (error) {
-    if (error instanceof Failure) return { id, verdict: 'failed', failure: error.detail }
+    if (error instanceof Failure) return { verdict: 'failed', failure: error.detail }
     if (error instanceof PacketsHeld)
-      return { id, verdict: 'not yet', unsent: true, reason: 'the requests that prove it have not been sent' }
-    if (error instanceof OutOfReach) return { id, verdict: 'not applicable', reason: error.message, outOfReach: true }
-    if (error instanceof NotApplicable) return { id, verdict: 'not applicable', reason: error.message }
+      return { verdict: 'not yet', unsent: true, reason: 'the requests that prove it have not been sent' }
+    if (error instanceof OutOfReach) return { verdict: 'not applicable', reason: error.message, outOfReach: true }
+    if (error instanceof NotApplicable) return { verdict: 'not applicable', reason: error.message }
     const reason = error instanceof Error ? error.message : String(error)
     return {
-      id,
       verdict: 'could not check',
       reason: error instanceof Trouble ? reason : `the check itself failed (${reason})`,
     }

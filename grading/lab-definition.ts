@@ -113,14 +113,12 @@ export function findQuestion(id: string, number?: number): { lab: LabDefinition;
   if (found && another)
     throw new UserError(`Labs ${found.lab.number} and ${another.lab.number} have a step "${id}": add LAB=…`)
   if (found) return found
-  const named = steps.find(({ step }) => step.id === id)
-  const fault = named
-    ? `Step "${id}" of lab ${named.lab.number} has no question.`
-    : id === ''
-      ? 'Q= must name a question.'
-      : `${number ? `Lab ${number} has no` : 'No lab has the'} question "${shortened(id, 60)}".`
   const questions = [...new Set(asking.map(({ step }) => `Q=${step.id}`))].join(', ')
-  throw new UserError(`${fault} ${questions === '' ? 'There is no question.' : `Questions: ${questions}.`}`)
+  const all = questions === '' ? 'There is no question.' : `Questions: ${questions}.`
+  if (id === '') throw new UserError(`Q= must name a question. ${all}`)
+  const named = steps.find(({ step }) => step.id === id)
+  if (named) throw new UserError(`Step "${id}" of lab ${named.lab.number} has no question. ${all}`)
+  throw new UserError(`${number ? `Lab ${number} has no` : 'No lab has the'} question "${shortened(id, 60)}". ${all}`)
 }
 
 /** Throws Trouble if the kernel of a running cluster lacks a feature that a lab needs, which is not the learner's fault. */

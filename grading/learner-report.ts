@@ -3,7 +3,7 @@ import { chalk } from 'zx/core'
 import { plainText, shortened } from '../host/plain-text.ts'
 import type { StepOutcome } from './failure.ts'
 import { listLabs, type StepDefinition } from './lab-definition.ts'
-import { findingOf } from './report.ts'
+import { findingOf, pointsWith } from './report.ts'
 import type { Difference, Report, ReportedFinding, Source, StepReport, Verdict } from './report-schema.ts'
 
 /** The sign of each verdict. */
@@ -47,8 +47,10 @@ const noteLines = ({ notes = [] }: Report): string[] =>
     : ['', ...notes.map((note) => chalk.yellow(`Note: ${shortened(plainText(note), NOTE_WIDTH)}.`))]
 
 /** One line for a step that was just judged: `✓ passed, 5 points`. */
-export function outcomeLine({ verdict, reason }: StepOutcome, { points }: StepDefinition): string {
-  const said = verdict === 'passed' ? `passed, ${points} points` : `${verdict}${reason ? `: ${plainText(reason)}` : ''}`
+export function outcomeLine(outcome: StepOutcome, { points }: StepDefinition): string {
+  const { verdict, reason } = outcome
+  const why = reason ? `: ${plainText(reason)}` : ''
+  const said = verdict === 'passed' ? `passed, ${pointsWith(points, outcome)} points` : `${verdict}${why}`
   return colour(verdict, `${MARKS[verdict]} ${said}`)
 }
 

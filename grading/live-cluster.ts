@@ -1,9 +1,10 @@
 import { readCaptureFolder } from '../cluster/capture-folder.ts'
 import { type Cluster, requireUp } from '../cluster/driver.ts'
 import { type KubeClient, kubeClient } from '../cluster/kube-client.ts'
-import { PATH, type ReportDepth } from '../cluster/node-report.ts'
+import type { ReportDepth } from '../cluster/node-report.ts'
 import { runOnNode } from '../cluster/node-script.ts'
 import { takeCapture } from '../cluster/snapshot.ts'
+import { reasonOf } from '../host/main.ts'
 import type { ExecResult } from '../host/shell-word.ts'
 import { timeoutScale } from '../host/wait.ts'
 import { Trouble } from './failure.ts'
@@ -31,8 +32,6 @@ export class LiveCluster {
   readonly client: KubeClient
   /** Stores captures of steps that passed; absent for another learner's cluster. */
   readonly moments: Moments | undefined
-  /** Nodes whose machine is not running, or why the driver can't determine them; absent if the query would have to wait. */
-  readonly stoppedNodes: (() => Promise<string[]>) | undefined
   readonly #quiet: boolean
   /** Pods that did not respond in time. */
   readonly #silent = new Map<string, { until: number; reason: string }>()
@@ -41,7 +40,6 @@ export class LiveCluster {
     this.cluster = cluster
     this.client = client
     this.#quiet = quiet
-    this.stoppedNodes = cluster.stoppedNodes && (() => stoppedNodesOf(cluster))
     this.moments = keepMoments ? new Moments(cluster.driver, cluster.name) : undefined
   }
 
@@ -59,9 +57,9 @@ export class LiveCluster {
   /** Runs a read-only shell script on a node. Throws Trouble only when the node can't be reached. */
   async readOnNode(node: string, script: string): Promise<ExecResult> {
     try {
-      return await runOnNode(this.cluster, node, `${PATH}\n${script}`, { timeoutMs: EXEC_TIMEOUT_MS, readOnly: true })
+      return await runOnNode(this.cluster, node, script, { timeoutMs: EXEC_TIMEOUT_MS, readOnly: true })
     } catch (error) {
-      throw new Trouble(`node ${node} could not be reached (${firstLine(error)})`)
+      throw new Trouble(`node ${node} could not be reached (${reasonOf(error)})`)
     }
   }
 
@@ -85,12 +83,22 @@ export class LiveCluster {
     if (silence !== undefined && Date.now() < silence.until)
       throw new Trouble(`a command could not be run in Pod ${pod.name} (${silence.reason})`)
     const began = Date.now()
+    const timeoutMs = EXEC_TIMEOUT_MS * timeoutScale()
     try {
-      return await execInPod(this.client, pod, ['sh', '-c', script], { timeoutMs: EXEC_TIMEOUT_MS * timeoutScale() })
+      return await execInPod(this.client, pod, ['sh', '-c', script], { timeoutMs })
     } catch (error) {
-      const reason = error instanceof PodExecError ? error.reason : firstLine(error)
-      if (Date.now() - began >= EXEC_TIMEOUT_MS) this.#silent.set(pod.name, { until: Date.now() + SILENCE_MS, reason })
+      const reason = error instanceof PodExecError ? error.reason : reasonOf(error)
+      if (Date.now() - began >= timeoutMs) this.#silent.set(pod.name, { until: Date.now() + SILENCE_MS, reason })
       throw new Trouble(`a command could not be run in Pod ${pod.name} (${reason})`)
+    }
+  }
+
+  /** Nodes whose machine is not running, or why the driver can't determine them; none if the query would have to wait. */
+  async stoppedNodes(): Promise<string[]> {
+    try {
+      return (await this.cluster.stoppedNodes?.()) ?? []
+    } catch (error) {
+      return [reasonOf(error)]
     }
   }
 
@@ -99,21 +107,9 @@ export class LiveCluster {
     try {
       return (await this.client.core.readNamespacedPodLog({ namespace, name, sinceSeconds })) ?? ''
     } catch (error) {
-      throw new Trouble(`the log of Pod ${name} could not be read (${firstLine(error)})`)
+      throw new Trouble(`the log of Pod ${name} could not be read (${reasonOf(error)})`)
     }
   }
-}
-
-async function stoppedNodesOf(cluster: Cluster): Promise<string[]> {
-  try {
-    return (await cluster.stoppedNodes?.()) ?? []
-  } catch (error) {
-    return [firstLine(error)]
-  }
-}
-
-function firstLine(error: unknown): string {
-  return (error instanceof Error ? error.message : String(error)).split('\n')[0] ?? ''
 }
 
 /** The source of a round's snapshots, and its live cluster. */

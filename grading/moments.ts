@@ -7,6 +7,7 @@ import type { Capture } from '../cluster/capture-folder.ts'
 import { cacheFolder } from '../host/layout.ts'
 import { birthMarks, clusterIdentity } from './api-object.ts'
 import type { StepOutcome } from './failure.ts'
+import { listLabs } from './lab-definition.ts'
 import type { Snapshot } from './snapshot.ts'
 
 const indexSchema = z.object({
@@ -37,7 +38,6 @@ export interface Moment {
  */
 export class Moments {
   readonly #folder: string
-  readonly #known = new Map<number, Index>()
 
   constructor(driver: string, cluster: string, root = cacheFolder) {
     this.#folder = join(root, 'moments', `${driver}-${cluster}`)
@@ -48,13 +48,10 @@ export class Moments {
     const passed = outcomes.filter(({ verdict }) => verdict === 'passed')
     if (passed.length === 0) return
     const identity = clusterIdentity(birthMarks(snapshot.items))
-    let index = this.#known.get(lab)
-    if (index?.identity === identity && passed.every(({ id }) => index?.steps[id])) return
-    index = this.#readIndex(lab)
-    const isNewCluster = index.identity !== identity
-    if (isNewCluster) index = { identity, steps: {} }
+    const known = this.#readIndex(lab)
+    const isNewCluster = known.identity !== identity
+    const index = isNewCluster ? { identity, steps: {} } : known
     const fresh = passed.filter(({ id }) => !index.steps[id])
-    this.#known.set(lab, index)
     if (fresh.length === 0) return
     try {
       if (isNewCluster) rmSync(this.#labFolder(lab), { recursive: true, force: true })
@@ -66,25 +63,15 @@ export class Moments {
 
   /** The moments of a lab, in no particular order. Damaged or missing files are omitted. */
   all(lab: number): Moment[] {
-    return Object.entries(this.#readIndex(lab).steps).flatMap(([step, { passedAt, capture }]) => {
-      const kept = this.#readCapture(lab, capture)
-      return kept ? [{ step, passedAt, ...kept }] : []
+    return Object.entries(this.#readIndex(lab).steps).flatMap(([step, { passedAt, capture: file }]) => {
+      const capture = this.#readCapture(lab, file)
+      return capture ? [{ step, passedAt, takenAt: capture.takenAt, capture }] : []
     })
-  }
-
-  /** The identity of the cluster of a lab's moments; empty if there are none. */
-  identity(lab: number): string {
-    return this.#readIndex(lab).identity
-  }
-
-  /** The steps of a lab with a moment. */
-  steps(lab: number): string[] {
-    return Object.keys(this.#readIndex(lab).steps)
   }
 
   /** Labs with moments. */
   labs(): number[] {
-    return Array.from({ length: 99 }, (_, index) => index + 1).filter((lab) => existsSync(this.#indexFile(lab)))
+    return listLabs().flatMap(({ number }) => (existsSync(this.#indexFile(number)) ? [number] : []))
   }
 
   #write(lab: number, index: Index, capture: Capture, fresh: readonly StepOutcome[]): void {
@@ -111,16 +98,15 @@ export class Moments {
     }
   }
 
-  #readCapture(lab: number, file: string): { takenAt: number; capture: Capture } | undefined {
+  #readCapture(lab: number, file: string): (Capture & { takenAt: number }) | undefined {
     try {
       const text = gunzipSync(readFileSync(join(this.#labFolder(lab), file))).toString('utf8')
       const { takenAt, objects, nodes } = keptSchema.parse(JSON.parse(text))
-      const capture: Capture = {
+      return {
+        takenAt,
         objects: { apiVersion: 'v1', kind: 'List', items: objects.items },
         nodes: nodes.map(({ name, files }) => ({ name, files: new Map(files) })),
-        takenAt,
       }
-      return { takenAt, capture }
     } catch {
       return undefined
     }

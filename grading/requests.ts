@@ -99,7 +99,7 @@ export async function send<Request extends HttpRequests>(
 export const answersIn = ({ replies }: Pick<Answered, 'replies'>): HttpReply[] =>
   replies.filter(({ status }) => status === 200)
 
-/** Sends series of requests with a mark; `logs` reads from web's access logs who answered and which clients it saw, or throws Trouble. */
+/** Sends series of requests with a mark; `logs` and `logged` read from web's access logs who answered and which clients it saw, of each series or of all, or throw Trouble. */
 export async function sendMarked<Request extends HttpRequests>(
   live: LiveCluster,
   from: Requester,
@@ -112,13 +112,14 @@ export async function sendMarked<Request extends HttpRequests>(
   })
   const answered = await send(live, from, marked)
   const logs = async () => {
-    const logged = await loggedRequests(live, backends, token, answered.flatMap(answersIn).length)
+    const all = await loggedRequests(live, backends, token, answered.flatMap(answersIn).length)
     return answered.map(({ request }, index) => {
       const own = new RegExp(`${token}-${index}\\b`)
-      return { request, logged: logged.filter(({ line }) => own.test(line)) }
+      return { request, logged: all.filter(({ line }) => own.test(line)) }
     })
   }
-  return { answered, logs }
+  const logged = async () => (await logs()).flatMap((one) => one.logged)
+  return { answered, logs, logged }
 }
 
 /** Sends requests to a Service, each over a new connection. Fails, with a trace through the node's rules, unless each has status 200. */
@@ -131,7 +132,7 @@ export async function expectAnswers(
   words: Words = {},
 ) {
   const { address, port } = service
-  const { answered, logs } = await sendMarked(live, from, service, [{ address, port, times }])
+  const { answered, logged } = await sendMarked(live, from, service, [{ address, port, times }])
   const replies = answered[0]?.replies ?? []
   if (answersIn({ replies }).length < times)
     fail({
@@ -143,5 +144,5 @@ export async function expectAnswers(
       next: traceCommand(from.node, from.sender, service),
       ...words,
     })
-  return { replies, logged: async () => (await logs()).flatMap(({ logged }) => logged) }
+  return { replies, logged }
 }

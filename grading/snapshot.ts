@@ -11,6 +11,7 @@ import {
 } from '../dataplane/kube-proxy/config.ts'
 import type { NodeState } from '../dataplane/node-state.ts'
 import { type ClusterObjects, leftOutObjects, readObjects } from '../dataplane/objects.ts'
+import { reasonOf } from '../host/main.ts'
 import { type ApiObject, asApiObjects } from './api-object.ts'
 import { Trouble } from './failure.ts'
 
@@ -90,8 +91,7 @@ function readPart<Part>(whose: string, read: () => Part): Part | Trouble {
   try {
     return read()
   } catch (error) {
-    const reason = (error instanceof Error ? error.message : String(error)).split('\n')[0]
-    return new Trouble(`${whose} can't be read (${reason})`)
+    return new Trouble(`${whose} can't be read (${reasonOf(error)})`)
   }
 }
 

@@ -1,10 +1,10 @@
 import { isMetWithin } from '../host/wait.ts'
-import { WEB_NAMESPACE, type WebBackend } from './expect-object.ts'
+import { WEB_NAMESPACE } from './expect-object.ts'
 import { expectThat, type FailureDetail, fail, onNode, Trouble, type Words } from './failure.ts'
 import type { LiveCluster } from './live-cluster.ts'
 
-// Assertions about real traffic and listeners, for checks. Each throws a failure with the command to repeat it, or returns if
-// it holds.
+// Assertions about what a cluster did with real traffic: measurements, the Pods' access logs, listeners. Each throws a failure
+// with the command to repeat it, or returns if it holds.
 
 /** The result of a measurement that is not the expected one. */
 interface Mismeasured extends Pick<FailureDetail, 'actual' | 'differences'> {
@@ -83,51 +83,3 @@ export async function loggedRequests<Backend extends { pod: string }>(
   if (!isComplete) throw new Trouble('the Pods answered, but their access logs do not show it')
   return logged
 }
-
-/** One bar: its labels and its count. */
-export interface Bar {
-  labels: readonly string[]
-  count: number
-}
-
-/** Columns for 100 %. */
-const WIDTH = 60
-
-/** Draws counts as bars, one line each: labels in columns, a bar of proportional length, the percentage, the count. */
-export function shareBars(bars: readonly Bar[]): string[] {
-  const total = bars.reduce((sum, { count }) => sum + count, 0)
-  const widths = (bars[0]?.labels ?? []).map((_, column) =>
-    Math.max(...bars.map(({ labels }) => labels[column]?.length ?? 0)),
-  )
-  const part = (count: number) => (total === 0 ? 0 : count / total)
-  const lengths = bars.map(({ count }) => Math.round(part(count) * WIDTH * 2))
-  const longest = Math.ceil(Math.max(1, ...lengths) / 2)
-  return bars.map(({ labels, count }, index) => {
-    const half = lengths[index] ?? 0
-    const bar = `${'█'.repeat(Math.floor(half / 2))}${half % 2 === 1 ? '▌' : ''}`
-    const names = labels.map((label, column) => label.padEnd(widths[column] ?? 0))
-    return [...names, bar.padEnd(longest), `${(part(count) * 100).toFixed(1).padStart(5)} %`, `(${count})`].join('  ')
-  })
-}
-
-/** The number of requests that one Pod answered. */
-export interface PodShare {
-  pod: string
-  node: string
-  requests: number
-}
-
-/** More than this many standard deviations between a measured and an expected share occur once in a million times. */
-const TOLERANCE = 5
-
-/** True if this number of requests is likely for a part of all. */
-export const isLikelyShare = (requests: number, total: number, part: number): boolean =>
-  Math.abs(requests - total * part) <= TOLERANCE * Math.sqrt(total * part * (1 - part))
-
-/** The answers of each Pod, including Pods without any. */
-export const countByPod = (backends: readonly WebBackend[], logged: readonly LoggedRequest<WebBackend>[]): PodShare[] =>
-  backends.map(({ pod, node }) => ({ pod, node, requests: logged.filter(({ backend }) => backend.pod === pod).length }))
-
-/** The same as bars. */
-export const barsByPod = (shares: readonly PodShare[]): Bar[] =>
-  shares.map(({ pod, node, requests }) => ({ labels: [pod, node], count: requests }))

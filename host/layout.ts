@@ -38,14 +38,15 @@ export function nodePlans(clusterName: string): NodePlan[] {
   }))
 }
 
-const nameRule = /^[a-z0-9]([a-z0-9.-]{0,48}[a-z0-9])?$/
+/** With `-control-plane`, a name has at most the 63 characters of a label: kubelet puts the node's name into kubernetes.io/hostname. */
+const nameRule = /^[a-z0-9]([a-z0-9.-]{0,47}[a-z0-9])?$/
 
 /** The cluster's name from `NAME` (default k8s-guide). Throws if it is not valid for nodes and folders. */
 export function clusterName(value = process.env.NAME): string {
   const name = value || 'k8s-guide'
   if (!nameRule.test(name) || name.includes('..'))
     throw new Error(
-      `"${name}" can't be the name of a cluster: use lower-case letters, digits and dashes, at most 50, as in \`NAME=k8s-guide make up\`.`,
+      `"${name}" can't be the name of a cluster: use lower-case letters, digits and dashes, at most 49, as in \`NAME=k8s-guide make up\`.`,
     )
   return name
 }

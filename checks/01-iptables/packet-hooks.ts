@@ -1,6 +1,7 @@
 import { HOOKS } from '../../dataplane/trace/step.ts'
-import type { CheckContext } from '../../grading/check-context.ts'
+import type { CheckContext, LiveContext } from '../../grading/check-context.ts'
 import { expectFound, expectOnNode, expectThat, onNode, Trouble } from '../../grading/failure.ts'
+import type { LiveCluster } from '../../grading/live-cluster.ts'
 import {
   countedBetween,
   type HookCounts,
@@ -10,6 +11,7 @@ import {
 } from '../../grading/packet-counters.ts'
 import { type NodeView, nodeAddressOf, type Snapshot, stateOf } from '../../grading/snapshot.ts'
 import { expectWithin } from '../../grading/traffic.ts'
+import type { ExecResult } from '../../host/shell-word.ts'
 import { clientPod } from '../web-client.ts'
 
 /** Port of kube-proxy's health check: the only listener on every node without other clients. */
@@ -84,18 +86,25 @@ export async function threePathsCounted(context: CheckContext): Promise<void> {
       send: () => live.onNode(node.name, request(other)),
     },
   ]
-  for (const { packet, counted, send } of paths) {
-    const measure = async () => {
-      const before = await probes.readOn(live, node.name)
-      const { exitCode } = await send()
-      const actual = countedBetween(before, await probes.readOn(live, node.name))
-      // Other traffic can only disturb counters; an unanswered packet will not be answered on a retry.
-      if (exitCode !== 0) return { actual: `${actual}, and there was no answer`, isFinal: true }
-      return actual === counted ? undefined : { actual }
-    }
-    const told = { node: node.name, inspect: onNode(node.name, LOOK_AT_PROBES) }
-    await expectWithin(ATTEMPTS, measure, { ...told, expected: `${counted} for one packet ${packet}` })
+  for (const path of paths) await expectCounted(live, node.name, path)
+}
+
+/** The probes of a node count a packet that is sent as they must. */
+async function expectCounted(
+  live: LiveCluster,
+  node: string,
+  { packet, counted, send }: { packet: string; counted: string; send(): Promise<ExecResult> },
+): Promise<void> {
+  const measure = async () => {
+    const before = await probes.readOn(live, node)
+    const { exitCode } = await send()
+    const actual = countedBetween(before, await probes.readOn(live, node))
+    // Other traffic can only disturb counters; an unanswered packet will not be answered on a retry.
+    if (exitCode !== 0) return { actual: `${actual}, and there was no answer`, isFinal: true }
+    return actual === counted ? undefined : { actual }
   }
+  const expected = `${counted} for one packet ${packet}`
+  await expectWithin(ATTEMPTS, measure, { node, inspect: onNode(node, LOOK_AT_PROBES), expected })
 }
 
 function neighbourOf(node: NodeView, { nodes }: Snapshot): NodeView {
@@ -127,11 +136,10 @@ function expectSums({ name }: NodeView, counts: HookCounts): void {
 const THERE_AND_BACK = onePacket('PREROUTING', 'INPUT', 'OUTPUT', 'POSTROUTING')
 
 /** ip6tables has separate probes in the same five hooks. An IPv4 packet increases none of them, and an IPv6 packet none of iptables. */
-export async function familiesAreSeparate(context: CheckContext): Promise<void> {
+export async function familiesAreSeparate(context: LiveContext): Promise<void> {
   const { node } = probesInFiveHooks(context)
   const { live, snapshot } = context
   const { name } = node
-  if (!live) throw new Trouble('no cluster to send packets in')
   const list = 'ip6tables -t mangle -nvL'
   const read = async () => [await probes.readOn(live, name), await probes.readOn(live, name, 'ip6tables')] as const
   const [, six] = await read()

@@ -11,8 +11,8 @@ import { expectFound, expectOnNode, expectThat, onNode } from '../../grading/fai
 import { type Sender, tracedTo, traceOf } from '../../grading/packet-trace.ts'
 import type { Truth } from '../../grading/question.ts'
 import { expectAnswers, fromNode, fromPod, send, typedRequest } from '../../grading/requests.ts'
+import { countByPod, isLikelyShare } from '../../grading/shares.ts'
 import { type NodeView, type Snapshot, stateOf } from '../../grading/snapshot.ts'
-import { countByPod, isLikelyShare } from '../../grading/traffic.ts'
 import { clientPod } from '../web-client.ts'
 import { webChain } from './service-chains.ts'
 

@@ -95,12 +95,12 @@ export function dummyDeviceOwnsClusterIPs({ nodes }: CheckContext): void {
 /** ipset and ipvsadm run on every node, and so do the commands behind ipt, ipv and ips. */
 export async function toolsWork({ nodes, live }: CheckContext): Promise<void> {
   expectNodes(nodes).run(OUTPUTS, 'ipset list -n; ipvsadm -Ln', { next: 'make tools' })
-  const [node] = nodes.slice(-1)
-  if (!live || !node) return
+  if (!live) return
   const script = 'iptables -t nat -nvL KUBE-SERVICES && ipvsadm -Ln && ipset list KUBE-CLUSTER-IP'
-  const { exitCode, stderr } = await live.readOnNode(node.name, `{ ${script}; } >/dev/null`)
-  expectOnNode(node.name, script, exitCode === 0, {
-    expected: 'that ipt, ipv and ips work on the node',
-    actual: stderr.trim().split('\n').at(-1) ?? `exit code ${exitCode}`,
-  })
+  const ran = nodes.map(async ({ name }) => ({ name, ...(await live.readOnNode(name, `{ ${script}; } >/dev/null`)) }))
+  for (const { name, exitCode, stderr } of await Promise.all(ran))
+    expectOnNode(name, script, exitCode === 0, {
+      expected: 'that ipt, ipv and ips work on the node',
+      actual: stderr.trim().split('\n').at(-1) || `exit code ${exitCode}`,
+    })
 }

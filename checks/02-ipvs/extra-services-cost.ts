@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { isServiceChain } from '../../dataplane/kube-proxy/ruleset-builder.ts'
+import { isServiceChain } from '../../dataplane/kube-proxy/chain-names.ts'
 import { type CheckContext, onceNoted } from '../../grading/check-context.ts'
 import { expectNodes } from '../../grading/expect-node.ts'
 import { expectOnNode, expectThat, NotApplicable } from '../../grading/failure.ts'

@@ -1,7 +1,7 @@
 import * as z from 'zod'
 import { kubeProxyPods } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
 import type { Finding } from '../../dataplane/compare.ts'
-import { isServiceChain } from '../../dataplane/kube-proxy/ruleset-builder.ts'
+import { isServiceChain } from '../../dataplane/kube-proxy/chain-names.ts'
 import { type CheckContext, onceNoted } from '../../grading/check-context.ts'
 import { configOf, evaluate } from '../../grading/evaluate.ts'
 import { expectNode, expectNodes } from '../../grading/expect-node.ts'
@@ -124,7 +124,7 @@ function isAboutWholeTables({ where, kind, expected, actual, interferes }: Findi
   return isChain && (kind === 'stale' || kind === 'missing')
 }
 
-/** The findings of this kind on a node, for tests and texts. */
+/** The differences on a node that `make flush-nat` removes, for captures in which they were removed afterwards. */
 export function leftoverFindings(node: NodeView): Finding[] {
   return evaluate(node, 'ipvs').differences.filter(isAboutWholeTables)
 }

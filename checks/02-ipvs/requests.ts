@@ -1,14 +1,14 @@
 // Lab 2: requests of Pods and nodes through IPVS, observed in its connection list, the counters of rules, conntrack and access logs.
 
 import { parseConntrack } from '../../dataplane/conntrack.ts'
-import type { CheckContext } from '../../grading/check-context.ts'
+import type { CheckContext, LiveContext } from '../../grading/check-context.ts'
 import { expectNode, expectNodes } from '../../grading/expect-node.ts'
 import { type WebService, webService } from '../../grading/expect-object.ts'
-import { expectOnNode, fail, onNode, Trouble } from '../../grading/failure.ts'
+import { expectOnNode, fail, onNode } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import { packetsOn } from '../../grading/packet-counters.ts'
 import { traceLine } from '../../grading/packet-trace.ts'
-import { answersIn, expectAnswers, fromNode, send, typedRequest } from '../../grading/requests.ts'
+import { answersIn, expectAnswers, fromNode, type PodRequester, send, typedRequest } from '../../grading/requests.ts'
 import { type NodeView, nodeAddressOf, type Snapshot } from '../../grading/snapshot.ts'
 import { expectLogged, expectWithin } from '../../grading/traffic.ts'
 import { nodePortService } from '../03-from-outside/exposed-service.ts'
@@ -100,8 +100,7 @@ export async function sourceIsEgressAddress(context: CheckContext): Promise<void
 const REQUESTS_ON_ONE_CONNECTION = 10
 
 /** Ten requests over one connection: one connection in IPVS, and one packet on the rule. */
-export async function rulesSeeFirstPacketOnly({ live, snapshot, nodes }: CheckContext): Promise<void> {
-  if (!live) throw new Trouble('no cluster to send requests in')
+export async function rulesSeeFirstPacketOnly({ live, snapshot, nodes }: LiveContext): Promise<void> {
   const service = webService(snapshot)
   const node = nodes.at(-1)?.name ?? ''
   const requests = [{ ...service, times: REQUESTS_ON_ONE_CONNECTION, keep: true }]
@@ -148,30 +147,7 @@ export async function requestFromPod(context: CheckContext): Promise<void> {
     actual: route.stdout.split('\n').find((line) => line.includes(service.address)) ?? route.stderr.trim(),
   })
   const { replies, logged } = await expectAnswers(context, live, client, service, POD_REQUESTS)
-  const ports = new Set(replies.map(({ port }) => port))
-  const { stdout } = await live.onNode(
-    node,
-    `${LIST_CONNECTIONS}; conntrack -L -p tcp --orig-src ${client.address} --orig-dst ${service.address} 2>/dev/null`,
-  )
-  const own = parseConnections(stdout, service).filter((one) => one.client === client.address)
-  const held = own.filter(({ clientPort }) => ports.has(clientPort)).length
-  expectOnNode(node, LIST_CONNECTIONS, held >= POD_REQUESTS, {
-    expected: `${POD_REQUESTS} connections from ${client.address} to ${service.address}:${service.port} in IPVS`,
-    actual: `${held}: IPVS did not handle the requests`,
-  })
-  const tracked = stdout.split('\n').filter((line) => line.startsWith('tcp'))
-  const flows = parseConntrack(tracked.join('\n')).filter(({ original }) => ports.has(original.sourcePort ?? 0))
-  const list = `conntrack -L --orig-src ${client.address}`
-  expectOnNode(node, list, flows.length > 0, {
-    expected: 'tracked connections from the Pod to the ClusterIP',
-    actual: 'none of the four that were just made',
-    hint: 'net.ipv4.vs.conntrack must be 1 on the node; kube-proxy sets it when it starts in IPVS mode (make ipvs FORCE=1).',
-  })
-  const other = flows.find(({ reply }) => !backends.includes(reply.source) || reply.destination !== client.address)
-  expectOnNode(node, list, !other, {
-    expected: `replies from one of the backends to ${client.address}`,
-    actual: `replies from ${other?.reply.source} to ${other?.reply.destination}`,
-  })
+  await expectListed(live, client, service, new Set(replies.map(({ port }) => port)))
   expectLogged(
     await logged(),
     (request) => request.client === client.address,
@@ -184,11 +160,44 @@ export async function requestFromPod(context: CheckContext): Promise<void> {
   )
 }
 
+/** IPVS and conntrack of the client's node list its connections from these ports, with replies of a backend to the client. */
+async function expectListed(
+  live: LiveCluster,
+  { node, address }: PodRequester,
+  service: WebService,
+  ports: ReadonlySet<number>,
+): Promise<void> {
+  const { stdout } = await live.onNode(
+    node,
+    `${LIST_CONNECTIONS}; conntrack -L -p tcp --orig-src ${address} --orig-dst ${service.address} 2>/dev/null`,
+  )
+  const own = parseConnections(stdout, service).filter(({ client }) => client === address)
+  const held = own.filter(({ clientPort }) => ports.has(clientPort)).length
+  expectOnNode(node, LIST_CONNECTIONS, held >= POD_REQUESTS, {
+    expected: `${POD_REQUESTS} connections from ${address} to ${service.address}:${service.port} in IPVS`,
+    actual: `${held}: IPVS did not handle the requests`,
+  })
+  const tracked = stdout.split('\n').filter((line) => line.startsWith('tcp'))
+  const flows = parseConntrack(tracked.join('\n')).filter(({ original }) => ports.has(original.sourcePort ?? 0))
+  const list = `conntrack -L --orig-src ${address}`
+  expectOnNode(node, list, flows.length > 0, {
+    expected: 'tracked connections from the Pod to the ClusterIP',
+    actual: 'none of the four that were just made',
+    hint: 'net.ipv4.vs.conntrack must be 1 on the node; kube-proxy sets it when it starts in IPVS mode (make ipvs FORCE=1).',
+  })
+  const isBackend = (source: string) => service.backends.some((backend) => backend.address === source)
+  const other = flows.find(({ reply }) => !isBackend(reply.source) || reply.destination !== address)
+  expectOnNode(node, list, !other, {
+    expected: `replies from one of the backends to ${address}`,
+    actual: `replies from ${other?.reply.source} to ${other?.reply.destination}`,
+  })
+}
+
 /** The learner's NodePort Service has a virtual server per node address and answers on every node. */
 export async function nodePortAnswers({ snapshot, nodes, live }: CheckContext): Promise<void> {
   const { nodePort } = nodePortService(snapshot)
   expectNodes(nodes)
-    .virtualServers(nodePort)
+    .virtualServers(`:${nodePort}`)
     .and(expectNodes(nodes).sets('KUBE-NODE-PORT-TCP'))
     .equalPrediction(
       'ipvs',

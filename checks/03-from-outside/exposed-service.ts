@@ -167,7 +167,10 @@ export async function rangesLetIn({ snapshot, nodes, live }: CheckContext): Prom
   const allAllowed = refused === undefined && other !== undefined
   const source = expectFound(allAllowed ? undefined : allowed, {
     inspect: typedRequest(fromOutside, { ...target, path: '/', ...(other !== undefined && { source: other }) }),
-    expected: `ranges that hold one of ${own} and ${other}, the addresses of the machine outside, and not the other`,
+    expected:
+      other === undefined
+        ? `ranges that hold ${own}, the address of the machine outside`
+        : `ranges that hold one of ${own} and ${other}, the addresses of the machine outside, and not the other`,
     actual: `${ranges.join(', ')} ${allowed === undefined ? 'holds none' : 'holds both'}`,
   })
   await expectAllAnswered(live, { ...target, source })

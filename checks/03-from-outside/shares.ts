@@ -9,8 +9,8 @@ import { expectThat, NotApplicable } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import type { Truth } from '../../grading/question.ts'
 import { fromOutside, sendMarked, typedRequest } from '../../grading/requests.ts'
+import { barsByPod, countByPod, isLikelyShare, type PodShare, shareBars } from '../../grading/shares.ts'
 import { objectsOf, type Snapshot } from '../../grading/snapshot.ts'
-import { barsByPod, countByPod, isLikelyShare, type PodShare, shareBars } from '../../grading/traffic.ts'
 import { timeoutScale } from '../../host/wait.ts'
 import { expectAllAnswered, localService } from './exposed-service.ts'
 
@@ -67,11 +67,8 @@ async function measureShares({ snapshot, show }: CheckContext, live: LiveCluster
   const pods = podsByNode(snapshot)
   await expectAllAnswered(live, { address, port })
   const measure = async () => {
-    const { logs } = await sendMarked(live, fromOutside, web, [{ address, port, times: REQUESTS }])
-    const shares = countByPod(
-      web.backends,
-      (await logs()).flatMap(({ logged }) => logged),
-    )
+    const { logged } = await sendMarked(live, fromOutside, web, [{ address, port, times: REQUESTS }])
+    const shares = countByPod(web.backends, await logged())
     return shares.sort((a, b) => a.node.localeCompare(b.node) || b.requests - a.requests)
   }
   const unlikely = (shares: readonly PodShare[]) =>

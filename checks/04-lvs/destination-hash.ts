@@ -3,7 +3,7 @@ import type { LiveCluster } from '../../grading/live-cluster.ts'
 import { traceOf } from '../../grading/packet-trace.ts'
 import { fromOutside } from '../../grading/requests.ts'
 import { destination, type LvsNodes, NETWORK_SIZE, PORT } from './lvs-nodes.ts'
-import { type Act, countOf, expectAnswers, requests, tally } from './outside-client.ts'
+import { type Act, countOf, expectAnswered, requests, tally } from './outside-client.ts'
 import { compareSchedulers, expectScheduling, expectVirtualServer } from './virtual-server.ts'
 
 const SCHEDULERS = ['dh', 'lblc', 'lblcr'] as const
@@ -57,7 +57,7 @@ async function expectAssigned(live: LiveCluster, lvs: LvsNodes, scheduler: Local
   const burst = places.slice(FRESH).flatMap((one) => requests(BURST, one))
   const acts: Act[] = [...fresh, 'release all', ...fresh, 'release all', ...burst, 'release all']
   const hint = `${lvs.director.name} needs 198.19.0.0/16 as local addresses and a rule in mangle PREROUTING that marks port ${PORT[scheduler]}; outside needs a route there.`
-  const answers = await expectAnswers(live, lvs, acts, hint)
+  const answers = await expectAnswered(live, lvs, acts, hint)
   const [once, again, many] = [answers.slice(0, FRESH), answers.slice(FRESH, 2 * FRESH), answers.slice(2 * FRESH)]
   const of = `-f ${PORT[scheduler]}`
   const moved = once.filter((answer, index) => answer !== again[index]).length

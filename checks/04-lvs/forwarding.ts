@@ -6,7 +6,7 @@ import type { Target } from '../../grading/packet-trace.ts'
 import type { Truth } from '../../grading/question.ts'
 import { type NodeView, stateOf } from '../../grading/snapshot.ts'
 import { type LvsNodes, lvsNodes, REAL_PORT, type RealNode, SHARED_VIP, VIP } from './lvs-nodes.ts'
-import { expectAnswers, perform, requests } from './outside-client.ts'
+import { expectAnswered, perform, requests } from './outside-client.ts'
 import { expectAddress, expectFirstServer, expectVirtualServer, requestFirstServer } from './virtual-server.ts'
 
 type Method = keyof typeof REAL_PORT
@@ -82,7 +82,7 @@ async function sharedAddressAnswers(context: CheckContext, lvs: LvsNodes, method
   if (!live) return
   const hint =
     'The answering node must have the address, and the answer goes directly to the client, not through the director.'
-  await expectAnswers(live, lvs, requests(2, to), hint)
+  await expectAnswered(live, lvs, requests(2, to), hint)
   await expectForwardedBy(context, lvs, method)
 }
 

@@ -70,7 +70,7 @@ export async function perform(live: LiveCluster, acts: readonly Act[]): Promise<
 }
 
 /** Like perform, but fails on the first connection without an answer. */
-export async function expectAnswers(
+export async function expectAnswered(
   live: LiveCluster,
   { director }: LvsNodes,
   acts: readonly Act[],

@@ -2,9 +2,9 @@ import type { CheckContext } from '../../grading/check-context.ts'
 import { onNode } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import type { Truth } from '../../grading/question.ts'
-import { shareBars } from '../../grading/traffic.ts'
+import { shareBars } from '../../grading/shares.ts'
 import { client, type LvsNodes, lvsNodes, PORT, REAL_PORT, SECOND_PORT, VIP, withoutOne } from './lvs-nodes.ts'
-import { type Act, countOf, expectAnswers, nodeOf, requests, tally } from './outside-client.ts'
+import { type Act, countOf, expectAnswered, nodeOf, requests, tally } from './outside-client.ts'
 import { compareSchedulers, expectScheduling, expectVirtualServer, heaviest } from './virtual-server.ts'
 
 /** Two full rounds of weights 3 and 1, so the split is exact at any position in the scheduler's round. */
@@ -20,7 +20,7 @@ export async function schedulersTakeTurns(context: CheckContext): Promise<void> 
   if (!context.live) return
   const acts = [...requests(REQUESTS, at('rr')), ...requests(REQUESTS, at('wrr'))]
   const hint = 'make check-4 STEP=virtual-server shows whether the path works.'
-  const answers = await expectAnswers(context.live, lvs, acts, hint)
+  const answers = await expectAnswered(context.live, lvs, acts, hint)
   const [turns, shares] = [answers.slice(0, REQUESTS), answers.slice(REQUESTS)]
   const bars = Object.entries({ rr: turns, wrr: shares }).flatMap(([scheduler, all]) =>
     lvs.realServers.map(({ node }) => ({ labels: [scheduler, node], count: countOf(all, node) })),
@@ -86,7 +86,7 @@ async function expectCounting(live: LiveCluster, lvs: LvsNodes, scheduler: Count
   const hint = 'Other open connections count as well: close yours, then check again.'
   const open = (count: number) => requests(count, { ...at(scheduler), hold: true })
   const acts: Act[] = [...open(OPENED), { release: heavy }, ...open(AFTERWARDS), 'release all']
-  const answers = await expectAnswers(live, lvs, acts, hint)
+  const answers = await expectAnswered(live, lvs, acts, hint)
   const [opened, afterwards] = [answers.slice(0, OPENED), answers.slice(OPENED)]
   const draw = (some: readonly string[]) => some.map((one) => (nodeOf(one) === heavy ? 'H' : 'L')).join(' ')
   const line = `${scheduler.padEnd(3)}  ${draw(opened)}  then, the heavy one's ended:  ${draw(afterwards)}`
@@ -133,7 +133,7 @@ async function expectHashing(live: LiveCluster, lvs: LvsNodes, scheduler: Hashin
     Array.from({ length: clients }, (_, index) => ({ address: VIP, port: to, source: client(index + 1) }))
   const acts = [...from(CLIENTS, port), ...from(AGAIN, port), ...from(CLIENTS, withoutOne(port))]
   const hint = `Outside must have the clients' addresses (ip route add local 198.18.0.0/16 dev lo), and the director a route back to them.`
-  const answers = await expectAnswers(live, lvs, acts, hint)
+  const answers = await expectAnswered(live, lvs, acts, hint)
   const [first, second] = [answers.slice(0, CLIENTS), answers.slice(CLIENTS, CLIENTS + AGAIN)]
   const of = `-t ${VIP}:${port}`
   const moved = second.findIndex((answer, index) => answer !== first[index])

@@ -16,7 +16,7 @@ import { countedBetween, HookProbes, LOOK_AT_PROBES, onePacket } from '../../gra
 import type { Truth } from '../../grading/question.ts'
 import { stateOf } from '../../grading/snapshot.ts'
 import { type LvsNodes, lvsNodes, REAL_PORT, VIP, VIPS } from './lvs-nodes.ts'
-import { countOf, expectAnswers, requests, tally } from './outside-client.ts'
+import { countOf, expectAnswered, requests, tally } from './outside-client.ts'
 
 interface Wanted {
   /** `TCP 192.0.2.10:8090` or `FWM 8109`. */
@@ -101,7 +101,7 @@ export const expectFirstServer = (lvs: LvsNodes): VirtualServer => expectVirtual
 
 /** That number of requests through the learner's first virtual server, each answered. */
 export const requestFirstServer = (live: LiveCluster, lvs: LvsNodes, times: number): Promise<string[]> =>
-  expectAnswers(live, lvs, requests(times, FIRST), CHECK_FIRST)
+  expectAnswered(live, lvs, requests(times, FIRST), CHECK_FIRST)
 
 /** The learner's virtual server answers the machine outside, with each real server in turn. */
 export async function virtualServerAnswers(context: CheckContext): Promise<void> {
@@ -110,7 +110,7 @@ export async function virtualServerAnswers(context: CheckContext): Promise<void>
   expectAddress(lvs, VIP)
   if (!context.live) return
   const hint = `Outside needs a route to ${VIP} via the director, and the director net.ipv4.vs.conntrack=1, so that answers return through it.`
-  const answers = await expectAnswers(context.live, lvs, requests(REQUESTS, FIRST), hint)
+  const answers = await expectAnswered(context.live, lvs, requests(REQUESTS, FIRST), hint)
   expectScheduling(lvs, {
     holds: lvs.realServers.every(({ node }) => countOf(answers, node) === REQUESTS / 2),
     expected: `${REQUESTS} answers to ${REQUESTS} requests, ${REQUESTS / 2} of each real server`,

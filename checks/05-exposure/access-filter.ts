@@ -1,17 +1,19 @@
 import { targetOf } from '../../dataplane/rule.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
-import { inChain } from '../../grading/difference-report.ts'
 import { featuresOn } from '../../grading/evaluate.ts'
 import { expectMode, expectNodes } from '../../grading/expect-node.ts'
 import { expectThat, onNode } from '../../grading/failure.ts'
+import { inChain } from '../../grading/predicted-part.ts'
 import type { Truth } from '../../grading/question.ts'
 import { kubeProxyVersionOf, type NodeView, stateOf } from '../../grading/snapshot.ts'
+import { WITH_CURRENT_RULES, WITH_OLD_RULES } from './client-node.ts'
 import { expectCounted } from './forward-rule.ts'
 import {
   AGENT_PORT,
   agentAt,
   agentInIpvsMode,
   clientAndAgent,
+  clusterIPs,
   expectClosed,
   expectListenerEverywhere,
 } from './node-agent.ts'
@@ -24,15 +26,14 @@ export const ACCESS_FILTER = 'KUBE-IPVS-FILTER'
 export const OLD_RULES =
   'make iptables, then make ipvs KUBE_PROXY_VERSION=1.20. On a cluster that runs one version only, remove the jump to KUBE-IPVS-FILTER from INPUT; kube-proxy adds it again within 30 seconds.'
 
-const CURRENT_RULES = 'make ipvs KUBE_PROXY_VERSION=own'
 const LIST_FILTER = `iptables -nvL ${ACCESS_FILTER}`
 
 /** A kube-proxy since 1.26: its own chain rejects the agent's port on every ClusterIP, and lets Services through. */
 export async function accessFilterRejects(context: CheckContext): Promise<void> {
-  const { nodes, live } = context
-  expectMode(context, 'ipvs', { hint: CURRENT_RULES })
+  const { nodes, snapshot, live } = context
+  expectMode(context, 'ipvs', { hint: WITH_CURRENT_RULES })
   for (const node of nodes) expectAccessFilter(node)
-  const place = agentInIpvsMode(context, CURRENT_RULES)
+  const place = agentInIpvsMode(context, WITH_CURRENT_RULES)
   await expectListenerEverywhere(context, place)
   expectNodes(nodes)
     .where(
@@ -49,19 +50,19 @@ export async function accessFilterRejects(context: CheckContext): Promise<void> 
       'ipvs',
       'every address of kube-ipvs0 in KUBE-IPVS-IPS, and every port of a Service in KUBE-CLUSTER-IP',
     )
-  const { view, service, addresses } = place
-  const by = expectPacket(view, place.client, agentAt(service.address), {
+  const { node, service, client } = place
+  const by = expectPacket(node, client, agentAt(service.address), {
     inspect: 'iptables -nvL INPUT',
     expected: `that ${ACCESS_FILTER} is what stops a packet for ${service.address}:${AGENT_PORT}`,
     hint: 'Remove your own rules: iptables -D instead of -I.',
   }).isStopped(({ chain }) => chain === ACCESS_FILTER)
   if (!live) return
   const closed = async () => {
-    await expectClosed(live, addresses, place, { hint: CURRENT_RULES, service })
+    await expectClosed(live, clusterIPs(snapshot), place, { hint: WITH_CURRENT_RULES, service })
     return 0
   }
   const expected = `packets on the rule of ${ACCESS_FILTER} that rejects`
-  await expectCounted(live, { node: place.node, rule: by, inspect: LIST_FILTER }, closed, { expected })
+  await expectCounted(live, { node: node.name, rule: by, inspect: LIST_FILTER }, closed, { expected })
 }
 
 function expectAccessFilter(node: NodeView): void {
@@ -70,33 +71,33 @@ function expectAccessFilter(node: NodeView): void {
     inspect: 'kubectl -n kube-system get daemonset kube-proxy -o wide',
     expected: 'a kube-proxy of 1.26 or newer on every node',
     actual: `${kubeProxyVersionOf(node)} runs`,
-    hint: CURRENT_RULES,
+    hint: WITH_CURRENT_RULES,
   })
 }
 
 /** Question: the set that the rejecting rule matches. */
 export function rejectedSet(context: CheckContext): Truth {
-  expectMode(context, 'ipvs', { hint: CURRENT_RULES })
-  const { node, view } = clientAndAgent(context)
-  const chain = stateOf(view).iptables.get('filter')?.get(ACCESS_FILTER)
+  expectMode(context, 'ipvs', { hint: WITH_CURRENT_RULES })
+  const { node } = clientAndAgent(context)
+  const chain = stateOf(node).iptables.get('filter')?.get(ACCESS_FILTER)
   const rule = chain?.rules.find(({ spec }) => targetOf(spec) === 'REJECT')
   const set = / --match-set (\S+) /.exec(` ${rule?.spec ?? ''}`)?.[1]
-  const inspect = onNode(node, LIST_FILTER)
+  const inspect = onNode(node.name, LIST_FILTER)
   expectThat(set !== undefined, {
-    node,
+    node: node.name,
     inspect,
     expected: `a rule in ${ACCESS_FILTER} that rejects packets to the addresses of a set`,
     actual: chain ? 'no such rule' : 'no such chain',
-    hint: CURRENT_RULES,
+    hint: WITH_CURRENT_RULES,
   })
   return { accepts: [set], inspect }
 }
 
 /** Question: the number of addresses that IPVS mode adds to a listener on 0.0.0.0. */
 export function gainedAddresses(context: CheckContext): Truth {
-  expectMode(context, 'ipvs', { hint: 'make ipvs KUBE_PROXY_VERSION=1.20' })
-  const { node, view } = clientAndAgent(context)
-  const link = stateOf(view).links.find(({ name }) => name === 'kube-ipvs0')
+  expectMode(context, 'ipvs', { hint: WITH_OLD_RULES })
+  const { node } = clientAndAgent(context)
+  const link = stateOf(node).links.find(({ name }) => name === 'kube-ipvs0')
   const own = (link?.addresses ?? []).filter(({ family }) => family === 'inet')
-  return { accepts: [`${own.length}`], inspect: onNode(node, 'ip -brief -4 address show kube-ipvs0') }
+  return { accepts: [`${own.length}`], inspect: onNode(node.name, 'ip -brief -4 address show kube-ipvs0') }
 }

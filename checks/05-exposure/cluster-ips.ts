@@ -1,39 +1,40 @@
 // Lab 5: who reaches the agent of a node through ClusterIPs: with each mode, and after each mitigation.
 
-import { type CheckContext, onceSeen } from '../../grading/check-context.ts'
-import { inChain } from '../../grading/difference-report.ts'
+import { type CheckContext, type LiveContext, onceSeen } from '../../grading/check-context.ts'
 import { expectMode, expectNodes } from '../../grading/expect-node.ts'
 import { podsWithLabel, webService } from '../../grading/expect-object.ts'
 import type { NodeTables } from '../../grading/packet-trace.ts'
+import { inChain } from '../../grading/predicted-part.ts'
 import { type NodeView, type Snapshot, stateOf } from '../../grading/snapshot.ts'
 import { expectListener } from '../../grading/traffic.ts'
 import { chainsLeadToPods, expectJumpsFirst } from '../01-iptables/service-chains.ts'
 import { ACCESS_FILTER, OLD_RULES } from './access-filter.ts'
+import { expectPredictedIpvs, FROM_IPTABLES_MODE, WITH_CURRENT_RULES } from './client-node.ts'
 import {
   AGENT_PORT,
   agentAt,
   agentInIpvsMode,
   clientAndAgent,
+  clusterIPs,
   expectClosed,
   expectListenerEverywhere,
   expectOpen,
+  ownAddress,
 } from './node-agent.ts'
-import { expectPacket, expectPredictedIpvs } from './packet-path.ts'
+import { expectPacket } from './packet-path.ts'
 
 /** iptables mode: the agent listens on all addresses of its node, which do not include ClusterIPs. */
 export const clusterIPsLeadNowhere = onceSeen('closed-in-iptables-mode', async (context) => {
   const { live } = context
-  expectMode(context, 'iptables', {
-    hint: 'make iptables, then make flush-nat; this lab begins in that mode (make reset-5).',
-  })
+  expectMode(context, 'iptables', { hint: FROM_IPTABLES_MODE })
   const place = clientAndAgent(context)
-  const { service, view } = place
+  const { client, node, service } = place
   const { address } = service
   await expectListenerEverywhere(context, place)
-  chainsLeadToPods({ ...context, nodes: [view] })
-  expectPacket(view, place.client, agentAt(address), {
+  chainsLeadToPods({ ...context, nodes: [node] })
+  expectPacket(node, client, agentAt(address), {
     inspect: 'ip -brief address',
-    expected: `that no interface of ${place.node} has a ClusterIP`,
+    expected: `that no interface of ${node.name} has a ClusterIP`,
     hint: 'The addresses are leftovers of IPVS mode: make flush-nat removes them.',
   }).isNotDelivered()
   if (live) await expectClosed(live, [address], place, { hint: 'make flush-nat removes the leftovers of IPVS mode.' })
@@ -42,30 +43,32 @@ export const clusterIPsLeadNowhere = onceSeen('closed-in-iptables-mode', async (
 
 /** IPVS mode with the rules of kube-proxy 1.20: the client reaches the agent of its own node through every ClusterIP. */
 export const everyClusterIPLeadsToAgent = onceSeen('exposed-in-ipvs-mode', async (context) => {
-  const { live } = context
+  const { snapshot, live } = context
   const place = agentInIpvsMode(context, OLD_RULES)
-  const { view, addresses } = place
+  const { client, node } = place
+  const addresses = clusterIPs(snapshot)
   await expectListenerEverywhere(context, place)
   for (const address of addresses)
-    expectPacket(view, place.client, agentAt(address), {
+    expectPacket(node, client, agentAt(address), {
       inspect: 'iptables -nvL INPUT; ip -brief address show kube-ipvs0',
       expected: `a packet of the client for ${address}:${AGENT_PORT} delivered to a listener on the node`,
       hint: `Remove the rules that you added yourself. If it is stopped by ${ACCESS_FILTER}: ${OLD_RULES}`,
     }).isDelivered()
-  if (live) await expectOpen(live, place.client, addresses)
-  return { version: view.kubeProxyVersion, addresses }
+  if (live) await expectOpen(live, client, addresses)
+  return { version: node.kubeProxyVersion, addresses }
 })
 
 /** A rule of the learner on every node with an agent stops packets to a ClusterIP that are not for a Service port. */
 export const ownFilterCloses = onceSeen('own-filter-closed', async (context) => {
   const { snapshot, live } = context
   const place = agentInIpvsMode(context, OLD_RULES)
-  const { service, addresses } = place
+  const { client, node, service } = place
+  const addresses = clusterIPs(snapshot)
   await expectListenerEverywhere(context, place)
   for (const agentNode of nodesOfAgents(snapshot)) {
     const { name } = agentNode
     const ownRules = withoutAccessFilter(agentNode)
-    const source = name === place.node ? place.client : (podOn(snapshot, name) ?? place.client)
+    const source = agentNode === node ? client : (podOn(snapshot, name) ?? client)
     for (const address of addresses)
       expectPacket(ownRules, source, agentAt(address), {
         inspect: 'iptables -nvL INPUT',
@@ -83,23 +86,22 @@ export const ownFilterCloses = onceSeen('own-filter-closed', async (context) => 
 })
 
 /** The agent listens only on the node's own address; it is unreachable through ClusterIPs without any rule. */
-export const boundAgentIsClosed = onceSeen('bound-agent-closed', async (context) => {
-  const { live } = context
+export const boundAgentIsClosed = onceSeen('bound-agent-closed', async (context: LiveContext) => {
+  const { snapshot, live } = context
   const place = agentInIpvsMode(context, OLD_RULES)
-  const { addresses, node, nodeAddress, service, view } = place
+  const { client, node, service } = place
   const { address } = service
-  if (live)
-    await expectListener(live, { node, port: AGENT_PORT }, (listening) => listening.join() === nodeAddress, {
-      expected: `an agent that listens on ${nodeAddress}:${AGENT_PORT} and nowhere else`,
-      hint: "kubectl set env daemonset/node-agent 'BIND=$(HOST_IP)'",
-    })
-  expectPacket(withoutAccessFilter(view), place.client, agentAt(address), {
+  const own = ownAddress(place)
+  await expectListener(live, { node: node.name, port: AGENT_PORT }, (listening) => listening.join() === own, {
+    expected: `an agent that listens on ${own}:${AGENT_PORT} and nowhere else`,
+    hint: "kubectl set env daemonset/node-agent 'BIND=$(HOST_IP)'",
+  })
+  expectPacket(withoutAccessFilter(node), client, agentAt(address), {
     inspect: 'iptables -nvL INPUT',
     expected: 'that no rule is needed to close the ClusterIPs to this agent',
     hint: 'Remove your own filter on every node: iptables -D in place of -I.',
   }).isDelivered()
-  const hint = 'Is it bound to the address of the node?'
-  if (live) await expectClosed(live, addresses, place, { hint })
+  await expectClosed(live, clusterIPs(snapshot), place, { hint: 'Is it bound to the address of the node?' })
   return { address }
 })
 
@@ -134,7 +136,7 @@ const leftByOldVersion = inChain('nat KUBE-FIREWALL')
 /** At the end: no rule of the learner is left, and kube-proxy's state on every node equals the prediction. */
 export function nothingIsLeft(context: CheckContext): void {
   const { nodes, snapshot } = context
-  expectMode(context, 'ipvs', { hint: 'make ipvs KUBE_PROXY_VERSION=own' })
+  expectMode(context, 'ipvs', { hint: WITH_CURRENT_RULES })
   webService(snapshot)
   expectNodes(nodes).noRuleWhere(
     ({ spec }) => OWN_COMMENT.test(spec),
@@ -143,7 +145,7 @@ export function nothingIsLeft(context: CheckContext): void {
     { hint: 'Remove it: iptables -D in place of -A, or -I.' },
   )
   expectJumpsFirst(nodes)
-  for (const { name } of nodes) expectPredictedIpvs(context, name)
+  for (const node of nodes) expectPredictedIpvs(context, node)
   expectNodes(nodes)
     .where((where) => !leftByOldVersion(where), 'iptables-save; ipset save; ipvsadm -Sn; ip address show kube-ipvs0')
     .equalPrediction(

@@ -2,16 +2,15 @@ import * as z from 'zod'
 import { HOOKS } from '../../dataplane/trace/step.ts'
 import { type CheckContext, onceSeen } from '../../grading/check-context.ts'
 import { expectMode } from '../../grading/expect-node.ts'
-import { webService } from '../../grading/expect-object.ts'
 import { expectFound, expectOnNode, onNode, Trouble } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import { packetsOn } from '../../grading/packet-counters.ts'
 import type { Truth } from '../../grading/question.ts'
 import { type NodeView, stateOf } from '../../grading/snapshot.ts'
 import { chainsLeadToPods } from '../01-iptables/service-chains.ts'
-import { clientPod } from '../web-client.ts'
+import { clientInIpvsMode, clientNode, FROM_IPTABLES_MODE, WITH_OLD_RULES } from './client-node.ts'
 import { answered } from './node-agent.ts'
-import { clientInIpvsMode, expectPacket, filterHooks, type Stop } from './packet-path.ts'
+import { expectPacket, filterHooks, type Stop } from './packet-path.ts'
 
 /** kube-proxy's own syncs set the counters of its chains to zero; the measurement is repeated up to this often. */
 const ATTEMPTS = 3
@@ -64,35 +63,32 @@ const REQUESTS = 3
 
 /** iptables mode: a rule in FORWARD of the client's node stops its requests to web. */
 export const forwardRuleStops = onceSeen(NOTE, async (context) => {
-  const { snapshot, live } = context
-  expectMode(context, 'iptables', {
-    hint: 'make iptables, then make flush-nat; this lab begins in that mode (make reset-5).',
-  })
-  const service = webService(snapshot)
-  const client = clientPod(context, '05-exposure')
-  const { node } = client
-  const view = snapshot.node(node)
-  chainsLeadToPods({ ...context, nodes: [view] })
-  const by = expectPacket(view, client, service, {
+  const { live } = context
+  expectMode(context, 'iptables', { hint: FROM_IPTABLES_MODE })
+  const { client, node, service } = clientNode(context)
+  const { name } = node
+  chainsLeadToPods({ ...context, nodes: [node] })
+  const by = expectPacket(node, client, service, {
     inspect: LIST_FORWARD,
-    expected: `a rule in FORWARD on ${node} that stops the packets of ${client.address} to port ${POD_PORT} of the Pods`,
+    expected: `a rule in FORWARD on ${name} that stops the packets of ${client.address} to port ${POD_PORT} of the Pods`,
   }).isStopped(({ hook }) => hook === 'FORWARD')
-  if (live) await expectCounted(live, { node, rule: by, inspect: LIST_FORWARD }, () => answered(live, client, service))
-  return { ...by, node }
+  const place = { node: name, rule: by, inspect: LIST_FORWARD }
+  if (live) await expectCounted(live, place, () => answered(live, client, service))
+  return { ...by, node: name }
 })
 
 /** IPVS mode: the same rule exists, requests to web are answered, and the rule does not match them. */
 export const forwardRuleNotTraversed = onceSeen('not-asked-in-ipvs-mode', async (context) => {
   const { live } = context
-  const { service, client, view } = clientInIpvsMode(context)
-  const rule = expectForwardRule(context, view)
-  expectPacket(view, client, service, {
+  const { client, node, service } = clientInIpvsMode(context)
+  const rule = expectForwardRule(context, node)
+  expectPacket(node, client, service, {
     inspect: 'iptables -nvL; ipvsadm -Ln',
     expected: `a packet to ${service.name} that IPVS forwards`,
     hint: 'Keep the rule in FORWARD only, and remove the others that you added.',
   }).isSentOn()
   for (const { address } of service.backends)
-    expectPacket(view, client, podAt(address), {
+    expectPacket(node, client, podAt(address), {
       inspect: LIST_FORWARD,
       expected: `that the rule still stops packets from the client directly to the Pod ${address}`,
     }).isStopped((by) => by.rule === rule.rule)
@@ -129,32 +125,31 @@ const KERNEL_TABLES = new Set(['raw', 'mangle', 'nat', 'filter', 'security'])
 /** IPVS mode: a rule stops the requests to web, too, and that of iptables mode still exists, unless one in PREROUTING stops both. */
 export const stoppedInEitherMode = onceSeen('stopped-in-either-mode', async (context) => {
   const { live } = context
-  const { service, client, node, view } = clientInIpvsMode(context)
-  const by = expectPacket(view, client, service, {
+  const { client, node, service } = clientInIpvsMode(context)
+  const { name } = node
+  const by = expectPacket(node, client, service, {
     inspect: 'iptables -nvL INPUT',
-    expected: `a rule on ${node} that stops packets from ${client.address} to ${service.address} before IPVS`,
+    expected: `a rule on ${name} that stops packets from ${client.address} to ${service.address} before IPVS`,
   }).isStopped(({ table }) => KERNEL_TABLES.has(table))
   // One rule in PREROUTING stops both; else the one of iptables mode must still be there, too.
-  if (by.hook !== 'PREROUTING') expectForwardRule(context, view)
+  if (by.hook !== 'PREROUTING') expectForwardRule(context, node)
   for (const { address } of service.backends)
-    expectPacket(view, client, podAt(address), {
+    expectPacket(node, client, podAt(address), {
       inspect: 'iptables -nvL FORWARD',
       expected: `that packets from the client directly to the Pod ${address} are stopped as well`,
       hint: 'The rule in FORWARD stops those: keep it.',
     }).isStopped()
   const inspect = `iptables -t ${by.table} -nvL ${by.chain}`
-  if (live) await expectCounted(live, { node, rule: by, inspect }, () => answered(live, client, service))
-  return { ...by, node }
+  if (live) await expectCounted(live, { node: name, rule: by, inspect }, () => answered(live, client, service))
+  return { ...by, node: name }
 })
 
 /** Question: the chain of filter that the client's packet to web traverses before IPVS. */
 export function chainBeforeIpvs(context: CheckContext): Truth {
-  expectMode(context, 'ipvs', { hint: 'make ipvs KUBE_PROXY_VERSION=1.20' })
-  const service = webService(context.snapshot)
-  const client = clientPod(context, '05-exposure')
-  const { node } = client
+  expectMode(context, 'ipvs', { hint: WITH_OLD_RULES })
+  const { client, node, service } = clientNode(context)
   return {
-    accepts: filterHooks(context.snapshot.node(node), client, service),
-    inspect: `make trace FROM=pod/client TO=svc/${service.name}:${service.port} NODE=${node}`,
+    accepts: filterHooks(node, client, service),
+    inspect: `make trace FROM=pod/client TO=svc/${service.name}:${service.port} NODE=${node.name}`,
   }
 }

@@ -1,6 +1,7 @@
+import type { ApiObject } from '../../grading/api-object.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { expectMode } from '../../grading/expect-node.ts'
-import { expectReadyPod, podsWithLabel, type WebService, webService } from '../../grading/expect-object.ts'
+import { expectReadyPod, podsWithLabel, type WebService } from '../../grading/expect-object.ts'
 import { expectThat, fail } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
 import {
@@ -11,53 +12,39 @@ import {
   send,
   typedRequest,
 } from '../../grading/requests.ts'
-import { type NodeView, nodeAddressOf, objectsOf, type Snapshot } from '../../grading/snapshot.ts'
+import { nodeAddressOf, objectsOf, type Snapshot } from '../../grading/snapshot.ts'
 import { expectListener } from '../../grading/traffic.ts'
-import { backendsOnTwoNodes, clientPod } from '../web-client.ts'
-import { expectPredictedIpvs } from './packet-path.ts'
+import { backendsOnTwoNodes } from '../web-client.ts'
+import { type ClientNode, clientNode, expectPredictedIpvs } from './client-node.ts'
 
 export const AGENT_PORT = 9100
 const MANIFEST = 'labs/05-exposure/manifests/node-agent.yaml'
 const ANY_ADDRESS = new Set(['0.0.0.0', '*', '[::]'])
 
-/** The client Pod, the agent on the same node, and the addresses through which one may reach the other. */
-export interface ClientAndAgent {
-  client: PodRequester
-  node: string
-  view: NodeView
-  /** The node's own address. */
-  nodeAddress: string
-  service: WebService
-  /** IPv4 ClusterIPs of all Services. */
-  addresses: string[]
+/** The client's node, if its agent is ready. */
+export function clientAndAgent(context: CheckContext): ClientNode {
+  const place = clientNode(context)
+  const { name } = place.node
+  const agent = podsWithLabel(context.snapshot, 'node-agent').find(({ spec }) => spec?.nodeName === name)
+  expectAgent(agent, name, `a node agent that is ready on ${name}, beside the Pod client`)
+  return place
 }
 
-/** The client and the agent on its node. Fails when one of them is not ready. */
-export function clientAndAgent(context: CheckContext): ClientAndAgent {
-  const client = clientPod(context, '05-exposure')
-  const { node } = client
-  const { snapshot } = context
-  const agent = podsWithLabel(snapshot, 'node-agent').find(({ spec }) => spec?.nodeName === node)
-  expectReadyPod(agent, 'node-agent', {
-    node,
-    inspect: 'kubectl get pods -l app=node-agent -o wide',
-    expected: `a node agent that is ready on ${node}, beside the Pod client`,
-    hint: `kubectl apply -f ${MANIFEST}`,
-  })
-  const nodeAddress = nodeAddressOf(snapshot, node)
-  return {
-    ...{ client, node, view: snapshot.node(node), nodeAddress },
-    ...{ service: webService(snapshot), addresses: clusterIPs(snapshot) },
-  }
+function expectAgent(agent: ApiObject | undefined, node: string, expected: string): void {
+  const inspect = 'kubectl get pods -l app=node-agent -o wide'
+  expectReadyPod(agent, 'node-agent', { node, inspect, expected, hint: `kubectl apply -f ${MANIFEST}` })
 }
 
 /** The same in IPVS mode, if its node equals the prediction. */
-export function agentInIpvsMode(context: CheckContext, hint: string): ClientAndAgent {
+export function agentInIpvsMode(context: CheckContext, hint: string): ClientNode {
   expectMode(context, 'ipvs', { hint })
   const place = clientAndAgent(context)
   expectPredictedIpvs(context, place.node)
   return place
 }
+
+/** The address of the node itself, which is no ClusterIP. */
+export const ownAddress = ({ node }: Pick<ClientNode, 'node'>): string => nodeAddressOf(node.snapshot, node.name)
 
 /** The agent's port on an address. */
 export const agentAt = (address: string) => ({ address, port: AGENT_PORT })
@@ -67,10 +54,10 @@ export const clusterIPs = (snapshot: Snapshot): string[] =>
   objectsOf(snapshot).services.flatMap((service) => service.clusterIPs.filter((ip) => /^\d/.test(ip)))
 
 /** The agent on the client's node listens on all addresses. A capture does not record listeners. */
-export async function expectListenerEverywhere({ live }: CheckContext, { node }: ClientAndAgent): Promise<void> {
+export async function expectListenerEverywhere({ live }: CheckContext, { client }: ClientNode): Promise<void> {
   const isAny = (addresses: readonly string[]) => addresses.some((address) => ANY_ADDRESS.has(address))
   if (live)
-    await expectListener(live, { node, port: AGENT_PORT }, isAny, {
+    await expectListener(live, { node: client.node, port: AGENT_PORT }, isAny, {
       expected: `an agent that listens on 0.0.0.0:${AGENT_PORT}`,
       hint: 'kubectl set env daemonset/node-agent BIND=0.0.0.0',
     })
@@ -111,11 +98,15 @@ export async function expectOpen(live: LiveCluster, client: PodRequester, addres
     })
 }
 
-/** web has its Pods, the client is ready, and the agent beside it answers on the node's own address. */
+/** web has its Pods, the client and every agent are ready, and the agent beside the client answers on the node's own address. */
 export async function agentAnswers(context: CheckContext): Promise<void> {
   backendsOnTwoNodes(context)
-  const { client, nodeAddress } = clientAndAgent(context)
-  if (context.live) await expectOpen(context.live, client, [nodeAddress])
+  const place = clientAndAgent(context)
+  for (const agent of podsWithLabel(context.snapshot, 'node-agent')) {
+    const { nodeName = '' } = agent.spec ?? {}
+    expectAgent(agent, nodeName, `a node agent that is ready on ${nodeName}`)
+  }
+  if (context.live) await expectOpen(context.live, place.client, [ownAddress(place)])
 }
 
 /**
@@ -125,14 +116,15 @@ export async function agentAnswers(context: CheckContext): Promise<void> {
 export async function expectClosed(
   live: LiveCluster,
   addresses: readonly string[],
-  { client, node, nodeAddress, view }: ClientAndAgent,
+  place: Pick<ClientNode, 'client' | 'node'>,
   { hint, service }: { hint: string; service?: WebService },
 ): Promise<void> {
+  const { client, node } = place
   const replies = await requestAgents(live, client, addresses, DROPPED_SECONDS)
   const wrong = replies.find((reply) => reply.node !== undefined || reply.silent)
   if (wrong)
     fail({
-      node,
+      node: node.name,
       inspect: wrong.inspect,
       expected: `no answer of an agent on port ${AGENT_PORT} of ${wrong.address}`,
       actual: wrong.node
@@ -140,9 +132,9 @@ export async function expectClosed(
         : 'a connection was accepted there, without an answer in time',
       hint,
     })
-  await expectOpen(live, client, [nodeAddress])
+  await expectOpen(live, client, [ownAddress(place)])
   if (service)
-    await expectAnswers(view, live, client, service, 1, {
+    await expectAnswers(node, live, client, service, 1, {
       expected: `an answer of the Service ${service.name}, which must stay open`,
     })
 }

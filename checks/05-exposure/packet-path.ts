@@ -1,15 +1,9 @@
-import { printEndpoint } from '../../dataplane/ip-address.ts'
 import { NodeNetwork } from '../../dataplane/trace/node-network.ts'
 import type { Hook } from '../../dataplane/trace/step.ts'
-import type { CheckContext } from '../../grading/check-context.ts'
-import { expectMode, expectNodes } from '../../grading/expect-node.ts'
-import { webService } from '../../grading/expect-object.ts'
 import { expectFound, expectThat, onNode } from '../../grading/failure.ts'
 import { type NodeTables, type Target, traceOf } from '../../grading/packet-trace.ts'
 import type { Requester } from '../../grading/requests.ts'
 import { stateOf } from '../../grading/snapshot.ts'
-import { dummyDeviceOwnsClusterIPs } from '../02-ipvs/equality.ts'
-import { clientPod } from '../web-client.ts'
 
 /** The rule that stops every packet of a kind. */
 export interface Stop {
@@ -70,24 +64,4 @@ function describePath(path: PacketPath, node: string): string {
   if (path.end === 'delivered') return `is delivered to a listener on ${node}`
   if (path.end === 'sent on') return `is sent on to ${path.to.join(' or ') || 'no host'}`
   return `is stopped on ${node} by ${path.by.table} ${path.by.chain}: ${path.by.rule}`
-}
-
-/** The addresses of kube-ipvs0 and web's virtual server equal the prediction: a fault in them would have the same result as the mode. */
-export function expectPredictedIpvs(context: CheckContext, node: string): void {
-  const { snapshot } = context
-  const nodes = [snapshot.node(node)]
-  dummyDeviceOwnsClusterIPs({ ...context, nodes })
-  const { name, address, port } = webService(snapshot)
-  expectNodes(nodes)
-    .virtualServer(`TCP ${printEndpoint(address, port)}`)
-    .equalPrediction('ipvs', `a virtual server for ${name} with each of its Pods`)
-}
-
-/** IPVS mode with the rules of 1.20, where the client's packets to web are judged: its node equals the prediction. */
-export function clientInIpvsMode(context: CheckContext) {
-  expectMode(context, 'ipvs', { hint: 'make ipvs KUBE_PROXY_VERSION=1.20' })
-  const service = webService(context.snapshot)
-  const client = clientPod(context, '05-exposure')
-  expectPredictedIpvs(context, client.node)
-  return { service, client, node: client.node, view: context.snapshot.node(client.node) }
 }

@@ -60,10 +60,13 @@ const LONG = 1000
 /** In that mode the quantity is flat beside the rise of `yardstick` in iptables mode. */
 function flat(run: Measurement, mode: SwitchedMode, quantity: Judged, yardstick = quantity): Shape {
   const [series, list] = [seriesOf(run[mode], quantity), seriesOf(run.iptables, yardstick)]
-  const isFlat = Math.abs(riseOf(series)) <= FLAT * riseOf(list)
+  const shape = (result: Shape['result']): Shape => {
+    return { wanted: 'a flat curve', result, figures: figures(run, mode, quantity) }
+  }
+  if (!risesClearly(list)) return shape('unclear')
+  if (Math.abs(riseOf(series)) <= FLAT * riseOf(list)) return shape('holds')
   const isWrong = risesClearly(series) && largestPoint(run[mode]).services >= LONG && isSteady(run)
-  const result = !risesClearly(list) ? 'unclear' : isFlat ? 'holds' : isWrong ? 'wrong' : 'unclear'
-  return { wanted: 'a flat curve', result, figures: figures(run, mode, quantity) }
+  return shape(isWrong ? 'wrong' : 'unclear')
 }
 
 /** The maximum variation between sizes of work that is independent of Services. If it is larger, the machine was too busy. */

@@ -31,9 +31,9 @@ export async function modeForThousands({ live, nodes }: CheckContext): Promise<T
     if (!recorded) throw new NotApplicable("the kernel's features are not in this capture")
     return recorded.lacks === undefined
   }
-  const best =
-    node && hasNftables(node) && (await runs('nftables')) ? 'nftables' : (await runs('ipvs')) ? 'ipvs' : 'iptables'
-  return { accepts: [best], inspect: 'make doctor' }
+  const answer = (mode: string): Truth => ({ accepts: [mode], inspect: 'make doctor' })
+  if (node && hasNftables(node) && (await runs('nftables'))) return answer('nftables')
+  return answer((await runs('ipvs')) ? 'ipvs' : 'iptables')
 }
 
 /** Question: the default mode; nftables is planned as default from 1.40 on. */

@@ -1,5 +1,5 @@
 import { hasCondition } from '../../grading/api-object.ts'
-import { type CheckContext, onceSeen } from '../../grading/check-context.ts'
+import { type CheckContext, type LiveContext, onceSeen } from '../../grading/check-context.ts'
 import { expectMode } from '../../grading/expect-node.ts'
 import { type WebBackend, type WebService, webService } from '../../grading/expect-object.ts'
 import { expectThat, NotApplicable } from '../../grading/failure.ts'
@@ -7,7 +7,7 @@ import type { LiveCluster } from '../../grading/live-cluster.ts'
 import type { Target } from '../../grading/packet-trace.ts'
 import type { Truth } from '../../grading/question.ts'
 import { answersIn, type PodRequester, send, sendMarked, typedRequest } from '../../grading/requests.ts'
-import { barsByPod, countByPod, type PodShare, shareBars } from '../../grading/traffic.ts'
+import { barsByPod, countByPod, type PodShare, shareBars } from '../../grading/shares.ts'
 import { chainsLeadToPods } from '../01-iptables/service-chains.ts'
 import { clientPod } from '../web-client.ts'
 
@@ -101,12 +101,9 @@ export async function connect(
   times: number,
 ): Promise<Connections> {
   const requests = [{ address: service.address, port: service.port, times, insist: true }]
-  const { answered, logs } = await sendMarked(live, clientOf(context), service, requests)
+  const { answered, logged } = await sendMarked(live, clientOf(context), service, requests)
   const [{ replies } = { replies: [] }] = answered
-  const shares = countByPod(
-    service.backends,
-    (await logs()).flatMap(({ logged }) => logged),
-  )
+  const shares = countByPod(service.backends, await logged())
   const failed = replies.length - answersIn({ replies }).length
   context.show(shareBars([...barsByPod(shares), { labels: ['no answer', ''], count: failed }]))
   return { sent: replies.length, failed, answered: shares }
@@ -134,13 +131,11 @@ const CONNECTIONS = 30
 const RETURN_COMMAND = 'make iptables KUBE_PROXY_VERSION=own'
 
 /** iptables mode: the rules choose deaf as often as the others, and connections to it fail. */
-export const connectionsFail = onceSeen('connections-that-failed', async (context) => {
-  const { live } = context
+export const connectionsFail = onceSeen('connections-that-failed', async (context: LiveContext) => {
   expectMode(context, 'iptables', { hint: RETURN_COMMAND })
   const { service, deaf } = deafEndpoint(context)
   chainsLeadToPods(context)
-  if (!live) return { at: 'a capture' }
-  const { sent, failed } = await connect(context, live, service, CONNECTIONS)
+  const { sent, failed } = await connect(context, context.live, service, CONNECTIONS)
   expectConnections(context, service, {
     holds: failed > 0 && failed < sent,
     expected: `that some of ${CONNECTIONS} connections meet ${deaf.address} and fail, and others do not`,

@@ -19,12 +19,12 @@ export interface ModeVisit {
 }
 
 /** A step that passes once it was proven while every kube-proxy ran in the mode. */
-export function onceInMode(
+export function onceInMode<Context extends CheckContext>(
   { mode, require }: ModeVisit,
   note: string,
-  prove: (context: CheckContext) => Promise<object>,
-): Check {
-  const check = onceSeen(note, (context) => {
+  prove: (context: Context) => Promise<object>,
+): Check<Context> {
+  const check = onceSeen(note, (context: Context) => {
     expectMode(context, mode, { hint: `make ${mode}` })
     return prove(context)
   })

@@ -13,35 +13,23 @@ import { clientOf, expectAllConnect, expectConnections } from './connections.ts'
 import { backInIptablesMode, type ModeVisit, onceInMode } from './mode-visit.ts'
 
 /** A kernel's features do not change while a cluster runs. */
-const known = new WeakMap<LiveCluster['cluster'], Map<FlushedMode, Promise<string | undefined>>>()
+const known = new WeakMap<LiveCluster['cluster'], Map<FlushedMode, string | undefined>>()
 
 /** The features of a mode that the nodes' kernel lacks, as a clause; undefined if none. Throws Trouble if no node can be probed. */
-export function kernelLacks(
-  live: LiveCluster,
+export async function kernelLacks(
+  { cluster }: LiveCluster,
   nodes: readonly NodeView[],
   mode: FlushedMode,
 ): Promise<string | undefined> {
-  const answers = known.get(live.cluster) ?? new Map<FlushedMode, Promise<string | undefined>>()
-  known.set(live.cluster, answers)
-  const probed = answers.get(mode) ?? probeKernel(live, nodes, mode)
-  answers.set(mode, probed)
-  // Only results are cached: the next round may reach the nodes.
-  probed.catch(() => answers.delete(mode))
-  return probed
-}
-
-async function probeKernel(
-  live: LiveCluster,
-  nodes: readonly NodeView[],
-  mode: FlushedMode,
-): Promise<string | undefined> {
-  const names = nodes.map(({ name }) => name)
+  const lacks = known.get(cluster) ?? new Map<FlushedMode, string | undefined>()
+  known.set(cluster, lacks)
   try {
-    return await modeLacks(live.cluster, names, mode, 'rr')
+    const names = nodes.map(({ name }) => name)
+    if (!lacks.has(mode)) lacks.set(mode, await modeLacks(cluster, names, mode, 'rr'))
+    return lacks.get(mode)
   } catch (error) {
-    throw new Trouble(
-      `the nodes could not be probed for mode ${mode} (${error instanceof Error ? error.message : error})`,
-    )
+    const reason = error instanceof Error ? error.message : error
+    throw new Trouble(`the nodes could not be probed for mode ${mode} (${reason})`)
   }
 }
 

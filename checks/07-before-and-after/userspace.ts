@@ -1,12 +1,12 @@
 import { kubeProxyPods } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
 import type { Finding, Where } from '../../dataplane/compare.ts'
 import { targetOf } from '../../dataplane/rule.ts'
-import type { CheckContext } from '../../grading/check-context.ts'
-import { inChain } from '../../grading/difference-report.ts'
+import type { CheckContext, LiveContext } from '../../grading/check-context.ts'
 import { expectMode, expectNodes } from '../../grading/expect-node.ts'
 import type { WebService } from '../../grading/expect-object.ts'
 import { expectFound, NotApplicable, onNode } from '../../grading/failure.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
+import { inChain } from '../../grading/predicted-part.ts'
 import type { Truth } from '../../grading/question.ts'
 import { type NodeView, stateOf } from '../../grading/snapshot.ts'
 import { expectListener } from '../../grading/traffic.ts'
@@ -79,10 +79,9 @@ export const rulesLeadToListeners = onceInMode(visit, visit.note, async (context
 })
 
 /** No connection fails because of the deaf Pod, because kube-proxy tries the next one, and logs it. */
-export const noConnectionFails = onceInMode(visit, 'connections-tried-again', async (context) => {
+export const noConnectionFails = onceInMode(visit, 'connections-tried-again', async (context: LiveContext) => {
   const { live } = context
   const endpoint = deafEndpoint(context)
-  if (!live) return { at: 'a capture' }
   const { service, healthy, client } = endpoint
   const { sent, failed, answered } = await connect(context, live, service, CONNECTIONS)
   const fewest = Math.min(...healthy.map(({ pod }) => answered.find((one) => one.pod === pod)?.requests ?? 0))

@@ -9,14 +9,14 @@ import {
   INCIDENT_KEY,
   type IncidentNote,
   incidentNote,
-  unseal,
 } from '../../course/incident/incident-note.ts'
+import { openIncident } from '../../course/incident/revert-incident.ts'
+import { sameAnswer } from '../../grading/answer.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { expectFound, fail, Trouble } from '../../grading/failure.ts'
 import type { LabNotes } from '../../grading/lab-notes.ts'
-import { answeredKey, answerKey, answerNote, sameAnswer, type Truth } from '../../grading/question.ts'
+import { answeredKey, answerKey, answerNote, type Truth } from '../../grading/question.ts'
 import { shortened } from '../../host/plain-text.ts'
-import { incidents } from '../../labs/08-incidents/incidents/all.ts'
 
 /** The open incident according to the cluster's notes. */
 export interface OpenIncident {
@@ -27,37 +27,21 @@ export interface OpenIncident {
   means: IncidentContext
 }
 
-/** The note of the open incident with its incident; undefined when none is open. Throws Trouble when it can't be read. */
-function notedIncident(notes: LabNotes) {
-  const note = notes.read(INCIDENT_KEY, incidentNote)
-  if (!note) return undefined
-  const secret = unseal(note.sealed)
-  const incident = incidents.find(({ id }) => id === secret?.id)
-  if (!secret || !incident)
-    throw new Trouble('the note of the incident can no longer be read: `make reset-8`, then `make incident`')
-  return { note, secret, incident }
-}
-
 export const SHOW = 'make incident SHOW=1'
 
-/** Like notedIncident, but fails when none is open. */
-const expectIncident = (notes: LabNotes) =>
-  expectFound(notedIncident(notes), {
+/** The open incident, ready for its checks. Fails when none is open; throws Trouble when its note can't be read. */
+export async function expectOpenIncident({ snapshot, live, notes }: CheckContext): Promise<OpenIncident> {
+  const found = await openIncident(notes)
+  if (!found && notes.read(INCIDENT_KEY, incidentNote))
+    throw new Trouble('the note of the incident can no longer be read: `make reset-8`, then `make incident`')
+  const { note, secret, incident } = expectFound(found, {
     inspect: SHOW,
     expected: 'an open incident',
     actual: 'none: no incident was started yet',
     next: 'make incident',
   })
-
-/** The open incident, ready for its checks. Fails when there is none. */
-export function openIncident({ snapshot, live, notes }: CheckContext): OpenIncident {
-  const { note, secret, incident } = expectIncident(notes)
-  return {
-    incident,
-    note,
-    baseline: secret.baseline,
-    means: new IncidentContext(snapshot, live, secret.environment, incident.mode),
-  }
+  const means = new IncidentContext(snapshot, live, secret.environment, incident.mode)
+  return { incident, note, baseline: secret.baseline, means }
 }
 
 /** The hints and wrong diagnoses that the learner needed. A wrong diagnosis counts once. */
@@ -74,10 +58,12 @@ export function costOfDiagnosis(context: CheckContext): number {
 }
 
 /** The id of the cause. Each wrong id counts once; an id that is not on the list has no cost. */
-export function causeByName({ notes }: CheckContext): Truth {
-  const { incident, note } = expectIncident(notes)
-  const { id } = incident
-  const { choices } = note
+export async function causeByName(context: CheckContext): Promise<Truth> {
+  const { notes } = context
+  const {
+    incident: { id },
+    note: { choices },
+  } = await expectOpenIncident(context)
   const inspect = SHOW
   const given = notes.read(answerKey(DIAGNOSIS), answerNote)
   if (!given || sameAnswer(given.text, id)) return { accepts: [id], inspect }

@@ -12,11 +12,11 @@ import { configOf } from '../../grading/evaluate.ts'
 import { expectNodes } from '../../grading/expect-node.ts'
 import { expectThat, fail, onNode } from '../../grading/failure.ts'
 import { dummyDeviceOwnsClusterIPs } from '../02-ipvs/equality.ts'
-import { effortOf, type OpenIncident, openIncident, SHOW, wasDiagnosed } from './diagnosis.ts'
+import { effortOf, expectOpenIncident, type OpenIncident, SHOW, wasDiagnosed } from './diagnosis.ts'
 
 /** The reported symptom no longer occurs, tested with real requests. */
 export async function symptomIsGone(context: CheckContext): Promise<void> {
-  const open = openIncident(context)
+  const open = await expectOpenIncident(context)
   const { incident, means } = open
   const symptom = await incident.symptom(means)
   const why = `The user reported: ${incident.report(means.environment)}`
@@ -26,7 +26,7 @@ export async function symptomIsGone(context: CheckContext): Promise<void> {
 
 /** The cause is removed, and not only the symptom. */
 export async function causeIsFixed(context: CheckContext): Promise<void> {
-  const open = openIncident(context)
+  const open = await expectOpenIncident(context)
   const left = await open.incident.causeLeft(open.means)
   expectThat(left === undefined, {
     inspect: SHOW,
@@ -55,7 +55,7 @@ function expectRepaired({ snapshot }: CheckContext, { note }: OpenIncident): voi
 export async function nodesAreRight(context: CheckContext): Promise<void> {
   await causeIsFixed(context)
   const { nodes } = context
-  const { mode } = openIncident(context).means
+  const { mode } = (await expectOpenIncident(context)).means
   expectNodes(nodes).runMode(mode)
   const inspect = mode === 'ipvs' ? 'iptables-save; ipset list; ipvsadm -Ln; ip addr show kube-ipvs0' : 'iptables-save'
   const expected = 'exactly what kube-proxy programs for the existing Services'
@@ -70,7 +70,7 @@ export async function nodesAreRight(context: CheckContext): Promise<void> {
 /** The cause is fixed, and foreign rules, kube-proxy's configuration and the Services are as before. */
 export async function restIsAsBefore(context: CheckContext): Promise<void> {
   await causeIsFixed(context)
-  const open = openIncident(context)
+  const open = await expectOpenIncident(context)
   nothingForeign(context, open)
   objectsAreAsBefore(context, open)
   showDebrief(context, open)

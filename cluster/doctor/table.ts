@@ -1,5 +1,5 @@
 import wrapAnsi from 'wrap-ansi'
-import { chooseKernel, type Place, placesFor } from './choose.ts'
+import { chooseKernel, type Place, placesFor, UNMEASURABLE } from './choose.ts'
 import type { Facts, LabNeeds } from './facts.ts'
 import { diagnose } from './judge.ts'
 import type { DoctorResult, Severity } from './result.ts'
@@ -52,6 +52,9 @@ function whyNot(places: readonly Place[]): string[] {
 function labRow(lab: LabNeeds, facts: Facts, wishes: Wishes): TableRow {
   const of = `lab ${lab.number}`
   const places = placesFor(lab, facts)
+  const [, context] = /^context:(.+)/.exec(wishes.cluster ?? '') ?? []
+  if (context !== undefined && places.every(({ reason }) => reason !== UNMEASURABLE))
+    return { of, what: 'context', severity: 'note', detail: `"${context}", which is not examined here` }
   const chosen = chosenPlace(places, lab, facts, wishes)
   const able = places.filter(({ reason }) => reason === undefined)
   const others = able.filter((place) => place !== chosen)

@@ -28,11 +28,8 @@ export function engineReason(stderr: string): string {
 
 /** The container engine that responds here: Docker before Podman; the client alone is not enough. */
 export async function containerEngine(): Promise<EngineName | undefined> {
-  const commands: [EngineName, string][] = [
-    ['docker', '{{.ServerVersion}}'],
-    ['podman', '{{.Version.Version}}'],
-  ]
-  for (const [engine, format] of commands) {
+  const commands = { docker: '{{.ServerVersion}}', podman: '{{.Version.Version}}' }
+  for (const [engine, format] of Object.entries(commands) as [EngineName, string][]) {
     const { exitCode, stdout } = await engineCommand(answerMs)`${engine} info --format ${format}`
     // A Docker client without a server may print an empty version and still exit with 0.
     if (exitCode === 0 && stdout.trim() !== '') return engine
@@ -115,12 +112,7 @@ export function fullImageName(engine: EngineName, image: string): string {
  */
 export async function heldReference(engine: EngineName, image: string): Promise<string | undefined> {
   const [withoutDigest = image] = image.split('@sha256:')
-  for (const name of new Set([
-    image,
-    fullImageName(engine, image),
-    withoutDigest,
-    fullImageName(engine, withoutDigest),
-  ]))
+  for (const name of new Set([image, withoutDigest].flatMap((one) => [one, fullImageName(engine, one)])))
     if ((await engineCommand(answerMs)`${engine} image inspect ${name}`).exitCode === 0) return name
   return undefined
 }

@@ -2,7 +2,7 @@
 
 import type { StepOutcome } from '../../grading/failure.ts'
 import { findingParts, MARKS } from '../../grading/learner-report.ts'
-import { findingOf } from '../../grading/report.ts'
+import { findingOf, pointsWith } from '../../grading/report.ts'
 import { shortened } from '../../host/plain-text.ts'
 import { type LabProgress, outcomeOf, pointsOf, stepOf } from '../lab-progress.ts'
 import type { Part } from './terminal-text.ts'
@@ -68,7 +68,9 @@ export function statusOf(state: GuideStatus): { mark: string; text: string } {
   if (!outcome) return { mark: '…', text: 'Reading the nodes …' }
   const mark = markOf(outcome)
   if (outcome.verdict === 'passed') {
-    const already = state.held.has(definition.id) ? 'already passed' : `passed, ${definition.points} points`
+    const already = state.held.has(definition.id)
+      ? 'already passed'
+      : `passed, ${pointsWith(definition.points, outcome)} points`
     return { mark, text: `${already}: ${definition.title}. Press Enter to continue.` }
   }
   if (outcome.verdict === 'not applicable')

@@ -5,7 +5,7 @@ import { chalk } from 'zx/core'
 import { rawOutput } from '../../host/output.ts'
 import type { GuideEvent, GuideState } from './guide-state.ts'
 import { drawScreen, MIN_WIDTH, plainLines } from './guide-view.ts'
-import { PLAIN, type Style } from './terminal-text.ts'
+import { PLAIN, type Row, type Style } from './terminal-text.ts'
 
 interface GuideTerminal {
   show(state: GuideState): void
@@ -43,17 +43,7 @@ function screenTerminal(send: (event: GuideEvent) => void): GuideTerminal {
     const size = { columns: stdout.columns || 80, rows: stdout.rows || 24 }
     const painted = screen.rows
     screen = drawScreen(state, size, COLOURED)
-    let text = ''
-    for (const [index, row] of screen.rows.entries()) {
-      const next = screen.rows[index + 1]
-      const before = painted[index]
-      const same = before?.text === row.text && before.joined === row.joined && !row.joined && !next?.joined
-      if (same) continue
-      // A wrapped row fills its line and the terminal wraps it itself, so that selecting and copying returns one line.
-      text += row.joined ? row.text : `\x1b[${index + 1};1H\x1b[K${row.text}`
-      if (row.joined && !next?.joined) text += '\x1b[K'
-    }
-    out.write(text)
+    out.write(changedRows(painted, screen.rows))
   }
   const repaint = () => {
     screen.rows = []
@@ -112,6 +102,21 @@ function screenTerminal(send: (event: GuideEvent) => void): GuideTerminal {
   }
 }
 
+/** The output that paints the rows of a screen that differ from those before. */
+function changedRows(before: readonly Row[], rows: readonly Row[]): string {
+  let text = ''
+  for (const [index, row] of rows.entries()) {
+    const next = rows[index + 1]
+    const was = before[index]
+    const same = was?.text === row.text && was.joined === row.joined && !row.joined && !next?.joined
+    if (same) continue
+    // A wrapped row fills its line and the terminal wraps it itself, so that selecting and copying returns one line.
+    text += row.joined ? row.text : `\x1b[${index + 1};1H\x1b[K${row.text}`
+    if (row.joined && !next?.joined) text += '\x1b[K'
+  }
+  return text
+}
+
 /** Waits for a line on a released terminal, or for its end. */
 export function waitForEnter(prompt: string): Promise<void> {
   console.log(prompt)
@@ -127,6 +132,8 @@ function plainTerminal(send: (event: GuideEvent) => void): GuideTerminal {
   let lines: ReturnType<typeof createInterface> | undefined
   return {
     show(state) {
+      // A check that was running when the learner quit ends later.
+      if (!lines) return
       const width = Math.max(MIN_WIDTH, process.stdout.columns || 80)
       const typing = state.typed !== undefined && state.typed !== ''
       if (!typing) for (const line of plainLines(state, shown, width, PLAIN)) console.log(line)

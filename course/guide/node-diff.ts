@@ -1,5 +1,5 @@
+import { isServiceChain } from '../../dataplane/kube-proxy/chain-names.ts'
 import { isServicePortChain } from '../../dataplane/kube-proxy/nftables/builder.ts'
-import { isServiceChain } from '../../dataplane/kube-proxy/ruleset-builder.ts'
 import { type Change, changesBetween } from '../../dataplane/view/changes.ts'
 import { holdingsOf, nameOf } from '../../dataplane/view/holdings.ts'
 import { modeOf, type NodeView, type Snapshot, stateOf } from '../../grading/snapshot.ts'
@@ -21,10 +21,15 @@ function linesOf({ change, text, before }: Change): string[] {
   return [...(change === 'removed' ? [] : [`+ ${text}`]), ...(change === 'added' ? [] : [`- ${before ?? text}`])]
 }
 
-function describeChanges(changes: readonly Change[]): string {
+function linesByPlace(changes: readonly Change[]): Map<string, string[]> {
   const places = new Map<string, string[]>()
   for (const change of changes)
     places.set(placeOf(change), [...(places.get(placeOf(change)) ?? []), ...linesOf(change)])
+  return places
+}
+
+/** Each place with the number of its lines, and the lines themselves if they are few. */
+function describePlaces(places: ReadonlyMap<string, string[]>): string {
   return [...places]
     .sort(([one], [other]) => (one < other ? -1 : 1))
     .flatMap(([place, lines]) => {
@@ -36,23 +41,15 @@ function describeChanges(changes: readonly Change[]): string {
     .join('\n')
 }
 
-function objectChanges(before: Snapshot, after: Snapshot): Change[] {
+function objectLines(before: Snapshot, after: Snapshot): string[] {
   const namesOf = ({ items }: Snapshot) =>
     items.flatMap(({ kind, metadata }) =>
       kind === 'Service' || kind === 'Pod' ? `${kind} ${metadata.namespace}/${metadata.name}` : [],
     )
   const [was, is] = [new Set(namesOf(before)), new Set(namesOf(after))]
-  const change = (text: string, change: Change['change']): Change => ({
-    node: '',
-    id: text,
-    place: 'objects',
-    change,
-    text,
-  })
-  return [
-    ...[...is].filter((name) => !was.has(name)).map((name) => change(name, 'added')),
-    ...[...was].filter((name) => !is.has(name)).map((name) => change(name, 'removed')),
-  ]
+  const added = [...is].filter((name) => !was.has(name))
+  const removed = [...was].filter((name) => !is.has(name))
+  return [...added.map((name) => `+ ${name}`), ...removed.map((name) => `- ${name}`)]
 }
 
 /** The changes in a cluster between two snapshots. Nodes with identical changes share one list. */
@@ -61,15 +58,16 @@ export function diffSnapshots(before: Snapshot, after: Snapshot): Part[] {
   const byText = new Map<string, string[]>()
   for (const node of after.nodes) {
     const old = before.nodes.find(({ name }) => name === node.name)
-    const text = describeChanges(changesBetween(old ? read(old) : { node: node.name, groups: [] }, read(node)))
+    const changes = changesBetween(old ? read(old) : { node: node.name, groups: [] }, read(node))
+    const text = describePlaces(linesByPlace(changes))
     if (text !== '') byText.set(text, [...(byText.get(text) ?? []), node.name])
   }
-  const objects = describeChanges(objectChanges(before, after))
+  const objects = objectLines(before, after)
   const lists: [string, string][] = [...byText].map(([text, nodes]) => [
     nodes.length === after.nodes.length ? 'every node' : nodes.join(', '),
     text,
   ])
-  if (objects !== '') lists.unshift(['Kubernetes', objects])
+  if (objects.length > 0) lists.unshift(['Kubernetes', describePlaces(new Map([['objects', objects]]))])
   if (lists.length === 0) return [{ text: 'Nothing has changed on the nodes since this step began.' }]
   return lists.flatMap(([where, text]) => [
     { text: where },

@@ -1,36 +1,19 @@
-import { randomUUID } from 'node:crypto'
 import type { V1Pod, V1ServiceSpec } from '@kubernetes/client-node'
 import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import { hasCondition } from '../../grading/api-object.ts'
 import { fail, NotApplicable } from '../../grading/failure.ts'
-import { type HttpReply, httpRequests, readReplies } from '../../grading/http-requests.ts'
+import type { HttpReply } from '../../grading/http-requests.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
+import { fromNode, fromOutside, fromPod, type Requester, send, sendMarked } from '../../grading/requests.ts'
+import { countByPod, type PodShare } from '../../grading/shares.ts'
 import type { NodeView, Snapshot } from '../../grading/snapshot.ts'
-import { loggedRequests } from '../../grading/traffic.ts'
-import { OUTSIDE } from '../../host/outside.ts'
 import { addressOf, type IncidentEnvironment, SHOP_OBJECTS } from './shop.ts'
 
 type Answer = Pick<HttpReply, 'status' | 'error'>
 
 const PATIENCE_SECONDS = 2
-
-/**
- * Sends all requests in parallel, each on a separate connection, by a script that `run` runs; `source` is the client's address
- * where it has two. A request without output was not sent, and counts as unanswered.
- */
-async function answersTo(
-  urls: readonly string[],
-  run: (script: string) => Promise<{ stdout: string }>,
-  source?: string,
-): Promise<Answer[]> {
-  const requests = urls.map((url) => {
-    const { hostname: address, port, pathname, search } = new URL(url)
-    const request = { address, port: Number(port) || 80, path: `${pathname}${search}`, seconds: PATIENCE_SECONDS }
-    return { ...request, ...(source !== undefined && { source }) }
-  })
-  const replies = readReplies((await run(httpRequests(requests))).stdout)
-  return urls.map((_, index) => replies.find((reply) => reply.index === index) ?? { status: 0, error: 'no answer' })
-}
+/** Also of a request that was not sent. */
+const NO_ANSWER: Answer = { status: 0, error: 'no answer' }
 
 const isGood = ({ status }: Answer): boolean => status >= 200 && status < 400
 
@@ -82,7 +65,7 @@ export class IncidentContext {
           kind === 'Pod' && metadata.labels?.app === SHOP_OBJECTS.shop && !metadata.deletionTimestamp,
       )
       .map((pod) => ({
-        name: pod.metadata.name,
+        pod: pod.metadata.name,
         address: pod.status?.podIP ?? '',
         node: pod.spec?.nodeName ?? '',
         ready: hasCondition(pod, 'Ready'),
@@ -93,25 +76,42 @@ export class IncidentContext {
     return this.snapshot.find('Pod', SHOP_OBJECTS.namespace, name) as V1Pod | undefined
   }
 
-  /** Requests from the Pod customer. Fails if it is missing. */
-  async fromCustomer(...urls: string[]): Promise<Answer[]> {
-    if (!this.pod(SHOP_OBJECTS.customer.name))
+  /** The Pod customer. Fails if it is missing. */
+  #customer(): Requester {
+    const { name } = SHOP_OBJECTS.customer
+    if (!this.pod(name))
       fail({
         inspect: 'kubectl get pods -o wide',
         expected: 'the Pod customer',
         actual: 'no Pod of that name',
         hint: `kubectl apply -f ${SHOP_OBJECTS.manifest}`,
       })
-    return answersTo(urls, (script) => this.live.inPod(SHOP_OBJECTS.customer, script))
+    const { customer: address, node } = this.environment
+    return fromPod(name, { address, node })
   }
 
-  fromNode(node: string, ...urls: string[]): Promise<Answer[]> {
-    return answersTo(urls, (script) => this.live.onNode(node, script))
+  /** One request to each URL, all in parallel; `source` is the client's address where it has two. */
+  async #answers(from: Requester, urls: readonly string[], source?: string): Promise<Answer[]> {
+    const requests = urls.map((url) => {
+      const { hostname: address, port, pathname: path } = new URL(url)
+      const request = { address, port: Number(port) || 80, path, seconds: PATIENCE_SECONDS }
+      return { ...request, ...(source !== undefined && { source }) }
+    })
+    const sent = await send(this.live, from, requests)
+    return sent.map(({ replies: [reply = NO_ANSWER] }) => reply)
+  }
+
+  async fromCustomer(...urls: string[]): Promise<Answer[]> {
+    return this.#answers(this.#customer(), urls)
+  }
+
+  async fromNode(node: string, ...urls: string[]): Promise<Answer[]> {
+    return this.#answers(fromNode(node), urls)
   }
 
   /** Requests from outside the cluster. */
-  fromOutside(source: string, ...urls: string[]): Promise<Answer[]> {
-    return answersTo(urls, (script) => this.live.onNode(OUTSIDE, script), source)
+  async fromOutside(source: string, ...urls: string[]): Promise<Answer[]> {
+    return this.#answers(fromOutside, urls, source)
   }
 
   /** The symptom if not all of the customer's requests to the shop are answered. */
@@ -135,14 +135,13 @@ export class IncidentContext {
     return symptoms.find((symptom) => symptom !== undefined)
   }
 
-  /** The number of the customer's requests that each Pod of the shop received, by the Pods' access logs. */
-  async shares(times: number): Promise<Map<string, number>> {
-    const token = `incident-${randomUUID().slice(0, 13)}`
-    const urls = Array.from({ length: times }, (_, index) => `http://${this.environment.shop}/?${token}=${index}`)
-    const answers = await this.fromCustomer(...urls)
-    const pods = this.backends().flatMap(({ name, ready }) => (ready ? { pod: name } : []))
-    const logged = await loggedRequests(this.live, pods, token, answers.filter(isGood).length)
-    return new Map(pods.map(({ pod }) => [pod, logged.filter(({ backend }) => backend.pod === pod).length]))
+  /** The number of the customer's requests that each ready Pod of the shop received, by the Pods' access logs. */
+  async shares(times: number): Promise<PodShare[]> {
+    const backends = this.backends().filter(({ ready }) => ready)
+    const request = { address: this.environment.shop, port: 80, seconds: PATIENCE_SECONDS }
+    const requests = Array<typeof request>(times).fill(request)
+    const { logged } = await sendMarked(this.live, this.#customer(), { backends }, requests)
+    return countByPod(backends, await logged())
   }
 }
 

@@ -1,5 +1,4 @@
 import { listKubeProxyPods } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
-import { PATH } from '../../cluster/node-report.ts'
 import { runOnNode, WITH_BACKEND } from '../../cluster/node-script.ts'
 import { isMetWithin } from '../../host/wait.ts'
 import type { LabBench } from '../lab-bench.ts'
@@ -35,8 +34,7 @@ async function running({ client }: LabBench): Promise<string[]> {
   return pods.map(({ node }) => node)
 }
 
-const lookFor = `${PATH}
-${WITH_BACKEND}
+const lookFor = `${WITH_BACKEND}
 { with_backend iptables-save -t filter; ip -4 addr show; } | grep -qwF -- "$1" && echo show || echo hide`
 
 /** Those of the nodes that program or remove an address in time, while their kube-proxy runs. */

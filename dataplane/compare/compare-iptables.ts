@@ -1,17 +1,8 @@
+import { groupBy, misplaced, multisetDifference, pairsOf, sameSequence } from '../collections.ts'
 import type { Chain, Rule, Ruleset, Table } from '../iptables-save.ts'
 import { isKubeProxyChain, isSharedChain } from '../kube-proxy/mode-ownership.ts'
 import { commentOf, normaliseSpec, targetOf } from '../rule.ts'
-import {
-  type CompareOptions,
-  counted,
-  type Finding,
-  groupBy,
-  misplaced,
-  multisetDifference,
-  onlyOnOneSide,
-  pairsOf,
-  sameSequence,
-} from './finding.ts'
+import { type CompareOptions, counted, type Finding, onlyOnOneSide } from './finding.ts'
 
 /**
  * Chains in which the Services have the order of a Go map (facts of kube-proxy 1.20–1.35): the rules of one Service are in

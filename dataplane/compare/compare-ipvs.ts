@@ -1,10 +1,11 @@
+import { pairsOf } from '../collections.ts'
 import type { Link } from '../ip-addr.ts'
 import { isIPv6LinkLocal, printEndpoint } from '../ip-address.ts'
 import type { IpSet, IpSets } from '../ipset-save.ts'
 import { printIpvsadmSave, type RealServer, type VirtualServer, virtualServerKey } from '../ipvsadm-save.ts'
 import { DUMMY_LINK, otherVirtualServers } from '../kube-proxy/mode-ownership.ts'
 import type { NodeState } from '../node-state.ts'
-import { type CompareOptions, compareMembers, counted, type Finding, onlyOnOneSide, pairsOf } from './finding.ts'
+import { type CompareOptions, compareMembers, counted, type Finding, onlyOnOneSide } from './finding.ts'
 
 /** Options of a create line that differ between nodes or tool versions and have no effect on matching. */
 const IGNORED_OPTIONS = new Set(['hashsize', 'bucketsize', 'initval', 'maxelem', 'counters', 'comment'])

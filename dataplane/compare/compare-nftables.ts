@@ -1,17 +1,9 @@
+import { misplaced, multisetDifference, pairsOf, sameSequence } from '../collections.ts'
 import { AFFINITY_PREFIX, isServicePortChain } from '../kube-proxy/nftables/builder.ts'
 import { branchesOf, describeBranch } from '../kube-proxy/nftables/service-branches.ts'
 import { DROPS_UNALLOCATED } from '../kube-proxy/nftables/static-chains.ts'
 import { KUBE_PROXY_TABLE, type NftChain, type NftRule, type NftTable, nftTitle } from '../nft-table.ts'
-import {
-  type CompareOptions,
-  compareMembers,
-  type Finding,
-  misplaced,
-  multisetDifference,
-  onlyOnOneSide,
-  pairsOf,
-  sameSequence,
-} from './finding.ts'
+import { type CompareOptions, compareMembers, type Finding, onlyOnOneSide } from './finding.ts'
 
 const hookOf = ({ base }: NftChain): string =>
   base ? `${base.type} ${base.hook} ${base.priority} ${base.policy ?? ''}` : ''

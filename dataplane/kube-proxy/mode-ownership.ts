@@ -1,8 +1,8 @@
 import { printEndpoint } from '../ip-address.ts'
 import { serviceOption, type VirtualServer } from '../ipvsadm-save.ts'
 import type { NodeState } from '../node-state.ts'
+import { isServiceChain } from './chain-names.ts'
 import { setNames } from './ipvs/sets.ts'
-import { isServiceChain } from './ruleset-builder.ts'
 
 /** The modes between which kube-proxy is switched in place without cleaning up. */
 export type SwitchedMode = 'iptables' | 'ipvs'

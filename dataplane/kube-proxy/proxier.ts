@@ -3,7 +3,7 @@ import type { ClusterObjects } from '../objects.ts'
 import type { KubeProxyConfig } from './config.ts'
 import { trackEndpoints } from './endpoints.ts'
 import { coversLoopback, nodeIP, nodePortAddresses } from './node-addresses.ts'
-import type { LocalDetector } from './ruleset-builder.ts'
+import type { LocalDetector } from './rule-text.ts'
 import { serviceCIDRs, servicePorts } from './service-ports.ts'
 import type { Features } from './versions.ts'
 

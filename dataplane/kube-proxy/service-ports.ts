@@ -1,7 +1,7 @@
 import { canonicalCidr, type Family, familyOf } from '../ip-address.ts'
 import type { ClusterObjects, Service } from '../objects.ts'
+import { serviceHash } from './chain-names.ts'
 import { type EndpointsByPort, endpointsKey, isIgnored, type TrackedEndpoint } from './endpoints.ts'
-import { serviceHash } from './ruleset-builder.ts'
 import type { Features } from './versions.ts'
 
 /** One port of one Service in one family: the unit kube-proxy programs. */

@@ -1,4 +1,4 @@
-import { groupBy } from '../compare/finding.ts'
+import { groupBy } from '../collections.ts'
 import type { Trace } from '../trace.ts'
 import { type Action, actionsAt, consequenceOf, endsOf, isByIpvs, legsOf, type Place } from './path.ts'
 import type { Hook } from './step.ts'

@@ -10,7 +10,6 @@ export type Protocol = 'tcp' | 'udp' | 'sctp'
 export interface Packet {
   from: 'pod' | 'host' | 'external'
   source?: string
-  inInterface?: string
   destination: string
   port: number
   protocol: Protocol

@@ -72,34 +72,15 @@ export class KernelPath {
     const routed = this.#routed({ ...sent, inInterface: undefined })
     for (const natted of this.#hook('OUTPUT', routed, { before: IPVS_OUTPUT })) {
       // The kernel routes a packet again after nat OUTPUT translated it (nf_nat_ipv4_local_fn).
-      const flow = this.#routed(natted)
-      const shares = this.#virtualServer('OUTPUT', flow)
-      if (!shares) this.#outputFilter(flow)
-      else
-        for (const scheduled of shares) this.#afterIpvs(scheduled, (local) => this.#outputFilter(this.#routed(local)))
+      for (const flow of this.#schedule('OUTPUT', this.#routed(natted)))
+        for (const passed of this.#hook('OUTPUT', this.#routed(flow), { from: IPVS_OUTPUT })) this.#postrouting(passed)
     }
-  }
-
-  #outputFilter(flow: Flow): void {
-    for (const passed of this.#hook('OUTPUT', flow, { from: IPVS_OUTPUT })) this.#postrouting(passed)
   }
 
   #input(flow: Flow): void {
-    for (const passed of this.#hook('INPUT', flow, { before: IPVS_INPUT })) {
-      const shares = this.#virtualServer('INPUT', passed)
-      if (!shares) this.#deliverLocally(passed)
-      else for (const scheduled of shares) this.#afterIpvs(scheduled, (local) => this.#deliverLocally(local))
-    }
-  }
-
-  #deliverLocally(flow: Flow): void {
-    this.delivered.push(...this.#hook('INPUT', flow, { from: IPVS_INPUT }))
-  }
-
-  /** A real server on this node receives the packet directly (`here`); one on another node receives it through LOCAL_OUT. */
-  #afterIpvs(flow: Flow, here: (flow: Flow) => void): void {
-    if (this.#context.network.isLocal(flow.destination)) here(flow)
-    else this.output(flow)
+    for (const filtered of this.#hook('INPUT', flow, { before: IPVS_INPUT }))
+      for (const passed of this.#schedule('INPUT', filtered))
+        this.delivered.push(...this.#hook('INPUT', passed, { from: IPVS_INPUT }))
   }
 
   #forward(flow: Flow): void {
@@ -180,19 +161,28 @@ export class KernelPath {
     return chains
   }
 
-  /** The packet for each real server of its virtual server; undefined if there is no virtual server for it. */
-  #virtualServer(hook: Hook, flow: Flow): Flow[] | undefined {
-    if (flow.ipvs) return undefined
-    const server = findVirtualServer(this.#state.virtualServers, flow)
-    if (!server) return undefined
+  /**
+   * The packets that stay on their path: those of no virtual server, and those to a real server on this node. One to a real server
+   * on another node goes out through LOCAL_OUT.
+   */
+  *#schedule(hook: Hook, flow: Flow): Generator<Flow> {
+    const server = flow.ipvs ? undefined : findVirtualServer(this.#state.virtualServers, flow)
+    if (!server) {
+      yield flow
+      return
+    }
     const shares = scheduleShares(server)
-    if (shares.length > 0) return shares.map((share) => this.#scheduled(hook, server, share, flow))
-    const reason = server.realServers.length === 0 ? 'no real server' : 'no real server with a weight above 0'
-    // ip_vs_leave sends ICMP port unreachable for every protocol.
-    const by = this.#ipvsStep(hook, server, [], flow, 'REJECT', `${reason}: icmp-port-unreachable`)
-    this.#record(by)
-    this.lost.push({ flow, verdict: 'reject', by })
-    return []
+    if (shares.length === 0) {
+      const reason = server.realServers.length === 0 ? 'no real server' : 'no real server with a weight above 0'
+      // ip_vs_leave sends ICMP port unreachable for every protocol.
+      const by = this.#ipvsStep(hook, server, [], flow, 'REJECT', `${reason}: icmp-port-unreachable`)
+      this.#record(by)
+      this.lost.push({ flow, verdict: 'reject', by })
+    }
+    // Every real server is a step of this hook, which comes before those of the next one.
+    for (const scheduled of shares.map((share) => this.#scheduled(hook, server, share, flow)))
+      if (this.#context.network.isLocal(scheduled.destination)) yield scheduled
+      else this.output(scheduled)
   }
 
   #scheduled(hook: Hook, server: VirtualServer, { real, share }: Share, flow: Flow): Flow {

@@ -1,6 +1,6 @@
 // The path of a traced packet, for drawings: its legs from hook to hook, the actions at each hook, and its ends.
 
-import { groupBy } from '../compare/finding.ts'
+import { groupBy } from '../collections.ts'
 import type { Trace } from '../trace.ts'
 import { acceptsByPolicy, type Hook, type Step } from './step.ts'
 

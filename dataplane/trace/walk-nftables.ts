@@ -72,12 +72,8 @@ function evaluate(place: Place, statement: NftStatement, state: State): State[] 
       })
     case 'mark':
       return valuesOf(place, statement.value, flow).map(({ value, flow: taken }) => {
-        const { change, ...effect } = marked(
-          taken,
-          statement.of === 'ct' ? 'connmark' : 'mark',
-          readMark(value ?? '0')[0],
-        )
-        return because(change, { flow: effect.flow, change })
+        const { change, flow } = marked(taken, statement.of === 'ct' ? 'connmark' : 'mark', readMark(value ?? '0')[0])
+        return because(change, { flow, change })
       })
     case 'update':
       return valuesOf(place, statement.key, flow).map(({ value }) =>

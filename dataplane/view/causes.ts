@@ -1,4 +1,4 @@
-import { groupBy } from '../compare/finding.ts'
+import { groupBy } from '../collections.ts'
 import { canonicalCidr, type Family, printEndpoint } from '../ip-address.ts'
 import { virtualServerKey } from '../ipvsadm-save.ts'
 import type { TrackedEndpoint } from '../kube-proxy/endpoints.ts'

@@ -1,4 +1,4 @@
-import { misplaced, sameSequence } from '../compare/finding.ts'
+import { misplaced, sameSequence } from '../collections.ts'
 import { type Entry, type NodeHoldings, nameOf, placedEntries } from './holdings.ts'
 
 /** One entry of one node that was added, removed, changed its text or moved within its chain. Counters are no change. */

@@ -48,10 +48,7 @@ export interface UsageReport {
   pods: ReadonlyMap<string, ReadonlyMap<string, Usage>>
 }
 
-/**
- * The operations that the API server requests from the kubelets. All throw or reject with a StatusError if
- * the target can't serve them.
- */
+/** What the API server requests from the kubelets. All throw or reject with a StatusError if the target can't serve them. */
 export interface NodeBackend {
   exec(request: ExecRequest): StartCommand
   /** Attaches to the input and output of a running container; killing the returned process only detaches. */
@@ -60,10 +57,7 @@ export interface NodeBackend {
   dial(pod: PodTarget): (port: number) => Promise<GuestProcess>
   /** Runs a shell script on a node to its end (`nodes/NAME/script`, which only this cluster has). */
   script(node: string, text: string): Promise<ExecResult>
-  /**
-   * Resolves when the node's kube-proxy has programmed the current objects (`nodes/NAME/synced`); immediately
-   * if that is unknown.
-   */
+  /** Resolves when the node's kube-proxy has programmed the current objects (`nodes/NAME/synced`), immediately if that is unknown. */
   synced(node: string): Promise<void>
   /** Ends when the log ends (or, following, when the container does); destroy it to stop following. */
   logs(request: LogRequest): Promise<Readable>

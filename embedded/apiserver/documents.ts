@@ -1,19 +1,17 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { processor } from '../machine/kernel-package.ts'
 import { send, sendObject } from './http-messages.ts'
-import { apiVersionOf, type Resource, resources, type Unstored, unstored } from './resource.ts'
+import { apiVersionOf, discovered, type Resource, resources } from './resource.ts'
 import { absentKind, methodNotAllowed, unknownPath } from './status-error.ts'
 
 /** The Kubernetes version whose API this server follows. */
 export const gitVersion = 'v1.34.11'
 
 /** `/api/v1` and `/apis/GROUP/VERSION`, core first: every group has one version. */
-const groups = [...new Map([...resources, ...unstored].map(({ group, version }) => [group, version]))].map(
-  ([group, version]) => {
-    const groupVersion = apiVersionOf({ group, version })
-    return { group, groupVersion, version, path: `${group ? 'apis' : 'api'}/${groupVersion}` }
-  },
-)
+const groups = [...new Map(discovered.map(({ group, version }) => [group, version]))].map(([group, version]) => {
+  const groupVersion = apiVersionOf({ group, version })
+  return { group, groupVersion, version, path: `${group ? 'apis' : 'api'}/${groupVersion}` }
+})
 
 /** Discovery, version, health and OpenAPI. Throws 404 for other paths. */
 export function serveDocument({ method, headers }: IncomingMessage, response: ServerResponse, path: string): void {
@@ -39,10 +37,10 @@ const namedGroups = groups
     return { name, versions: [own], preferredVersion: own }
   })
 
-const verbs = ['create', 'delete', 'get', 'list', 'patch', 'update', 'watch']
-const unstoredVerbs = {
-  metrics: ['get', 'list'],
-  absent: ['create', 'delete', 'get', 'list', 'patch'],
+const verbs: Readonly<Record<Resource['served'], readonly string[]>> = {
+  stored: ['create', 'delete', 'get', 'list', 'patch', 'update', 'watch'],
+  measured: ['get', 'list'],
+  refused: ['create', 'delete', 'get', 'list', 'patch'],
 }
 
 /** The subresources whose kinds `kubectl scale` and `kubectl drain` read. */
@@ -53,20 +51,16 @@ const subresourceKinds: Readonly<Record<string, { group: string; version: string
 
 /** The resources of one version. kubectl falls back to this form of discovery where it finds no aggregated one. */
 function resourceList(groupVersion: string): object {
-  const own = <T extends Resource | Unstored>(list: readonly T[]) =>
-    list.filter((resource) => apiVersionOf(resource) === groupVersion)
-  const list = [
-    ...own(resources).flatMap(({ name, namespaced, kind, shortNames, categories, subresources }) => [
-      { name, singularName: kind.toLowerCase(), namespaced, kind, shortNames, verbs, categories },
-      ...subresources.flatMap((subresource) => {
-        const type = subresourceKinds[subresource]
-        return type ? [{ name: `${name}/${subresource}`, singularName: '', namespaced, ...type, verbs }] : []
-      }),
-    ]),
-    ...own(unstored).map(({ name, namespaced, kind, shortNames, is }) => {
-      return { name, singularName: kind.toLowerCase(), namespaced, kind, shortNames, verbs: unstoredVerbs[is] }
+  const own = discovered.filter((resource) => apiVersionOf(resource) === groupVersion)
+  const list = own.flatMap(({ name, namespaced, kind, shortNames, categories, subresources, served }) => [
+    { name, singularName: kind.toLowerCase(), namespaced, kind, shortNames, verbs: verbs[served], categories },
+    ...subresources.flatMap((subresource) => {
+      const type = subresourceKinds[subresource]
+      return type
+        ? [{ name: `${name}/${subresource}`, singularName: '', namespaced, ...type, verbs: verbs.stored }]
+        : []
     }),
-  ]
+  ])
   return { kind: 'APIResourceList', apiVersion: 'v1', groupVersion, resources: list }
 }
 

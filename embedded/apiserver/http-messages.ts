@@ -32,10 +32,7 @@ const limit = 3 * 1024 * 1024
 
 const protobufType = 'application/vnd.kubernetes.protobuf'
 
-/**
- * Whether a client prefers objects as a table. Unsupported forms (protobuf, YAML, other versions of tables) are skipped if
- * the client also accepts another one; otherwise 406.
- */
+/** Whether a client prefers objects as a table. Throws 406 if it accepts neither that nor JSON. */
 export function wantsTable(accept = '*/*'): boolean {
   for (const entry of accept.replaceAll(' ', '').split(',')) {
     const [type = '', ...parameters] = entry.split(';')

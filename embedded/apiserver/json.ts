@@ -23,10 +23,7 @@ export function sameJson(a: unknown, b: unknown): boolean {
   return true
 }
 
-/**
- * Freezes a value that is shared by the store and all its readers, so that an accidental write fails
- * immediately.
- */
+/** Freezes a value that the store and all its readers share, so that an accidental write fails immediately. */
 export function deepFreeze<T>(value: T): T {
   if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value
   for (const child of Object.values(value)) deepFreeze(child)

@@ -32,5 +32,7 @@ export async function metricsOf(
       return [{ kind, apiVersion, metadata, timestamp: time, window: `${seconds}s`, ...usage }]
     })
   if (name === undefined) return { kind: `${kind}List`, apiVersion, metadata: {}, items }
-  return items[0] ?? Promise.reject(notFound({ ...resourceNamed(resource.name), group }, name))
+  const [item] = items
+  if (!item) throw notFound({ ...resourceNamed(resource.name), group }, name)
+  return item
 }

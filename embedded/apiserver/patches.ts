@@ -1,10 +1,7 @@
 import { isObject, type Json, type JsonObject, sameJson, wireCopy } from './json.ts'
 import { badRequest, StatusError } from './status-error.ts'
 
-/**
- * Applies a JSON patch (RFC 6902) to a copy and returns it. Throws 400 for an invalid patch, 422 if an operation
- * can't be applied (a missing path, a failed test), as the API server does.
- */
+/** A copy with a JSON patch applied (RFC 6902). Throws 400 for an invalid patch, 422 for an operation that can't be applied. */
 export function jsonPatch(target: Json, patch: Json): Json {
   if (!Array.isArray(patch))
     throw badRequest('error decoding patch: json: cannot unmarshal object into Go value of type jsonpatch.Patch')

@@ -38,10 +38,7 @@ export function shaped(call: ApiCall, object: Stored, headers = true): object {
   return tableFor(call, [object], object.metadata.resourceVersion, headers)
 }
 
-/**
- * GET of a list. Always the current objects and all of them: the API allows a server to ignore `limit` and to answer with
- * newer objects than `resourceVersion` asks for.
- */
+/** GET of a list: always all current objects. The API allows a server to ignore `limit` and an older `resourceVersion`. */
 export function listObjects(call: ApiCall): object {
   const { api, resource } = call
   revisionOf(call)
@@ -129,10 +126,7 @@ export function watchObjects(call: ApiCall): undefined {
 
 type Change = Pick<StoreEvent, 'type' | 'object' | 'previous'>
 
-/**
- * The change as a client with selectors sees it: an object that no longer matches is DELETED, one that newly matches is
- * ADDED.
- */
+/** The change as a client with selectors sees it: what no longer matches is DELETED, what newly matches is ADDED. */
 function transition({ type, object, previous }: Change, selected: (object: Stored) => boolean): Change | undefined {
   const now = type !== 'DELETED' && selected(object)
   const before = previous !== undefined && selected(previous)

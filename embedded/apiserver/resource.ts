@@ -1,11 +1,13 @@
 import type { JsonObject } from './json.ts'
 import { absentKind, unknownPath } from './status-error.ts'
 
-/** A kind that the API serves, and its properties. */
+/** A kind of the API, and its properties. */
 export interface Resource {
   /** Plural, as in paths: `pods`. */
   name: string
   kind: string
+  /** `measured`: for each request, without stored objects. `refused`: every request, by name. */
+  served: 'stored' | 'measured' | 'refused'
   /** Empty for the core group. */
   group: string
   version: string
@@ -28,7 +30,7 @@ export interface Resource {
 
 function resource(group: string, kind: string, name: string, properties: Partial<Resource> = {}): Resource {
   return {
-    ...{ group, version: 'v1', kind, name, namespaced: true, schema: `V1${kind}` },
+    ...{ group, version: 'v1', kind, name, served: 'stored', namespaced: true, schema: `V1${kind}` },
     ...{ shortNames: [], categories: [], subresources: [], generation: false, nameRule: 'subdomain', fields: [] },
     ...properties,
   }
@@ -118,46 +120,42 @@ export function apiVersionOf(resource: Pick<Resource, 'group' | 'version'>): str
   return resource.group ? `${resource.group}/${resource.version}` : resource.version
 }
 
-/** A kind in discovery without stored objects. */
-export interface Unstored extends Pick<Resource, 'name' | 'kind' | 'group' | 'version' | 'namespaced' | 'shortNames'> {
-  /** `metrics`: measured for each request. `absent`: every request is refused by name. */
-  is: 'metrics' | 'absent'
+/** A kind of which every request is refused by name. */
+function absent(apiVersion: string, kind: string, name: string, properties: Partial<Resource> = {}): Resource {
+  const [version = '', group = ''] = apiVersion.split('/').reverse()
+  return resource(group, kind, name, { version, served: 'refused', ...properties })
 }
 
-const unstoredKinds =
-  (is: Unstored['is']) =>
-  (apiVersion: string, kind: string, name: string, shortName = '', namespaced = true): Unstored => {
-    const [version = '', group = ''] = apiVersion.split('/').reverse()
-    const shortNames = shortName ? [shortName] : []
-    return { is, group, version, kind, name, shortNames, namespaced }
-  }
-const metrics = unstoredKinds('metrics')
-const absent = unstoredKinds('absent')
+const metrics = { version: 'v1beta1', served: 'measured' } as const
 const rbac = 'rbac.authorization.k8s.io/v1'
 
-/** Kinds that are discovered but not stored. */
-export const unstored: readonly Unstored[] = [
-  absent('authorization.k8s.io/v1', 'SelfSubjectAccessReview', 'selfsubjectaccessreviews', '', false),
-  metrics('metrics.k8s.io/v1beta1', 'NodeMetrics', 'nodes', '', false),
-  metrics('metrics.k8s.io/v1beta1', 'PodMetrics', 'pods'),
-  absent('v1', 'PersistentVolumeClaim', 'persistentvolumeclaims', 'pvc'),
-  absent('v1', 'PersistentVolume', 'persistentvolumes', 'pv', false),
-  absent('v1', 'ReplicationController', 'replicationcontrollers', 'rc'),
-  absent('v1', 'ResourceQuota', 'resourcequotas', 'quota'),
-  absent('v1', 'LimitRange', 'limitranges', 'limits'),
+/** All kinds, in the order in which kubectl searches a name. */
+export const discovered: readonly Resource[] = [
+  ...resources,
+  absent('authorization.k8s.io/v1', 'SelfSubjectAccessReview', 'selfsubjectaccessreviews', cluster),
+  resource('metrics.k8s.io', 'NodeMetrics', 'nodes', { ...metrics, ...cluster }),
+  resource('metrics.k8s.io', 'PodMetrics', 'pods', metrics),
+  absent('v1', 'PersistentVolumeClaim', 'persistentvolumeclaims', { shortNames: ['pvc'] }),
+  absent('v1', 'PersistentVolume', 'persistentvolumes', { shortNames: ['pv'], ...cluster }),
+  absent('v1', 'ReplicationController', 'replicationcontrollers', { shortNames: ['rc'] }),
+  absent('v1', 'ResourceQuota', 'resourcequotas', { shortNames: ['quota'] }),
+  absent('v1', 'LimitRange', 'limitranges', { shortNames: ['limits'] }),
   absent('apps/v1', 'ControllerRevision', 'controllerrevisions'),
-  absent('apps/v1', 'StatefulSet', 'statefulsets', 'sts'),
-  absent('autoscaling/v2', 'HorizontalPodAutoscaler', 'horizontalpodautoscalers', 'hpa'),
-  absent('networking.k8s.io/v1', 'Ingress', 'ingresses', 'ing'),
-  absent('networking.k8s.io/v1', 'IngressClass', 'ingressclasses', '', false),
-  absent('networking.k8s.io/v1', 'NetworkPolicy', 'networkpolicies', 'netpol'),
-  absent('policy/v1', 'PodDisruptionBudget', 'poddisruptionbudgets', 'pdb'),
+  absent('apps/v1', 'StatefulSet', 'statefulsets', { shortNames: ['sts'] }),
+  absent('autoscaling/v2', 'HorizontalPodAutoscaler', 'horizontalpodautoscalers', { shortNames: ['hpa'] }),
+  absent('networking.k8s.io/v1', 'Ingress', 'ingresses', { shortNames: ['ing'] }),
+  absent('networking.k8s.io/v1', 'IngressClass', 'ingressclasses', cluster),
+  absent('networking.k8s.io/v1', 'NetworkPolicy', 'networkpolicies', { shortNames: ['netpol'] }),
+  absent('policy/v1', 'PodDisruptionBudget', 'poddisruptionbudgets', { shortNames: ['pdb'] }),
   absent(rbac, 'Role', 'roles'),
   absent(rbac, 'RoleBinding', 'rolebindings'),
-  absent(rbac, 'ClusterRole', 'clusterroles', '', false),
-  absent(rbac, 'ClusterRoleBinding', 'clusterrolebindings', '', false),
-  absent('storage.k8s.io/v1', 'StorageClass', 'storageclasses', 'sc', false),
-  absent('apiextensions.k8s.io/v1', 'CustomResourceDefinition', 'customresourcedefinitions', 'crd', false),
+  absent(rbac, 'ClusterRole', 'clusterroles', cluster),
+  absent(rbac, 'ClusterRoleBinding', 'clusterrolebindings', cluster),
+  absent('storage.k8s.io/v1', 'StorageClass', 'storageclasses', { shortNames: ['sc'], ...cluster }),
+  absent('apiextensions.k8s.io/v1', 'CustomResourceDefinition', 'customresourcedefinitions', {
+    shortNames: ['crd'],
+    ...cluster,
+  }),
 ]
 
 /** Kinds of request bodies that are not stored; their fields are those of client-node's class `V1KIND`. */
@@ -172,7 +170,7 @@ export interface ResourceTarget {
   subresource: string | undefined
 }
 
-export type MetricsTarget = Pick<ResourceTarget, 'namespace' | 'name'> & { is: 'metrics'; resource: Unstored }
+export type MetricsTarget = Pick<ResourceTarget, 'resource' | 'namespace' | 'name'> & { is: 'metrics' }
 
 /** The target of an API path. */
 export type Target = ResourceTarget | MetricsTarget | { is: 'document' }
@@ -190,18 +188,17 @@ export function parsePath(path: string): Target {
   const [root, ...rest] = path.split('/').filter(Boolean).map(decoded)
   const [group, version, ...place] = root === 'api' ? ['', ...rest] : rest
   if ((root !== 'api' && root !== 'apis') || place.length === 0) return { is: 'document' }
-  const isNamed = (plural: string | undefined) => (own: Resource | Unstored) =>
-    own.name === plural && own.group === group
+  const isNamed = (plural: string | undefined) => (own: Resource) => own.name === plural && own.group === group
   // `/namespaces/NS/pods` is a list of Pods, `/namespaces/NS/status` belongs to the namespace itself.
-  const inNamespace = place[0] === 'namespaces' && (group !== '' || [...resources, ...unstored].some(isNamed(place[2])))
+  const inNamespace = place[0] === 'namespaces' && (group !== '' || discovered.some(isNamed(place[2])))
   const [namespace, plural, name, subresource, ...more] = inNamespace ? place.slice(1) : [undefined, ...place]
-  const isFound = isNamed(plural)
-  const other = unstored.find(isFound)
-  // `kubectl autoscale` may use an older version of a kind that is absent.
-  if (other?.is === 'absent') throw absentKind(substituted.get(other.name) ?? other.kind)
-  if (other && other.version === version) return { is: 'metrics', resource: other, namespace, name }
-  const resource = [...resources, ...olderVersions].find((own) => isFound(own) && own.version === version)
+  const versions = [...discovered, ...olderVersions].filter(isNamed(plural))
+  const refused = versions.find(({ served }) => served === 'refused')
+  // In any version: `kubectl autoscale` may use an older one.
+  if (refused) throw absentKind(substituted.get(refused.name) ?? refused.kind)
+  const resource = versions.find((own) => own.version === version)
   if (!resource) throw unknownPath()
+  if (resource.served === 'measured') return { is: 'metrics', resource, namespace, name }
   const what = substituted.get(subresource ?? '')
   if (what !== undefined) throw absentKind(what)
   const wrongScope = resource.namespaced ? namespace === undefined && name !== undefined : namespace !== undefined

@@ -21,10 +21,7 @@ interface Model {
 // Amounts such as `500m`; a plain number is accepted too.
 const quantities = ['limits', 'requests', 'capacity', 'allocatable', 'overhead', 'sizeLimit', 'divisor', 'hard', 'used']
 
-/**
- * The schema of every served kind, read from the model classes of @kubernetes/client-node. Only the classes in use are
- * loaded: the whole package takes a second to start.
- */
+/** The schema of every served kind, from the model classes of client-node that it needs: the whole package takes a second to load. */
 export async function loadSchema(): Promise<Schema> {
   const schema = new Map<string, Map<string, FieldType>>()
   async function load(name: string): Promise<void> {

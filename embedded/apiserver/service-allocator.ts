@@ -15,10 +15,7 @@ export const hasNodePorts = ({ type }: V1ServiceSpec) => type === 'NodePort' || 
 export const needsHealthCheckPort = ({ type, externalTrafficPolicy }: V1ServiceSpec) =>
   type === 'LoadBalancer' && externalTrafficPolicy === 'Local'
 
-/**
- * Allocates the cluster IP and node ports that a Service needs, or reports faults of the requested ones. Allocated
- * values are read from `others` (all other Services), so a release needs no bookkeeping.
- */
+/** Allocates the cluster IP and node ports that a Service lacks, or reports faults of requested ones. `others` are the other Services. */
 export function allocateService(
   spec: V1ServiceSpec,
   others: readonly V1ServiceSpec[],
@@ -92,10 +89,7 @@ function allocateClusterIP(
   if (spec.clusterIP) spec.clusterIPs = [spec.clusterIP]
 }
 
-/**
- * A free number of a range, from a random start through its upper part; the lower `band`, which is for static allocation,
- * comes last (KEP-3070, KEP-3668).
- */
+/** A free number of a range, from a random start; the lower `band`, for static allocation, comes last (KEP-3070, KEP-3668). */
 function freeNumber(
   first: number,
   size: number,

@@ -1,6 +1,6 @@
 import type { V1ManagedFieldsEntry, V1ObjectMeta } from '@kubernetes/client-node'
 import { deepFreeze, type JsonObject } from './json.ts'
-import { resources } from './resource.ts'
+import { resourceNamed, resources } from './resource.ts'
 import { StatusError } from './status-error.ts'
 
 /** The metadata of a stored object, with times as text. */
@@ -47,7 +47,7 @@ function keyOf({ namespace, name }: Pick<ObjectMeta, 'namespace' | 'name'>): str
 
 /** Objects by resource and key, every change numbered by one revision counter, with a bounded history. */
 export class Store {
-  private readonly tables = new Map(resources.map(({ name }) => [name, new Map<string, Stored>()]))
+  private readonly tables = new Map(resources.map((resource) => [resource, new Map<string, Stored>()]))
   private readonly listeners = new Set<(event: StoreEvent) => void>()
   private history: StoreEvent[] = []
   /** Changes up to and including this revision are no longer in the history. */
@@ -99,9 +99,7 @@ export class Store {
   }
 
   private table(resource: string): Map<string, Stored> {
-    const table = this.tables.get(resource)
-    if (!table) throw new Error(`this API has no resource "${resource}"; it has ${[...this.tables.keys()].join(', ')}`)
-    return table
+    return this.tables.get(resourceNamed(resource)) as Map<string, Stored>
   }
 
   private record(resource: string, given: Stored, isGone: boolean): Stored {

@@ -55,10 +55,7 @@ const strategies = {
   cronjobs: cronJobStrategy,
 }
 
-/**
- * The strategy of a resource. The wire form of a kind and client-node's class differ only in how dates are held, which no strategy
- * reads.
- */
+/** The strategy of a resource. Stored objects and client-node's classes differ only in dates, which no strategy reads. */
 export function strategyOf(resource: string): Strategy<Stored> {
   return (strategies as Record<string, object>)[resource] ?? {}
 }

@@ -49,10 +49,7 @@ export async function acceptCommand(upgrade: Upgrade, wanted: readonly string[])
   return client ? webSocketTransport(client, wanted) : spdyTransport(upgrade.socket, wanted)
 }
 
-/**
- * Accepts an upgraded connection for port forwarding; `opened` is called for each stream. Rejects with 400 for
- * an unknown protocol.
- */
+/** Accepts an upgraded connection for port forwarding. Rejects with 400 for an unknown protocol. */
 export async function acceptStreams(upgrade: Upgrade, opened: (stream: SpdyStream) => void): Promise<void> {
   const client = await accept(upgrade, portForwardProtocols)
   serveSpdy(client ? createWebSocketStream(client) : upgrade.socket, opened)

@@ -7,7 +7,7 @@ import type { V1Pod } from '@kubernetes/client-node'
 import { OUTSIDE } from '../../host/outside.ts'
 import type { GuestProcess, SpawnOptions } from '../machine/machine.ts'
 import type { Api, KubeObject } from './api.ts'
-import type { ExecRequest, NodeBackend, StartCommand } from './api-call.ts'
+import { type ExecRequest, flag, type NodeBackend, type StartCommand } from './api-call.ts'
 import type { ResourceTarget, Target } from './resource.ts'
 import type { SpdyStream } from './spdy.ts'
 import { badRequest, messageOf } from './status-error.ts'
@@ -48,10 +48,9 @@ export async function serveUpgrade(call: UpgradeCall): Promise<void> {
 
 /** The types of the streams that a client requests. */
 function requestedStreams(query: URLSearchParams): string[] {
-  const isOn = (stream: string): boolean => ['true', '1'].includes(query.get(stream) ?? '')
-  const tty = isOn('tty')
+  const tty = flag(query, 'tty')
   // A terminal carries both outputs as one.
-  const streams = ['stdin', 'stdout', ...(tty ? [] : ['stderr'])].filter(isOn)
+  const streams = ['stdin', 'stdout', ...(tty ? [] : ['stderr'])].filter((stream) => flag(query, stream))
   if (streams.length === 0) throw badRequest('you must specify at least one of stdin, stdout, stderr')
   return [...streams, 'error', ...(tty ? ['resize'] : [])]
 }
@@ -59,7 +58,7 @@ function requestedStreams(query: URLSearchParams): string[] {
 /** The command that a client starts or attaches to. Throws 400 without a command, or for a wrong container. */
 function startOf({ api, backend, query }: UpgradeCall, target: ResourceTarget, tty: boolean): StartCommand {
   const { name = '', namespace, subresource } = target
-  const containerIn = (namespace: string) => containerOf(api.store, namespace, name, query.get('container'))
+  const containerIn = (namespace: string) => containerOf(api, namespace, name, query.get('container'))
   const pod = namespace === undefined ? undefined : { namespace, name, container: containerIn(namespace) }
   if (subresource === 'attach' && pod) return backend.attach(pod)
   const command = query.getAll('command')
@@ -72,10 +71,7 @@ function startOf({ api, backend, query }: UpgradeCall, target: ResourceTarget, t
 
 const sizeDeadlineMs = 500
 
-/**
- * Starts a command and connects its streams with the client's until it ends or the client disconnects. With a terminal it
- * waits half a second for its size, which clients send first.
- */
+/** Connects a command with a client until one of them ends. With a terminal it first waits half a second for its size. */
 async function runSession(start: StartCommand, transport: CommandTransport): Promise<void> {
   const [stdin, stdout, stderr, sizes] = ['stdin', 'stdout', 'stderr', 'resize'].map((type) =>
     transport.streams.get(type),
@@ -148,10 +144,7 @@ function failure(reason: string, message: string): object {
   return { metadata: {}, status: 'Failure', reason, message }
 }
 
-/**
- * Handles the streams of a port forward: for each connection the client opens one stream for errors, then one for data,
- * both with the same `requestid`.
- */
+/** Forwards connections: for each one the client opens a stream for errors, then one for data with the same `requestid`. */
 function portForwarder(pod: string, dial: (port: number) => Promise<GuestProcess>): (stream: SpdyStream) => void {
   const errors = new Map<string, SpdyStream>()
   return (stream) => {

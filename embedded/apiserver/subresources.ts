@@ -1,11 +1,12 @@
 import { pipeline } from 'node:stream/promises'
 import type { V1LabelSelector, V1Pod } from '@kubernetes/client-node'
+import type { Api } from './api.ts'
 import { type ApiCall, flag, number } from './api-call.ts'
 import { readBody, readObject, sendObject } from './http-messages.ts'
 import { isObject, type JsonObject } from './json.ts'
 import { found } from './read-objects.ts'
 import { badRequest } from './status-error.ts'
-import type { KubeObject, Store, Stored } from './store.ts'
+import type { KubeObject, Stored } from './store.ts'
 import { placesOf } from './strategy.ts'
 import { deleteOptions, requestedObject, writeOptions } from './write-objects.ts'
 
@@ -52,10 +53,7 @@ export async function evict(call: ApiCall): Promise<object> {
   return { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Success', code: 201 }
 }
 
-/**
- * POST of `nodes/NAME/script`: runs the body, a shell script, on the node and returns `{exitCode, stdout, stderr}` when it has
- * ended. Unlike `exec` it needs no separate connection or shell.
- */
+/** POST of `nodes/NAME/script`: runs the body, a shell script, to its end. Unlike `exec` it needs no separate connection or shell. */
 export async function runNodeScript({ backend, request, response, name = '' }: ApiCall): Promise<undefined> {
   sendObject(response, 200, await backend.script(name, String(await readBody(request))))
 }
@@ -70,7 +68,7 @@ export async function waitForSyncedNode({ backend, name = '' }: ApiCall): Promis
 export async function streamPodLog(call: ApiCall): Promise<undefined> {
   const { api, backend, query, response, namespace = '', name = '' } = call
   found(call)
-  const container = containerOf(api.store, namespace, name, query.get('container'))
+  const container = containerOf(api, namespace, name, query.get('container'))
   const log = await backend.logs({
     namespace,
     name,
@@ -89,12 +87,9 @@ export async function streamPodLog(call: ApiCall): Promise<undefined> {
   await pipeline(log, response).catch(() => {})
 }
 
-/**
- * The container that a request means: the named one, or the only one. Throws 400 with Kubernetes' message if the name is wrong
- * or missing.
- */
-export function containerOf(store: Store, namespace: string, name: string, asked: string | null): string {
-  const spec = store.get<KubeObject & Pick<V1Pod, 'spec'>>('pods', namespace, name)?.spec
+/** The container that a request means: the named one, or the only one. Throws 400 if the name is wrong or missing. */
+export function containerOf(api: Api, namespace: string, name: string, asked: string | null): string {
+  const spec = api.get<KubeObject & Pick<V1Pod, 'spec'>>('pods', namespace, name)?.spec
   const namesOf = (list: string) => placesOf(spec, `${list}[].name`).map(({ value }) => String(value))
   const [names, init] = [namesOf('containers'), namesOf('initContainers')]
   if (asked) {

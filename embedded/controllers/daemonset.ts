@@ -77,7 +77,9 @@ function update(control: PodControl, state: State): void {
   const { updateStrategy } = daemonSet.spec
   if (updateStrategy?.type === 'OnDelete') return
   const wanted = wantedNodes(state)
-  const limit = countOf(updateStrategy?.rollingUpdate?.maxUnavailable ?? 1, wanted.length, Math.ceil)
+  const { maxUnavailable = 1 } = updateStrategy?.rollingUpdate ?? {}
+  // It is 0 where maxSurge is set, which would start the new Pod beside the old one; here one Pod at a time is replaced.
+  const limit = countOf(maxUnavailable, wanted.length, Math.ceil) || 1
   const only = wanted.flatMap((node) => {
     const live = podsOn(pods, node).filter(isLive)
     return live.length === 1 ? live : []

@@ -16,10 +16,7 @@ type Condition = NonNullable<NonNullable<Job['status']>['conditions']>[number]
 const endOf = (job: Job): Condition | undefined =>
   job.status?.conditions?.find(({ type, status }) => (type === 'Complete' || type === 'Failed') && status === 'True')
 
-/**
- * Runs the Pods of each Job until enough have succeeded, or too many have failed. Only `completions`, `parallelism` and
- * `backoffLimit` are read.
- */
+/** Runs the Pods of each Job until enough have succeeded or too many failed. Reads `completions`, `parallelism` and `backoffLimit`. */
 export function startJobController(context: ControllerContext): void {
   const { api } = context
   const recorder = new EventRecorder(api, 'job-controller')

@@ -48,15 +48,14 @@ export function claim<T extends KubeObject>(api: Api, owner: Owner, resource: st
   })
 }
 
-/** Replaces the owner references; the uid in the patch makes it fail for another object of the same name. */
 function patchOwners<T extends KubeObject>(
   api: Api,
   resource: string,
-  { metadata: { namespace, name, uid } }: T,
-  ownerReferences: V1OwnerReference[],
+  { metadata: { namespace, name } }: T,
+  references: V1OwnerReference[],
 ): T {
-  const references = ownerReferences.length > 0 ? ownerReferences : null
-  return api.patch<T>(resource, namespace, name, { metadata: { uid, ownerReferences: references } })
+  const ownerReferences = references.length > 0 ? references : null
+  return api.patch<T>(resource, namespace, name, { metadata: { ownerReferences } })
 }
 
 /** Queues the owner of each object of `resource` that changes: the one that controls or did control it, or those that would adopt it. */

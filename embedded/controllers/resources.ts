@@ -1,17 +1,4 @@
-import type {
-  CoreV1Event,
-  V1CronJob,
-  V1DaemonSet,
-  V1Deployment,
-  V1Endpoint,
-  V1EndpointSubset,
-  V1Job,
-  V1Node,
-  V1Pod,
-  V1PodTemplateSpec,
-  V1ReplicaSet,
-  V1Service,
-} from '@kubernetes/client-node'
+import type * as k8s from '@kubernetes/client-node'
 import type { KubeObject } from '../apiserver/api.ts'
 import { sameJson } from '../apiserver/json.ts'
 import { timestamp } from '../apiserver/object-lifecycle.ts'
@@ -31,17 +18,17 @@ type Kind<T extends { spec?: unknown; status?: unknown }> = KubeObject & {
   status?: AsJson<NonNullable<T['status']>>
 }
 
-export type PodTemplate = AsJson<V1PodTemplateSpec>
-export type Pod = Kind<V1Pod>
-export type ReplicaSet = Kind<V1ReplicaSet>
-export type Deployment = Kind<V1Deployment>
-export type DaemonSet = Kind<V1DaemonSet>
-export type Job = Kind<V1Job>
-export type CronJob = Kind<V1CronJob>
-export type Service = Kind<V1Service>
-export type Node = Kind<V1Node>
-export type Event = KubeObject & Omit<AsJson<CoreV1Event>, 'apiVersion' | 'kind' | 'metadata'>
-export type Endpoint = AsJson<V1Endpoint>
+export type PodTemplate = AsJson<k8s.V1PodTemplateSpec>
+export type Pod = Kind<k8s.V1Pod>
+export type ReplicaSet = Kind<k8s.V1ReplicaSet>
+export type Deployment = Kind<k8s.V1Deployment>
+export type DaemonSet = Kind<k8s.V1DaemonSet>
+export type Job = Kind<k8s.V1Job>
+export type CronJob = Kind<k8s.V1CronJob>
+export type Service = Kind<k8s.V1Service>
+export type Node = Kind<k8s.V1Node>
+export type Event = KubeObject & Omit<AsJson<k8s.CoreV1Event>, 'apiVersion' | 'kind' | 'metadata'>
+export type Endpoint = AsJson<k8s.V1Endpoint>
 /** A port as slices carry it: `name` is always set, empty for an unnamed port. */
 export interface SlicePort {
   name: string
@@ -50,7 +37,7 @@ export interface SlicePort {
   appProtocol?: string
 }
 export type EndpointSlice = KubeObject & { addressType: string; endpoints?: Endpoint[]; ports?: SlicePort[] }
-export type Endpoints = KubeObject & { subsets?: AsJson<V1EndpointSubset>[] }
+export type Endpoints = KubeObject & { subsets?: AsJson<k8s.V1EndpointSubset>[] }
 export type ConfigMap = KubeObject & { data?: Record<string, string> }
 
 // The conditions of Pods and nodes as controllers interpret them, by the rules of k8s.io/kubernetes/pkg/api/v1/pod and

@@ -1,5 +1,6 @@
 import type { Ruleset, Table } from '../../dataplane/iptables-save.ts'
-import { isBuiltIn, isServiceChain } from '../../dataplane/kube-proxy/ruleset-builder.ts'
+import { isServiceChain } from '../../dataplane/kube-proxy/chain-names.ts'
+import { isBuiltIn } from '../../dataplane/kube-proxy/ruleset-builder.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
 import { restoreCommand, type StepsResult } from './guest-node.ts'
 import { type Change, hourMs, Proxier } from './proxier.ts'

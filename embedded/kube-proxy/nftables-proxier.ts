@@ -1,7 +1,7 @@
 import { parseIptablesSave, type Ruleset } from '../../dataplane/iptables-save.ts'
 import { planFlush } from '../../dataplane/kube-proxy/flush.ts'
 import { printVirtualServerDeletions } from '../../dataplane/kube-proxy/mode-ownership.ts'
-import { printNftTransactions } from '../../dataplane/nft-table.ts'
+import { printNftTransactions } from '../../dataplane/nft-transaction.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
 import { type GuestNode, NFTABLES_MARK, restoreCommand, type StepsResult } from './guest-node.ts'
 import { type Change, hourMs, Proxier } from './proxier.ts'

@@ -34,7 +34,7 @@ enum {
 	SYS_landlock_restrict_self = 446, SYS_fchmodat2 = 452, SYS_setxattrat = 463, SYS_removexattrat = 466, SYS_file_setattr = 469,
 #ifdef __x86_64__
 	/* arch/x86/entry/syscalls/syscall_64.tbl */
-	SYS_write = 1, SYS_close = 3, SYS_ioctl = 16, SYS_pread64 = 17, SYS_getpid = 39, SYS_socket = 41, SYS_connect = 42, SYS_clone = 56, SYS_execve = 59,
+	SYS_write = 1, SYS_close = 3, SYS_rt_sigaction = 13, SYS_ioctl = 16, SYS_pread64 = 17, SYS_getpid = 39, SYS_socket = 41, SYS_connect = 42, SYS_clone = 56, SYS_execve = 59,
 	SYS_exit = 60, SYS_wait4 = 61, SYS_kill = 62, SYS_chdir = 80, SYS_fchdir = 81, SYS_chmod = 90, SYS_fchmod = 91, SYS_setsid = 112,
 	SYS_chown = 92, SYS_fchown = 93, SYS_lchown = 94, SYS_getuid = 102, SYS_getgid = 104, SYS_setgroups = 116, SYS_capget = 125, SYS_capset = 126,
 	SYS_utime = 132, SYS_mknod = 133, SYS_pivot_root = 155, SYS_prctl = 157, SYS_chroot = 161, SYS_mount = 165,
@@ -51,7 +51,7 @@ enum {
 	SYS_ioctl = 29, SYS_mknodat = 33, SYS_symlinkat = 36, SYS_umount2 = 39, SYS_mount = 40, SYS_pivot_root = 41, SYS_chdir = 49,
 	SYS_fchdir = 50, SYS_chroot = 51, SYS_fchmod = 52, SYS_fchmodat = 53, SYS_fchownat = 54, SYS_fchown = 55, SYS_openat = 56,
 	SYS_close = 57, SYS_write = 64, SYS_pread64 = 67, SYS_utimensat = 88, SYS_capget = 90, SYS_capset = 91, SYS_exit = 93, SYS_unshare = 97,
-	SYS_kexec_load = 104, SYS_init_module = 105, SYS_kill = 129, SYS_reboot = 142, SYS_setsid = 157, SYS_setgroups = 159,
+	SYS_kexec_load = 104, SYS_init_module = 105, SYS_kill = 129, SYS_rt_sigaction = 134, SYS_reboot = 142, SYS_setsid = 157, SYS_setgroups = 159,
 	SYS_sethostname = 161, SYS_prctl = 167, SYS_getpid = 172, SYS_getuid = 174, SYS_getgid = 176, SYS_socket = 198, SYS_connect = 203,
 	SYS_add_key = 217, SYS_request_key = 218, SYS_keyctl = 219, SYS_clone = 220, SYS_execve = 221, SYS_swapon = 224, SYS_wait4 = 260,
 	SYS_open_by_handle_at = 265, SYS_setns = 268, SYS_process_vm_readv = 270, SYS_process_vm_writev = 271, SYS_finit_module = 273,
@@ -85,6 +85,8 @@ static const u32 call_code[] __attribute__((section(".text"))) = {
 #define EINVAL 22
 #define ENOENT 2
 #define TIOCSCTTY 0x540e
+#define TIOCNOTTY 0x5422
+#define SIGHUP 1
 #define SIGKILL 9
 #define SIGCHLD 17
 #define AT_FDCWD (-100L)
@@ -180,6 +182,22 @@ enum {
 static void mount_or_fail(const char *source, const char *target, const char *type, long flags, const char *data)
 {
 	must(call(SYS_mount, ADDRESS(source), ADDRESS(target), ADDRESS(type), flags, ADDRESS(data)), "mounting ", target);
+}
+
+/*
+ * Gives up the controlling terminal, so that a new session can have it: to take it from another session needs CAP_SYS_ADMIN outside all user
+ * namespaces (tiocsctty of drivers/tty/tty_jobctrl.c). The kernel sends SIGHUP to the session that has it until then.
+ */
+static void release_terminal(void)
+{
+	/* struct sigaction of the kernel: its first word is the handler, 1 to ignore the signal, 0 for the default. */
+	static u64 action[4];
+
+	action[0] = 1;
+	must(call(SYS_rt_sigaction, SIGHUP, ADDRESS(action), 0, 8, 0), "ignoring ", "SIGHUP");
+	call(SYS_ioctl, 0, TIOCNOTTY, 0, 0, 0);
+	action[0] = 0;
+	must(call(SYS_rt_sigaction, SIGHUP, ADDRESS(action), 0, 8, 0), "no longer ignoring ", "SIGHUP");
 }
 
 /* A process of another process namespace has to be a child of one that entered it. 0 in the child. */
@@ -674,6 +692,8 @@ void begin(long *stack)
 		else
 			fail("option ", option, -EINVAL);
 	}
+	if (terminal)
+		release_terminal();
 	if (pid)
 		enter(pid);
 	for (joins = 0; joined_files[joins]; joins++)
@@ -683,7 +703,7 @@ void begin(long *stack)
 	if (terminal) {
 		/* The first process of a container has one already. */
 		call(SYS_setsid, 0, 0, 0, 0, 0);
-		must(call(SYS_ioctl, 0, TIOCSCTTY, 1, 0, 0), "the controlling terminal", "");
+		must(call(SYS_ioctl, 0, TIOCSCTTY, 0, 0, 0), "the controlling terminal", "");
 	}
 	if (hostname)
 		must(call(SYS_sethostname, ADDRESS(hostname), length(hostname), 0, 0, 0), "the host name ", hostname);

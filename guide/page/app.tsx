@@ -160,9 +160,9 @@ function Troubles({ state: { connected, progress, fault } }: { state: State }) {
   )
 }
 
-/** A button for the command that a sentence names. */
+/** A button for the command that a sentence names: targets and variables only, as the sentence may quote what a cluster replied. */
 function Remedy({ sentence }: { sentence: string }) {
-  const command = /`(make [^`]+)`/.exec(sentence)?.[1]
+  const command = /`(make [\w =.-]+)`/.exec(sentence)?.[1]
   if (command === undefined) return null
   return <Button onClick={() => void runOnHost(command)}>Run {command}</Button>
 }

@@ -1,4 +1,5 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
+import type { IncidentPush, ProgressPush } from '../protocol.ts'
 import { Blocks } from './blocks.tsx'
 import { act } from './connection.ts'
 import { Button, Form, Sure } from './controls.tsx'
@@ -22,91 +23,107 @@ export function Incident({ state: { incident, progress } }: { state: State }) {
     const reply = await act('incident', { action: 'open', seed: seed || undefined })
     setStarted(reply !== undefined)
   }
-  const opener = (
-    <Form class="bar" send={start}>
-      <label>
-        Seed <input size={8} maxLength={40} value={seed} onInput={(event) => setSeed(event.currentTarget.value)} />
-      </label>
-      <button type="submit" class={incident ? '' : 'main'} aria-disabled={progress?.busy !== undefined}>
-        {incident ? 'Start another incident' : 'Start an incident'}
-      </button>
-      <span class="soft">The same seed starts the same incident; without one it is random.</span>
-    </Form>
-  )
-  if (!incident)
-    return (
-      <div class="incident">
+  return (
+    <div class="incident">
+      {incident ? (
+        <>
+          <section aria-label="Report" ref={report} tabIndex={-1}>
+            <h3>
+              The report <span class="soft">seed {incident.seed}</span>
+            </h3>
+            <blockquote>{incident.report}</blockquote>
+          </section>
+          {incident.debrief ? (
+            <Debrief debrief={incident.debrief} progress={progress} />
+          ) : (
+            <Repair incident={incident} progress={progress} />
+          )}
+          {incident.hints.length > 0 && (
+            <ol class="hints" aria-label="Hints">
+              {incident.hints.map((hint) => (
+                <li key={hint}>{hint}</li>
+              ))}
+            </ol>
+          )}
+        </>
+      ) : (
         <p>
           Something breaks, and all you have is a user’s report: find the cause, name it, and repair it permanently.
         </p>
-        {opener}
-      </div>
-    )
-  const verdict = progress?.steps.find(({ id }) => id === DIAGNOSIS)?.verdict
-  return (
-    <div class="incident">
-      <section aria-label="Report" ref={report} tabIndex={-1}>
-        <h3>
-          The report <span class="soft">seed {incident.seed}</span>
-        </h3>
-        <blockquote>{incident.report}</blockquote>
-      </section>
-      {incident.debrief ? (
-        <section aria-label="Debrief" class="debrief">
-          <h3>
-            Debrief{' '}
-            {progress && (
-              <span class="soft">
-                {progress.points} of {progress.of} points
-              </span>
-            )}
-          </h3>
-          <Blocks blocks={incident.debrief.text} />
-          <div class="modes">
-            <section aria-label="What the fault changed">
-              <h4>What the fault changed</h4>
-              <Changes changes={incident.debrief.before} canOpen={false} />
-            </section>
-            <section aria-label="What the repair changed">
-              <h4>What the repair changed</h4>
-              <Changes changes={incident.debrief.repaired} canOpen={false} />
-            </section>
-          </div>
-        </section>
-      ) : (
-        <>
-          {verdict === 'passed' ? (
-            <p>✓ That is the cause. Repair it so that it stays repaired.</p>
-          ) : (
-            <Diagnosis choices={incident.choices} />
-          )}
-          <div class="buttons">
-            {incident.hintsLeft > 0 && (
-              <Button onClick={() => void act('incident', { action: 'hint' })}>
-                Hint <small>costs 5 points, {incident.hintsLeft} left</small>
-              </Button>
-            )}
-            <Sure
-              words="Give up …"
-              sure="Yes, solve the incident for me"
-              act={() => act('incident', { action: 'give up' })}
-            />
-          </div>
-        </>
       )}
-      {incident.hints.length > 0 && (
-        <ol class="hints" aria-label="Hints">
-          {incident.hints.map((hint) => (
-            <li key={hint}>{hint}</li>
-          ))}
-        </ol>
-      )}
-      {opener}
+      <Form class="bar" send={start}>
+        <label>
+          Seed <input size={8} maxLength={40} value={seed} onInput={(event) => setSeed(event.currentTarget.value)} />
+        </label>
+        <button type="submit" class={incident ? '' : 'main'} aria-disabled={progress?.busy !== undefined}>
+          {incident ? 'Start another incident' : 'Start an incident'}
+        </button>
+        <span class="soft">The same seed starts the same incident; without one it is random.</span>
+      </Form>
     </div>
   )
 }
 
-function Diagnosis({ choices }: { choices: readonly { id: string; cause: string }[] }) {
+interface DebriefProps {
+  debrief: NonNullable<IncidentPush['debrief']>
+  progress: ProgressPush | undefined
+}
+
+function Debrief({ debrief, progress }: DebriefProps) {
+  const changed = [
+    ['What the fault changed', debrief.before],
+    ['What the repair changed', debrief.repaired],
+  ] as const
+  return (
+    <section aria-label="Debrief" class="debrief">
+      <h3>
+        Debrief{' '}
+        {progress && (
+          <span class="soft">
+            {progress.points} of {progress.of} points
+          </span>
+        )}
+      </h3>
+      <Blocks blocks={debrief.text} />
+      <div class="modes">
+        {changed.map(([title, changes]) => (
+          <section key={title} aria-label={title}>
+            <h4>{title}</h4>
+            <Changes changes={changes} canOpen={false} />
+          </section>
+        ))}
+      </div>
+    </section>
+  )
+}
+
+/** What is left to do: name the cause, then repair it. */
+function Repair({ incident, progress }: { incident: IncidentPush; progress: ProgressPush | undefined }) {
+  const diagnosis = progress?.steps.find(({ id }) => id === DIAGNOSIS)
+  return (
+    <>
+      {diagnosis?.verdict === 'passed' ? (
+        <p>✓ That is the cause. Repair it so that it stays repaired.</p>
+      ) : (
+        <Diagnosis choices={incident.choices} />
+      )}
+      <div class="buttons">
+        {incident.hintsLeft > 0 && (
+          <Button onClick={() => void act('incident', { action: 'hint' })}>
+            Hint <small>costs 5 points, {incident.hintsLeft} left</small>
+          </Button>
+        )}
+        <Sure
+          words="Give up …"
+          sure="Yes, solve the incident for me"
+          act={() => act('incident', { action: 'give up' })}
+        />
+      </div>
+    </>
+  )
+}
+
+function Diagnosis({ choices }: Pick<IncidentPush, 'choices'>) {
   const [cause, setCause] = useState('')
   const [wrong, setWrong] = useState('')
   return (

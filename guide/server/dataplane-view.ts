@@ -3,7 +3,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import { printEndpoint } from '../../dataplane/ip-address.ts'
 import { parseIpvsadmList } from '../../dataplane/ipvsadm-save.ts'
-import type { ClusterObjects } from '../../dataplane/objects.ts'
 import { type Cause, type Causes, causesOf } from '../../dataplane/view/causes.ts'
 import { addMoment, type Moment } from '../../dataplane/view/changes.ts'
 import { entriesOf, holdingsOf, type NodeHoldings } from '../../dataplane/view/holdings.ts'
@@ -51,11 +50,12 @@ export class DataplaneView {
     const { number, at, nodes, changes } = moment
     const isOtherMoment = number !== before?.number
     if (isOtherMoment) moment.label = this.#labelOf(moment)
-    const decisive = decisiveIn(snapshot)
+    const ends = endsIn(snapshot, this.#outside)
+    const decisive = JSON.stringify([decisiveIn(snapshot), ends])
     const isNew = isOtherMoment || decisive !== this.#decisive
     if (isNew) this.#causes = causesIn(snapshot, nodes)
     this.#decisive = decisive
-    const latest = { at, moment: number, nodes, changes, ...this.#causes, ...endsIn(snapshot, this.#outside) }
+    const latest = { at, moment: number, nodes, changes, ...this.#causes, ...ends }
     const counters = movedCounters(before?.nodes ?? [], nodes)
     return { latest, isNew, ...(Object.keys(counters).length > 0 && { counters }) }
   }
@@ -143,9 +143,8 @@ function growth(old: Counter, { packets, connections }: Counter): number {
   return total(connections) - total(old.connections)
 }
 
-/** The objects that decide what kube-proxy writes, to be compared. */
-const decisiveIn = ({ items }: Snapshot): string =>
-  JSON.stringify(items.filter(({ kind }) => kind === 'Service' || kind === 'EndpointSlice'))
+/** The objects that decide what kube-proxy writes. */
+const decisiveIn = ({ items }: Snapshot) => items.filter(({ kind }) => kind === 'Service' || kind === 'EndpointSlice')
 
 /** Why the entries of each node exist. Every cause is listed once, because ids and repeated causes would be most of a push. */
 function causesIn(snapshot: Snapshot, nodes: readonly NodeHoldings[]): CauseTable {
@@ -179,7 +178,8 @@ function causesOn(snapshot: Snapshot, held: NodeHoldings): Causes | undefined {
 
 /** The Services, and the possible origins and destinations of a packet. */
 function endsIn(snapshot: Snapshot, outside: boolean): Pick<DataplanePush, 'services' | 'origins' | 'destinations'> {
-  const { services, nodes } = readableObjects(snapshot)
+  const { objects } = snapshot
+  const { services, nodes } = objects instanceof Trouble ? { services: [], nodes: [] } : objects
   const place = (namespace: string | undefined, name: string) =>
     namespace === undefined || namespace === 'default' ? name : `${namespace}/${name}`
   const pods = snapshot.items.filter(({ kind, spec, status }) => kind === 'Pod' && !spec?.hostNetwork && status?.podIP)
@@ -204,6 +204,3 @@ function endsIn(snapshot: Snapshot, outside: boolean): Pick<DataplanePush, 'serv
     ),
   }
 }
-
-const readableObjects = ({ objects }: Snapshot): Pick<ClusterObjects, 'services' | 'nodes'> =>
-  objects instanceof Trouble ? { services: [], nodes: [] } : objects

@@ -73,16 +73,18 @@ export function progressPush(progress: LabProgress, circumstances: Circumstances
     at: place === 'step' ? idOf(progress) : place,
     points,
     of,
-    steps: lab.steps.map(({ definition }) => stepProgress(progress, definition)),
+    steps: lab.steps.map((step) => stepProgress(progress, step)),
     summary: place === 'end' ? blocksOf(summary) : undefined,
     ...circumstances,
   }
 }
 
-function stepProgress(progress: LabProgress, step: StepDefinition): StepProgress {
+function stepProgress(
+  progress: LabProgress,
+  { definition: step, hints: texts }: GuideLab['steps'][number],
+): StepProgress {
   const { lab, held, hints } = progress
   const outcome = outcomeOf(progress, step.id)
-  const texts = lab.steps.find(({ definition }) => definition.id === step.id)?.hints ?? []
   const { verdict, reason, waitsFor, measured, failure } = outcome ?? {}
   return {
     id: step.id,

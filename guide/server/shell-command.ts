@@ -44,7 +44,8 @@ export function shellAt(cluster: Cluster, place: string, kubectlFolder: string):
     COLORTERM: 'truecolor',
   }
   for (const name of OWN) delete env[name]
-  if (place === HOST) return { file: userShell(), words: [], env, cwd: projectRoot }
+  const shell = process.env.SHELL || userInfo().shell || '/bin/sh'
+  if (place === HOST) return { file: shell, words: [], env, cwd: projectRoot }
   return {
     file: process.execPath,
     words: [START, 'scripts/exec.ts', '--shell'],
@@ -52,5 +53,3 @@ export function shellAt(cluster: Cluster, place: string, kubectlFolder: string):
     cwd: projectRoot,
   }
 }
-
-const userShell = () => process.env.SHELL || userInfo().shell || '/bin/sh'

@@ -22,7 +22,8 @@ export type OnCommand = (command: string | undefined) => void
 export class Terminal {
   readonly place: string
   readonly title: string
-  readonly #start: () => IPty
+  readonly #command: ShellCommand
+  readonly #spawn: typeof spawn
   readonly #onCommand: OnCommand
   /** What the terminal shows, so that a page that connects later is sent the screen and none of the sequences that led to it. */
   readonly #screen = new headless.Terminal({ ...SIZE, scrollback: SCROLLBACK, allowProposedApi: true })
@@ -33,19 +34,13 @@ export class Terminal {
   /** The line that is being typed; undefined where it was edited in a way that only the shell understands. */
   #line: string | undefined = ''
 
-  constructor(place: string, title: string, command: ShellCommand, startPty: typeof spawn, onCommand: OnCommand) {
+  constructor(place: string, title: string, command: ShellCommand, spawnPty: typeof spawn, onCommand: OnCommand) {
     this.place = place
     this.title = title
+    this.#command = command
+    this.#spawn = spawnPty
     this.#onCommand = onCommand
     this.#screen.loadAddon(this.#snapshot)
-    this.#start = () => {
-      const { file, words, env, cwd } = command
-      const { cols, rows } = this.#screen
-      const pty = startPty(file, words, { cols, rows, name: 'xterm-256color', cwd, env })
-      this.#line = ''
-      this.#show(pty)
-      return pty
-    }
     this.#pty = this.#start()
   }
 
@@ -74,8 +69,12 @@ export class Terminal {
     if (!this.#hasEnded) signalSession(this.pid, 'SIGHUP')
   }
 
-  /** Shows what a shell prints, and that it has ended. */
-  #show(pty: IPty): void {
+  /** Starts the shell, and shows what it prints and that it has ended. */
+  #start(): IPty {
+    const { file, words, env, cwd } = this.#command
+    const { cols, rows } = this.#screen
+    const pty = this.#spawn(file, words, { cols, rows, name: 'xterm-256color', cwd, env })
+    this.#line = ''
     let unread = 0
     const show = (text: string) => {
       unread += text.length
@@ -96,6 +95,7 @@ export class Terminal {
       const ended = `The shell at "${this.title}" has ended with exit code ${exitCode}. Press Enter to start it again.`
       show(`\r\n\x1b[33m${ended}\x1b[0m\r\n`)
     })
+    return pty
   }
 
   #type(keys: string): void {

@@ -40,8 +40,9 @@ export class Terminals {
     if (this.#terminals.size >= MOST)
       throw new Error(`There are ${MOST} terminals already: close one of them before you open another.`)
     const id = `t${++this.#count}`
-    const same = [...this.#terminals.values()].filter((other) => other.place === place).length
-    const title = same === 0 ? place : `${place} (${same + 1})`
+    const titles = [...this.#terminals.values()].map((other) => other.title)
+    let title = place
+    for (let number = 2; titles.includes(title); number++) title = `${place} (${number})`
     this.#terminals.set(id, new Terminal(place, title, commandFor(place), spawn, onCommand))
     this.#tell()
     return id

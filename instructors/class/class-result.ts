@@ -1,4 +1,4 @@
-import { groupBy } from '../../dataplane/compare/finding.ts'
+import { groupBy } from '../../dataplane/collections.ts'
 import { plainText, shortened } from '../../host/plain-text.ts'
 import { type CopyOptions, copyFlags } from './copies.ts'
 import type { Judged } from './judge-file.ts'

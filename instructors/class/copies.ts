@@ -1,4 +1,4 @@
-import { groupBy } from '../../dataplane/compare/finding.ts'
+import { groupBy } from '../../dataplane/collections.ts'
 import { birthMarks, clusterIdentity } from '../../grading/api-object.ts'
 import { seedOf } from '../../grading/class-key.ts'
 import { learnerIn } from '../../grading/variant.ts'

@@ -3,7 +3,7 @@
 
 import { hash } from 'node:crypto'
 import type { Capture } from '../../cluster/capture-folder.ts'
-import { parseNodeBoot } from '../../dataplane/capture.ts'
+import { parseNodeBoot } from '../../dataplane/node-boot.ts'
 import { birthMarks, textAt, valueAt } from '../../grading/api-object.ts'
 
 /** The name of each kind of value in reports. */

@@ -1,8 +1,8 @@
 // Dates and values of one submission that can't all be true: a cluster's time only goes forward.
 
 import type { NodeFiles } from '../../cluster/capture-folder.ts'
-import { type NodeBoot, parseNodeBoot } from '../../dataplane/capture.ts'
-import { groupBy } from '../../dataplane/compare/finding.ts'
+import { groupBy } from '../../dataplane/collections.ts'
+import { type NodeBoot, parseNodeBoot } from '../../dataplane/node-boot.ts'
 import { interfaceName } from '../../embedded/index.ts'
 import { type BirthMark, birthMarks, clusterIdentity, textAt, valueAt } from '../../grading/api-object.ts'
 import type { Submission, SubmittedCapture } from '../submission/read-submission.ts'

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { basename, join, relative } from 'node:path'
 import { readCaptureFolder, readNodeFolder } from '../../cluster/capture-folder.ts'
-import { groupBy } from '../../dataplane/compare/finding.ts'
+import { groupBy } from '../../dataplane/collections.ts'
 import { projectRoot } from '../../host/layout.ts'
 import { readSubmission } from '../submission/read-submission.ts'
 import { type DrawnKind, type DrawnValues, drawnValues } from './drawn-values.ts'

@@ -1,7 +1,7 @@
 import { loadBalancerService, nodePortService } from '../../checks/03-from-outside/exposed-service.ts'
 import { VIPS } from '../../checks/04-lvs/lvs-nodes.ts'
 import { AGENT_PORT, clusterIPs } from '../../checks/05-exposure/node-agent.ts'
-import { BoundedCache } from '../../dataplane/bounded-cache.ts'
+import { groupBy } from '../../dataplane/collections.ts'
 import { targetOf } from '../../dataplane/rule.ts'
 import { CircleError, PacketError, tracePacket } from '../../dataplane/trace.ts'
 import { evaluate } from '../../grading/evaluate.ts'
@@ -120,48 +120,59 @@ const LEFT_BEHIND: Readonly<Record<string, string>> = {
 const reasonFor = (lab: number) =>
   `${UNCHANGED} That nothing of kube-proxy’s is missing, altered or stale is claimed at the end of lab ${lab}, where the same change is caught.`
 
+/** The end of a lab, where each kind of mutation is tried once. */
+class LabEnd {
+  readonly good: GoodCapture
+  #mutations: ReadonlyMap<string, Mutation[]> | undefined
+  readonly #catches = new Map<string, boolean>()
+
+  constructor(good: GoodCapture) {
+    this.good = good
+  }
+
+  /** Whether a step notices a mutation of this kind, and names its place. */
+  async catches(kind: string): Promise<boolean> {
+    const known = this.#catches.get(kind) ?? (await this.#tries(kind))
+    this.#catches.set(kind, known)
+    return known
+  }
+
+  async #tries(kind: string): Promise<boolean> {
+    this.#mutations ??= groupBy([...mutationsOf(this.good.capture, nodesToBreak(this.good))], kindOf)
+    for (const mutation of this.#mutations.get(kind) ?? []) if ((await noticed(this.good, mutation)).about) return true
+    return false
+  }
+}
+
 /**
  * Proves that changes of a moment's capture, or of a lab that is not about kube-proxy, are equivalent: the packets that the
  * lab follows end at the same place, and a change of the same kind at the end of this lab or, in the same mode, of another
  * one is caught there. Each kind is tried once.
  */
 export class EquivalentMutants {
-  readonly #ends: readonly GoodCapture[]
-  readonly #caught = new BoundedCache<Promise<boolean>>(Number.POSITIVE_INFINITY)
-  readonly #packetEnds = new BoundedCache<string>(Number.POSITIVE_INFINITY)
-  readonly #mutations = new BoundedCache<Mutation[]>(Number.POSITIVE_INFINITY)
+  readonly #ends: readonly LabEnd[]
 
   constructor(goods: readonly GoodCapture[]) {
-    this.#ends = goods.filter(({ isEnd }) => isEnd)
+    this.#ends = goods.filter(({ isEnd }) => isEnd).map((good) => new LabEnd(good))
   }
 
   /** Why no step has to detect this change on this capture; undefined if that cannot be proved. */
   async reason(good: GoodCapture, mutation: Mutation): Promise<string | undefined> {
     const { end, spec } = good
-    if (!end && !good.isPart && !BESIDE_KUBE_PROXY.has(spec.lab.number)) return undefined
+    const lab = spec.lab.number
+    if (!end && !good.isPart && !BESIDE_KUBE_PROXY.has(lab)) return undefined
     if (isByHand(mutation)) return undefined
     const node = mutation.node ?? busiestNode(good)
     const mutated = new Snapshot(mutation.apply(good.capture), good.snapshot)
-    const before = this.#packetEnds.getOrCreate(`${node} of ${good.name}`, () =>
-      packetEnds(good.snapshot, node, spec.lab.number),
-    )
-    if (before !== packetEnds(mutated, node, spec.lab.number)) return undefined
+    if (packetEnds(mutated, node, lab) !== packetEnds(good.snapshot, node, lab)) return undefined
     const mode = modeRecorded(good)
     if (isLeftBehind(good, node, mutation)) return LEFT_BEHIND[mode]
     const kind = kindOf(mutation)
-    const others = this.#ends.filter((other) => other !== good && other !== end)
-    for (const other of [...(end ? [end] : []), ...others]) {
-      if (modeRecorded(other) !== mode) continue
-      if (await this.#caught.getOrCreate(`${other.name}: ${kind}`, () => this.#isCaught(other, kind)))
-        return reasonFor(other.spec.lab.number)
-    }
+    // Its own lab's end first.
+    for (const other of this.#ends.toSorted((a, b) => Number(b.good === end) - Number(a.good === end)))
+      if (other.good !== good && modeRecorded(other.good) === mode && (await other.catches(kind)))
+        return reasonFor(other.good.spec.lab.number)
     return undefined
-  }
-
-  async #isCaught(end: GoodCapture, kind: string): Promise<boolean> {
-    const all = this.#mutations.getOrCreate(end.name, () => [...mutationsOf(end.capture, nodesToBreak(end))])
-    for (const mutation of all) if (kindOf(mutation) === kind && (await noticed(end, mutation)).about) return true
-    return false
   }
 }
 

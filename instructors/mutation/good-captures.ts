@@ -46,11 +46,11 @@ export interface GoodCapture {
   /** These steps also pass on the lab's notes alone, without node state and without other objects. */
   judgesOnlyNotes: boolean
   /** For the capture of a moment: the same cluster at the end of the lab. */
-  end?: GoodCapture
+  end?: GoodCapture | undefined
   /** For a genuine cluster that was recorded during the lab: its last step does not pass. */
-  isPart?: true
+  isPart?: boolean
   /** For the end of a submission. */
-  isEnd?: true
+  isEnd?: boolean
 }
 
 const DATA = join(projectRoot, 'data')
@@ -74,10 +74,7 @@ export async function goodCaptures(): Promise<GoodCapture[]> {
   const telling = genuine
     // If only the lab's first step passes, the capture is useless for the lab.
     .filter(({ passing }) => passing.length > 1)
-    .map(
-      (one): GoodCapture =>
-        one.passing.includes(one.spec.lab.steps.at(-1)?.id ?? '') ? one : { ...one, isPart: true },
-    )
+    .map((one) => ({ ...one, isPart: !one.passing.includes(one.spec.lab.steps.at(-1)?.id ?? '') }))
   return [...handedIn.flat(), ...telling].filter(({ passing }) => passing.length > 0)
 }
 
@@ -101,7 +98,7 @@ async function ofSubmission(specs: readonly LabSpec[], file: string): Promise<Go
     if (found.passing.every((step) => proved.has(step))) continue
     for (const step of found.passing) proved.add(step)
     const [end] = kept
-    kept.push({ ...found, ...(isEnd ? { isEnd } : end?.isEnd ? { end } : {}) })
+    kept.push({ ...found, isEnd, end: end?.isEnd ? end : undefined })
   }
   return kept
 }

@@ -1,6 +1,6 @@
 // Mutation testing of the grader: mutations of good captures that no step catches, false alarms, and the figures of both.
 
-import { groupBy } from '../../dataplane/compare/finding.ts'
+import { groupBy } from '../../dataplane/collections.ts'
 import { judgeRound } from '../../grading/judge.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
 import { plainText, shortened } from '../../host/plain-text.ts'

@@ -45,7 +45,7 @@ const rulesOf =
 export function noise(seed: number): Noise[] {
   const random = seededNumbers(seed)
   const upTo = (most: number) => Math.floor(random() * most)
-  const withLines = (name: string, pattern: RegExp) => file(name, (text) => shuffledRuns(text, pattern, random))
+  const withLines = (name: string, begin: string) => file(name, (text) => shuffledRuns(text, begin, random))
   const links = file('ip-addr.json', withLinks)
   const changes: Record<string, Noise['apply']> = {
     'other counters': counters(/\[\d+:\d+\]/, () => `[${upTo(1e6)}:${upTo(1e9)}]`),
@@ -55,8 +55,8 @@ export function noise(seed: number): Noise[] {
       (text) => `${LEGACY_WARNING}\n${text.replaceAll('iptables-save v', 'iptables-nft-save v')}`,
     ),
     'tables in another order': file('iptables-save', (text) => tablesOf(text).reverse().join('')),
-    'chains in another order': withLines('iptables-save', /^:KUBE-/),
-    'members in another order': withLines('ipset-save', /^add /),
+    'chains in another order': withLines('iptables-save', ':KUBE-'),
+    'members in another order': withLines('ipset-save', 'add '),
     'other hash values': file('ipset-save', (text) =>
       text
         .replace(/initval 0x[0-9a-f]+/g, 'initval 0x1234')
@@ -66,7 +66,7 @@ export function noise(seed: number): Noise[] {
     'virtual servers in another order': file('ipvsadm-save', (text) =>
       shuffled(text.split(/(?=^-A )/m), random).join(''),
     ),
-    'real servers in another order': withLines('ipvsadm-save', /^-a /),
+    'real servers in another order': withLines('ipvsadm-save', '-a '),
     'addresses in another order': file('ip-addr.json', (text) => shuffledAddresses(text, random)),
     'links of others': links,
     'virtual servers of others': (capture) => file('ipvsadm-save', withVirtualServer)(links(capture)),
@@ -105,26 +105,15 @@ const counters = (pattern: RegExp, replacement: () => string) =>
 
 const tablesOf = (text: string) => text.split(/(?<=^COMMIT\n)/m)
 
-function shuffled<Item>(items: readonly Item[], random: () => number): Item[] {
-  return items
-    .map((item) => ({ item, at: random() }))
-    .sort((a, b) => a.at - b.at)
-    .map(({ item }) => item)
-}
+const shuffled = <Item>(items: readonly Item[], random: () => number): Item[] =>
+  items
+    .map((item) => [random(), item] as const)
+    .sort(([a], [b]) => a - b)
+    .map(([, item]) => item)
 
-/** Shuffles every run of neighbouring lines that match. */
-function shuffledRuns(text: string, pattern: RegExp, random: () => number): string {
-  const out: string[] = []
-  let run: string[] = []
-  for (const line of text.split('\n')) {
-    if (pattern.test(line)) run.push(line)
-    else {
-      out.push(...shuffled(run, random), line)
-      run = []
-    }
-  }
-  return [...out, ...shuffled(run, random)].join('\n')
-}
+/** Shuffles every run of neighbouring lines that begin like this. */
+const shuffledRuns = (text: string, begin: string, random: () => number): string =>
+  text.replace(new RegExp(`(?:^${begin}.*\\n)+`, 'gm'), (run) => shuffled(run.match(/.*\n/g) ?? [], random).join(''))
 
 function shuffledAddresses(text: string, random: () => number): string {
   const links: { addr_info?: unknown[] }[] = JSON.parse(text)

@@ -136,7 +136,7 @@ export interface Trial {
   end: 'caught' | 'elsewhere' | 'harmless' | 'missed'
   /** The steps that failed. */
   steps: string[]
-  reason?: string
+  reason?: string | undefined
 }
 
 /** Judges a mutated capture by the steps that pass on the good one. */
@@ -146,10 +146,10 @@ export async function tryMutation(
   equivalentMutants: EquivalentMutants,
 ): Promise<Trial> {
   const { steps, about } = await noticed(good, mutation)
-  if (about) return { good, mutation, end: 'caught', steps }
-  if (steps.length > 0) return { good, mutation, end: 'elsewhere', steps }
+  if (about) return { good, mutation, steps, end: 'caught' }
+  if (steps.length > 0) return { good, mutation, steps, end: 'elsewhere' }
   const reason =
     HARMLESS_CHANGES.find(({ covers }) => covers(mutation, good))?.reason ??
     (await equivalentMutants.reason(good, mutation))
-  return { good, mutation, steps, ...(reason === undefined ? { end: 'missed' } : { end: 'harmless', reason }) }
+  return { good, mutation, steps, end: reason === undefined ? 'missed' : 'harmless', reason }
 }

@@ -1,12 +1,13 @@
 import { BoundedCache } from '../../dataplane/bounded-cache.ts'
-import type { LabSpec } from '../../grading/check-context.ts'
+import type { CheckedStep, LabSpec } from '../../grading/check-context.ts'
 import type { StepOutcome } from '../../grading/failure.ts'
 import { loadSpec } from '../../grading/grader.ts'
 import { judgeRound } from '../../grading/judge.ts'
-import { listLabs, type StepDefinition } from '../../grading/lab-definition.ts'
+import { listLabs } from '../../grading/lab-definition.ts'
 import { reportOf } from '../../grading/report.ts'
 import type { Report, Verdict } from '../../grading/report-schema.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
+import type { Manifest } from './manifest.ts'
 import type { Submission } from './read-submission.ts'
 import { refuse } from './untrusted-text.ts'
 
@@ -17,15 +18,14 @@ import { refuse } from './untrusted-text.ts'
  */
 export async function rejudge(
   spec: LabSpec,
-  submission: Submission,
-  snapshotOf = snapshotsOf(submission),
+  { steps, final }: Pick<Manifest, 'steps' | 'final'>,
+  snapshotOf: SnapshotOf,
 ): Promise<StepOutcome[]> {
-  const { manifest } = submission
-  const captureOf = new Map(manifest.steps.map(({ id, capture }) => [id, capture]))
+  const captureOf = new Map(steps.map(({ id, capture }) => [id, capture]))
   const outcomes = new Map<string, StepOutcome>()
-  for (const step of spec.lab.steps) {
+  for (const step of spec.steps) {
     const own = captureOf.get(step.id)
-    const places = step.moment ? [own, manifest.final] : [manifest.final, own]
+    const places = step.moment ? [own, final] : [final, own]
     const outcome = await judgeOn(spec, step, new Set(places), snapshotOf)
     const open = step.needs.filter((need) => !SETTLED.includes(outcomes.get(need)?.verdict))
     const waits = { verdict: 'not yet', waitsFor: open, reason: `waits for: ${open.join(', ')}` } as const
@@ -50,7 +50,7 @@ export async function reportSubmission(submission: Submission, file: string): Pr
   const spec = await loadSpec(found)
   const began = performance.now()
   const snapshotOf = snapshotsOf(submission)
-  const outcomes = await rejudge(spec, submission, snapshotOf)
+  const outcomes = await rejudge(spec, submission.manifest, snapshotOf)
   return reportOf(spec.lab, { lab, source: { kind: 'submission', file } }, outcomes, {
     snapshot: snapshotOf(final ?? [...submission.captures.keys()].at(-1)),
     seconds: (performance.now() - began) / 1000,
@@ -72,7 +72,7 @@ function snapshotsOf({ captures }: Submission): SnapshotOf {
 /** The first snapshot on which the step passes decides; otherwise the one with the most specific reason. */
 async function judgeOn(
   spec: LabSpec,
-  step: StepDefinition,
+  step: CheckedStep,
   places: ReadonlySet<string | undefined>,
   snapshotOf: SnapshotOf,
 ): Promise<StepOutcome> {
@@ -85,7 +85,7 @@ async function judgeOn(
     const [outcome] = await judgeRound(spec, snapshot, undefined, [id])
     if (!outcome || outcome.verdict === 'passed') return outcome ?? { id, verdict: 'could not check' }
     if (best?.verdict !== 'failed') best = outcome
-    if (spec.checks.get(id)?.needsCluster) return outcome
+    if (step.needsCluster) return outcome
   }
   if (!best) return { id, verdict: 'not yet', reason: 'no capture that shows it was handed in' }
   if (best.verdict !== 'not applicable' || best.outOfReach || !moment) return best

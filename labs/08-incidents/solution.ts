@@ -1,13 +1,18 @@
 // The reference solution of lab 8, for any open incident, played by `make solve-8` and, without a terminal, by `make lab-8`.
 
-import { DIAGNOSIS, unseal } from '../../course/incident/incident-note.ts'
+import { DIAGNOSIS } from '../../course/incident/incident-note.ts'
 import { currentNote, openNext } from '../../course/incident/open.ts'
-import { closeShop, leaveIncident, revertIncident } from '../../course/incident/revert-incident.ts'
+import {
+  closeShop,
+  incidentNotes,
+  leaveIncident,
+  openIncident,
+  revertIncident,
+} from '../../course/incident/revert-incident.ts'
 import { INCIDENT_LAB } from '../../course/incident/shop.ts'
 import type { LabBench } from '../../course/lab-bench.ts'
 import type { LabSolution } from '../../course/lab-solution.ts'
 import { readsOnly } from '../../course/typed-commands.ts'
-import { incidents } from './incidents/all.ts'
 
 /** The incident in the lab's text, the default. */
 const EXAMPLE = 'selector-typo'
@@ -15,12 +20,10 @@ const EXAMPLE = 'selector-typo'
 /** The open incident, or the one selected by SEED or INCIDENT. */
 async function opened(bench: LabBench) {
   const { SEED: seed, INCIDENT: id } = process.env
-  const wish = seed ? { seed } : { seed: EXAMPLE, id: id || EXAMPLE }
-  const note = (await currentNote(bench)) ?? (await openNext(bench, wish)).note
-  const secret = unseal(note.sealed)
-  const incident = incidents.find((one) => one.id === secret?.id)
-  if (!secret || !incident) throw new Error('The note of the incident can no longer be read: run `make reset-8`.')
-  return { incident, environment: secret.environment }
+  if (!(await currentNote(bench))) await openNext(bench, seed ? { seed } : { seed: EXAMPLE, id: id || EXAMPLE })
+  const found = await openIncident(await incidentNotes(bench))
+  if (!found) throw new Error('The note of the incident can no longer be read: run `make reset-8`.')
+  return { incident: found.incident, environment: found.secret.environment }
 }
 
 const printCommand = (command: string) => console.log(`  $ ${command}`)

@@ -1,4 +1,4 @@
-import { groupBy } from '../../dataplane/compare/finding.ts'
+import { groupBy } from '../../dataplane/collections.ts'
 import type { PacketPath, PathAction, PathEnd } from '../../dataplane/view/packet-path.ts'
 import { shortened } from '../../host/plain-text.ts'
 import type { Drawing } from './canvas.ts'

@@ -240,6 +240,16 @@ describe('the table', () => {
     expect(lab(forbidden, 1)).toMatchObject({ what: 'KERNEL=uml', severity: 'fine', detail: '' })
   })
 
+  test('names the context that CLUSTER selects, but for a lab that measures in User-Mode Linux where that can not run', () => {
+    const wishes = { cluster: 'context:work' }
+    const context = { what: 'context', severity: 'note', detail: '"work", which is not examined here' }
+    expect(lab(here, 2, wishes)).toMatchObject(context)
+    expect(lab(here, 6, wishes)).toMatchObject(context)
+    const arm: Facts = { ...here, embedded: { ...embedded, uml: 'User-Mode Linux is built for x86-64 only' } }
+    expect(lab(arm, 2, wishes)).toMatchObject(context)
+    expect(lab(arm, 6, wishes)).toMatchObject({ severity: 'fault', what: 'nowhere yet' })
+  })
+
   test('on a processor without User-Mode Linux, labs that need IPVS run nowhere', () => {
     const arm: Facts = { ...here, embedded: { ...embedded, uml: 'User-Mode Linux is built for x86-64 only' } }
     expect(lab(arm, 1)).toMatchObject({ what: 'KERNEL=host', severity: 'fine' })

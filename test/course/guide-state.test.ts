@@ -204,7 +204,8 @@ test('it resumes at the saved step, with the steps that had passed', () => {
 
 test('help that costs points is not among the points shown', () => {
   const { points } = definition.steps[0] ?? { points: 0 }
-  const { state } = play(begun(), observed({ ...passed(first), cost: 1 }))
+  const { state } = play(begun(), observed(failed(first)), observed({ ...passed(first), cost: 1 }))
   expect(pointsOf(state)).toMatchObject({ points: points - 1, steps: 1 })
+  expect(statusOf(state).text).toContain(`passed, ${points - 1} points`)
   expect(pointsOf(play(begun(), observed({ ...passed(first), cost: 100 })).state).points).toBe(0)
 })

@@ -2,9 +2,9 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { parseAllDocuments } from 'yaml'
-import type { KubeClient } from '../../cluster/driver.ts'
+import type { Cluster, KubeClient } from '../../cluster/driver.ts'
 import type { LabBench } from '../../course/lab-bench.ts'
-import { loadSolution, startOver } from '../../course/lab-solution.ts'
+import { leaveOthers, loadSolution, startOver } from '../../course/lab-solution.ts'
 import { readLab } from '../../grading/lab-definition.ts'
 import { projectRoot } from '../../host/layout.ts'
 
@@ -39,4 +39,30 @@ test.each([
   [7, ['client', 'deaf']],
 ])('starting lab %i over deletes the Pods that it creates, once, and no others', async (lab, pods) => {
   expect(await deletedPods(lab)).toEqual(pods)
+})
+
+test('starting lab 1 removes the leftovers of the other labs that were begun, and the rules of all of them', async () => {
+  const removed: string[] = []
+  const scripts: string[] = []
+  const notes = ['lab-1', 'lab-2', 'lab-5', 'learner'].map((name) => ({ metadata: { name } }))
+  const core: Partial<KubeClient['core']> = { listNamespacedConfigMap: async () => ({ items: notes }) }
+  const cluster: Partial<Cluster> = {
+    driver: 'embedded',
+    nodes: async () => ['worker'],
+    async script(_node, text) {
+      scripts.push(text)
+      return { exitCode: 0, stdout: '', stderr: '' }
+    },
+  }
+  const bench: Partial<LabBench> = {
+    cluster: cluster as Cluster,
+    client: { core } as KubeClient,
+    remove: async (file) => void removed.push(file),
+    delete: async () => {},
+  }
+  await leaveOthers(1, bench as LabBench)
+  expect(new Set(removed.map((file) => file.split('/')[1]))).toEqual(new Set(['02-ipvs', '05-exposure']))
+  expect(scripts.map((text) => text.split('\n').find((line) => line.startsWith('set -- ')))).toEqual([
+    "set -- 'probe|lab-5'",
+  ])
 })

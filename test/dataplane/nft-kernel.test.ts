@@ -1,7 +1,7 @@
 // What this machine's kernel does with kube-proxy's nftables rules and real packets, beside the traces through the same rules.
 
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { printNftTable } from '../../dataplane/nft-table.ts'
+import { printNftTable } from '../../dataplane/nft-transaction.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
 import { parsePacket, type Trace, tracePacket } from '../../dataplane/trace.ts'
 import { NftNode, type Observed, whyNot } from './nft-kernel.ts'

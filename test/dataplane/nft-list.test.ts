@@ -3,7 +3,8 @@ import { join } from 'node:path'
 import fc from 'fast-check'
 import { describe, expect, it, test } from 'vitest'
 import { parseNftList } from '../../dataplane/nft-list.ts'
-import { type NftChain, type NftTable, printNftTransactions } from '../../dataplane/nft-table.ts'
+import type { NftChain, NftTable } from '../../dataplane/nft-table.ts'
+import { printNftTransactions } from '../../dataplane/nft-transaction.ts'
 import { ParseError } from '../../dataplane/program-output.ts'
 
 const listing = readFileSync(join(import.meta.dirname, '../../data/nft/web-lb-source-ranges-v1.34.json'), 'utf8')
@@ -37,6 +38,9 @@ describe('nft -j list', () => {
   it.each([
     [[{ counter: { packets: 7, bytes: 9 } }, { drop: null }], 'drop'],
     [[{ reject: { type: 'icmp', expr: 'port-unreachable' } }], 'reject'],
+    [[{ reject: null }], 'reject'],
+    [[{ reject: { type: 'tcp reset' } }], 'reject with tcp reset'],
+    [[{ reject: { type: 'icmp', expr: 'admin-prohibited' } }], 'reject with icmp admin-prohibited'],
     [[{ dnat: { addr: 'fd00::1', port: 80 } }], 'dnat to [fd00::1]:80'],
     [
       [{ dnat: { addr: '10.0.0.1', port: 80, flags: ['random', 'persistent'] } }],

@@ -1,8 +1,9 @@
 import { describe, expect, it, test } from 'vitest'
-import { parseNodeBoot, readCapturedNode } from '../../dataplane/capture.ts'
+import { readCapturedNode } from '../../dataplane/capture.ts'
 import { parseConntrack } from '../../dataplane/conntrack.ts'
 import { parseIpAddr, printIpAddr } from '../../dataplane/ip-addr.ts'
 import { parseIpRoute } from '../../dataplane/ip-route.ts'
+import { parseNodeBoot } from '../../dataplane/node-boot.ts'
 import { ParseError } from '../../dataplane/program-output.ts'
 import { recordedFiles } from './recordings.ts'
 

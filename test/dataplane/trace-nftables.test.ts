@@ -67,6 +67,8 @@ describe('one rule', () => {
     ['meta mark set meta mark ^ 0x00008000 jump marked', 'drop'],
     ['counter packets 1 bytes 60 log prefix "x y" accept comment "a b"', SAME],
     ['reject with icmp type host-unreachable', 'reject'],
+    ['reject with icmp admin-prohibited', 'reject'],
+    ['reject with tcp reset', 'reject'],
     ['reject', 'reject'],
     ['dnat to 10.244.2.9:8080', '10.244.2.9:8080 1'],
     ['dnat to 10.244.2.9', '10.244.2.9:80 1'],

@@ -3,9 +3,11 @@ import { once } from 'node:events'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { $ } from 'zx'
+import { kernelProbeCommand, readKernelProbe } from '../../cluster/doctor/kernel-probe.ts'
 import { EmbeddedCluster } from '../../cluster/embedded.ts'
+import { switchMode } from '../../cluster/kube-proxy/switch-mode.ts'
 import { kubectlPath } from '../../cluster/programs.ts'
 import { readNode } from '../../cluster/snapshot.ts'
 import { readDaemonState } from '../../embedded/index.ts'
@@ -14,6 +16,7 @@ import { processStartTime } from '../../host/live-process.ts'
 import { silent } from '../../host/progress.ts'
 import { waitFor } from '../../host/wait.ts'
 import { rulesLeft } from './lab-rules.ts'
+import { runOn } from './quick-kernel.ts'
 
 // A name of this run's own: a cluster that somebody works with is left alone.
 const cluster = new EmbeddedCluster(`test-${process.pid}`)
@@ -24,6 +27,7 @@ const make = $({
   nothrow: true,
   env: { ...process.env, NAME: cluster.name, CLUSTER: 'embedded' },
 })
+let kubectlProgram: string
 let kubectl: (words: string[]) => Promise<string>
 
 const onNode = async (command: string, node = worker) => {
@@ -32,18 +36,15 @@ const onNode = async (command: string, node = worker) => {
   return stdout
 }
 
+runOn('uml')
 beforeAll(async () => {
-  vi.stubEnv('KERNEL', 'uml')
   await cluster.up(silent)
-  const path = await kubectlPath(silent)
+  kubectlProgram = await kubectlPath(silent)
   const run = $({ quiet: true, env: { ...process.env, KUBECONFIG: cluster.kubeconfig } })
-  kubectl = async (words) => (await run`${path} ${words}`).stdout
+  kubectl = async (words) => (await run`${kubectlProgram} ${words}`).stdout
 })
 
-afterAll(async () => {
-  vi.unstubAllEnvs()
-  await cluster.down(silent)
-})
+afterAll(() => cluster.down(silent))
 
 /** Shell: sends requests, each on a connection of its own, by one program, because starting one takes longer than a request. */
 const requests = (address: string, count: number, ...options: string[]) =>
@@ -83,11 +84,14 @@ describe('a cluster that is up', () => {
     expect(await cluster.exec(worker, ['no-such-program'])).toMatchObject({ exitCode: 127 })
   })
 
-  test('has a shell with the size of the terminal on each node', async () => {
-    const line = 'stty cols 101 rows 33; exec node scripts/start.mjs scripts/exec.ts --shell'
+  test.each([
+    ['make shell', () => 'node scripts/start.mjs scripts/exec.ts --shell', worker],
+    ['kubectl run -it', () => `${kubectlProgram} run -it --rm shell --image=busybox --restart=Never -- sh`, 'shell'],
+  ])('has a terminal with its size: %s', async (_what, command, host) => {
+    const line = `stty cols 101 rows 33; exec ${command()}`
     const shell = spawn('script', ['--quiet', '--flush', '--return', '--command', line, '/dev/null'], {
       cwd: projectRoot,
-      env: { ...process.env, NAME: cluster.name, CLUSTER: 'embedded', NODE: worker },
+      env: { ...process.env, NAME: cluster.name, CLUSTER: 'embedded', NODE: worker, KUBECONFIG: cluster.kubeconfig },
     })
     let text = ''
     shell.stdout.on('data', (bytes: Buffer) => {
@@ -96,7 +100,7 @@ describe('a cluster that is up', () => {
     await expect.poll(() => text).toContain('# ')
     shell.stdin.write('hostname; until stty size | grep -x "33 101"; do :; done; exit 5\n')
     const [code] = await once(shell, 'exit')
-    expect(text).toMatch(new RegExp(`${worker}\\r*\\n`))
+    expect(text).toMatch(new RegExp(`${host}\\r*\\n`))
     expect(code).toBe(5)
   })
 
@@ -175,6 +179,57 @@ describe('a cluster that is up', () => {
     expect(await kubectl(['-n', 'kube-system', 'get', 'configmap', 'kube-proxy', '-o', 'yaml'])).toMatch(
       /mode: iptables$/m,
     )
+  })
+})
+
+describe('the kernel', () => {
+  const modeAsked = async () =>
+    /mode: (\w+)$/m.exec(await kubectl(['-n', 'kube-system', 'get', 'configmap', 'kube-proxy', '-o', 'yaml']))?.[1]
+
+  test('is tested by use, as doctor does, and the test leaves nothing', async () => {
+    const rules = async () => (await cluster.exec(worker, ['sh', '-c', 'iptables-save; ipvsadm -Sn; ip link'])).stdout
+    const before = (await rules()).split('\n').length
+    const { stdout } = await cluster.exec(worker, kernelProbeCommand, { timeoutMs: 60_000 })
+    expect(readKernelProbe(stdout)).toMatchObject({
+      ipvs: true,
+      schedulers: expect.arrayContaining(['rr', 'wrr', 'lc', 'sh', 'mh']),
+      ipset: true,
+      dummy: true,
+      extensions: expect.arrayContaining([
+        'comment',
+        'conntrack',
+        'addrtype',
+        'mark',
+        'MARK',
+        'statistic',
+        'recent',
+        'MASQUERADE',
+      ]),
+      natLegacy: true,
+      natNft: false,
+    })
+    expect((await rules()).split('\n')).toHaveLength(before)
+  })
+
+  test('without ip_vs: refused, then with FORCE=1 the crash loop is reported, and `make iptables` recovers', async () => {
+    const forbid = `echo 'install ip_vs /bin/false' >/etc/modprobe.d/no-ipvs.conf
+      for one in rr wrr lc wlc lblc lblcr sh dh sed nq fo ovf mh; do rmmod ip_vs_$one; done 2>/dev/null
+      rmmod xt_ipvs ip_vs; [ ! -e /proc/net/ip_vs ]`
+    for (const node of await cluster.nodes())
+      await cluster.exec(node, ['sh', '-c', 'echo "install ip_vs /bin/false" >/etc/modprobe.d/no-ipvs.conf'])
+    expect((await cluster.exec(worker, ['sh', '-c', forbid])).exitCode).toBe(0)
+
+    const ask = (mode: 'ipvs' | 'iptables', force: boolean) => switchMode(cluster, mode, { force, progress: silent })
+    await expect(ask('ipvs', false)).rejects.toThrow(
+      /has no IPVS \(module ip_vs\)\. `make doctor` shows how to fix it\. FORCE=1/,
+    )
+    expect(await modeAsked()).toBe('iptables')
+    await expect(ask('ipvs', true)).rejects.toThrow(
+      /crashes repeatedly .*can't use the IPVS proxier.*`make iptables` repairs all/,
+    )
+    expect(await modeAsked()).toBe('ipvs')
+    const { proofs } = await ask('iptables', false)
+    expect(proofs.map(({ proxyMode }) => proxyMode)).toEqual(['iptables', 'iptables', 'iptables'])
   })
 })
 

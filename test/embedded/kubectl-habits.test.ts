@@ -5,6 +5,7 @@ import { kubectlPath } from '../../cluster/programs.ts'
 import { silent } from '../../host/progress.ts'
 import { shellWord } from '../../host/shell-word.ts'
 import { timeoutScale, waitFor } from '../../host/wait.ts'
+import { quickKernel, runOn } from './quick-kernel.ts'
 
 const cluster = new EmbeddedCluster(`habits-${process.pid}`)
 const worker = `${cluster.name}-worker`
@@ -65,6 +66,7 @@ const ok = async (command: string): Promise<string> => {
   return text
 }
 
+runOn(quickKernel)
 beforeAll(async () => {
   await cluster.up(silent)
   program = await kubectlPath(silent)

@@ -11,10 +11,12 @@ import { daemonOf } from '../../embedded/index.ts'
 import { clusterFolder, projectRoot } from '../../host/layout.ts'
 import { silent } from '../../host/progress.ts'
 import { waitFor } from '../../host/wait.ts'
+import { quickKernel, runOn } from './quick-kernel.ts'
 
 const cluster = new EmbeddedCluster(`together-${process.pid}`)
 const { name } = cluster
-const env = { ...process.env, NAME: name, CLUSTER: 'embedded', CI: '1' }
+const env = { ...process.env, NAME: name, CLUSTER: 'embedded', CI: '1', KERNEL: quickKernel }
+runOn(quickKernel)
 
 /** Daemons, and the main processes of kernels, of this cluster: by what only their command lines hold. */
 async function processes(): Promise<{ daemons: number; kernels: number }> {

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { MOST_CHARACTERS, readAnswer, sameAnswer } from '../../grading/question.ts'
+import { MOST_CHARACTERS, readAnswer, sameAnswer } from '../../grading/answer.ts'
 
 describe('two answers are equal', () => {
   test.each([

@@ -1,4 +1,6 @@
+import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
+import { toolsWork } from '../../checks/02-ipvs/equality.ts'
 import { keepCounts } from '../../checks/02-ipvs/extra-services-cost.ts'
 import { type Capture, readCaptureFolder } from '../../cluster/capture-folder.ts'
 import { Failure } from '../../grading/failure.ts'
@@ -7,6 +9,9 @@ import { judgeRound } from '../../grading/judge.ts'
 import { readLab } from '../../grading/lab-definition.ts'
 import { LabNotes } from '../../grading/lab-notes.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
+import { readSubmission } from '../../instructors/submission/read-submission.ts'
+import { SOLVED } from '../instructors/submission/made-submission.ts'
+import { madeLiveCluster } from './made-live-cluster.ts'
 import { breakFile, flushedCapture, kindCapture } from './solved-capture.ts'
 
 const spec = await loadSpec(readLab(2))
@@ -18,6 +23,34 @@ async function verdictsOf(capture: Capture) {
 
 const LIVE_ONLY = ['conntrack']
 const MOMENTS_PAST = ['iptables-list', 'ipvs-constant', 'scheduler']
+
+test('the short commands must work on every node, not only on the last', async () => {
+  const snapshot = new Snapshot(flushedCapture())
+  const [first] = snapshot.nodes
+  const live = Object.assign(madeLiveCluster(), {
+    readOnNode: async (node: string) => ({ stdout: '', stderr: '', exitCode: node === first?.name ? 1 : 0 }),
+  })
+  const context = { snapshot, nodes: snapshot.nodes, notes: new LabNotes(2, snapshot), live, show: () => undefined }
+  await expect(toolsWork(context)).rejects.toMatchObject({ detail: { node: first?.name, actual: 'exit code 1' } })
+})
+
+test('an agent of lab 5 that is not ready on another node than the client fails the stage', async () => {
+  const { captures, manifest } = await readSubmission(join(SOLVED, 'lab-5-embedded.labgrade'))
+  const lab5 = await loadSpec(readLab(5))
+  const capture = captures.get(manifest.final ?? '')?.capture
+  if (!capture) throw new Error('no final capture')
+  const stage = async (changed: Capture) => (await judgeRound(lab5, new Snapshot(changed), undefined, ['stage']))[0]
+  expect((await stage(capture))?.verdict).toBe('passed')
+  const { items } = new Snapshot(capture)
+  const client = items.find(({ kind, metadata }) => kind === 'Pod' && metadata.name === 'client')
+  const other = items.find(
+    ({ metadata, spec }) => metadata.labels?.app === 'node-agent' && spec?.nodeName !== client?.spec?.nodeName,
+  )
+  const unready = { ...other, status: { ...other?.status, conditions: [] } }
+  const broken = items.map((item) => (item === other ? unready : item))
+  const outcome = await stage({ ...capture, objects: { ...capture.objects, items: broken } })
+  expect(outcome).toMatchObject({ verdict: 'failed', failure: { node: other?.spec?.nodeName } })
+})
 
 describe('captures of genuine clusters', () => {
   test('before the switch, the step about rules passes and those about IPVS fail', async () => {

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { readCaptureFolder } from '../../cluster/capture-folder.ts'
 import { expectMode, expectNode, expectNodes } from '../../grading/expect-node.ts'
 import { clusterService, expectReadyPod, webService } from '../../grading/expect-object.ts'
-import { expectFound, Failure, type FailureDetail, NotApplicable } from '../../grading/failure.ts'
+import { expectFound, Failure, type FailureDetail, NotApplicable, onNode } from '../../grading/failure.ts'
 import { HookProbes } from '../../grading/packet-counters.ts'
 import { expectAnswers, fromNode } from '../../grading/requests.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
@@ -227,4 +227,10 @@ describe('expectations of rules', () => {
     expect(await failureOf(() => none([]))).toBeUndefined()
     expect((await failureOf(() => none([rule('INPUT')])))?.actual).toContain('-A INPUT')
   })
+})
+
+test('the command of a failure can be typed, also for a rule whose comment has an apostrophe or a dollar sign', () => {
+  expect(onNode('worker', 'ipset list')).toBe("make exec NODE=worker CMD='ipset list'")
+  const typed = onNode('worker', `iptables -D INPUT -m comment --comment "it's $5"`)
+  expect(typed).toBe(`make exec NODE=worker CMD='iptables -D INPUT -m comment --comment "it'\\''s $$5"'`)
 })

@@ -1,36 +1,26 @@
-import type { Check, CheckEntry, LabSpec } from '../../grading/check-context.ts'
-import type { LabDefinition, StepDefinition } from '../../grading/lab-definition.ts'
+import type { CheckedStep, LabSpec } from '../../grading/check-context.ts'
+import type { LabDefinition } from '../../grading/lab-definition.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
 
-export interface FakeStep extends Partial<Omit<StepDefinition, 'id'>> {
-  check?: Check
-  needsCluster?: boolean
-  cost?: CheckEntry['cost']
-}
+export type FakeStep = Partial<Omit<CheckedStep, 'id'>>
 
 /** A lab of a few steps that exist only in a test. */
-export function fakeLab(steps: Record<string, FakeStep>): LabSpec {
-  const definitions = Object.entries(steps).map(
-    ([id, { check: _check, needsCluster: _needsCluster, cost: _cost, ...given }]) => ({
-      id,
-      title: `The step ${id} is done`,
-      points: 2,
-      needs: [],
-      moment: false,
-      why: 'Because a test says so.',
-      hints: ['Look at the test.', 'Change the test.'],
-      claims: [],
-      ...given,
-    }),
-  )
-  const lab: LabDefinition = { number: 99, folder: '99-fake', title: 'A lab for tests', minutes: 1, steps: definitions }
-  const checks = new Map(
-    definitions.flatMap(({ id }) => {
-      const { check, needsCluster = false, cost } = steps[id] ?? {}
-      return check ? [[id, { check, needsCluster, cost }] as const] : []
-    }),
-  )
-  return { lab, checks, observers: [] }
+export function fakeLab(fakes: Record<string, FakeStep>): LabSpec {
+  const steps = Object.entries(fakes).map(([id, given]) => ({
+    id,
+    title: `The step ${id} is done`,
+    points: 2,
+    needs: [],
+    moment: false,
+    why: 'Because a test says so.',
+    hints: ['Look at the test.', 'Change the test.'],
+    claims: [],
+    needsCluster: false,
+    check: () => undefined,
+    ...given,
+  }))
+  const lab: LabDefinition = { number: 99, folder: '99-fake', title: 'A lab for tests', minutes: 1, steps }
+  return { lab, steps, observers: [] }
 }
 
 /** A snapshot with these objects and no nodes. */

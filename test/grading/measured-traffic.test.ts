@@ -1,9 +1,10 @@
 import { expect, test } from 'vitest'
 import { measureWithNodes } from '../../checks/03-from-outside/shares.ts'
-import { type ClientAndAgent, expectClosed } from '../../checks/05-exposure/node-agent.ts'
+import { expectClosed } from '../../checks/05-exposure/node-agent.ts'
 import { Failure } from '../../grading/failure.ts'
 import { fromPod } from '../../grading/requests.ts'
-import type { PodShare } from '../../grading/traffic.ts'
+import type { PodShare } from '../../grading/shares.ts'
+import { Snapshot } from '../../grading/snapshot.ts'
 import { madeLiveCluster } from './made-live-cluster.ts'
 
 const shares = (...requests: [number, number]): PodShare[] =>
@@ -36,7 +37,11 @@ test('unexpected shares with all nodes are measured at most three times', async 
 })
 
 const client = fromPod('client', { address: '10.244.1.9', node: 'worker' })
-const place = { client, node: 'worker', nodeAddress: '172.18.0.3' } as ClientAndAgent
+const snapshot = new Snapshot({
+  objects: { apiVersion: 'v1', kind: 'List', items: [] },
+  nodes: [{ name: 'worker', files: new Map() }],
+})
+const place = { client, node: snapshot.node('worker') }
 /** The client Pod's requests, answered with these lines: the one to a ClusterIP, then the one to the node's own address. */
 const answers = (...lines: string[]) => madeLiveCluster({ pod: () => `${lines.shift()}\n` })
 const own = '#request\t0\t200\t40002\t1\t0\t\tagent of worker'

@@ -1,6 +1,7 @@
 // The last line of a failure: a command that comes from the difference, or the step's hints where the command would be the solution.
 
 import { describe, expect, test } from 'vitest'
+import * as z from 'zod'
 import type { Capture } from '../../cluster/capture-folder.ts'
 import { loadSpec } from '../../grading/grader.ts'
 import { judgeRound } from '../../grading/judge.ts'
@@ -23,16 +24,16 @@ async function saidOf(capture: Capture, step: string): Promise<{ text: string; l
 }
 
 const brokenBy = (file: string, edit: (text: string) => string) => breakFile(good, NODE, file, edit)
-interface Item {
-  kind: string
-  metadata: { name: string; namespace: string }
+const item = z.looseObject({
+  kind: z.string(),
+  metadata: z.looseObject({ name: z.string(), namespace: z.string().optional() }),
   /** Of an EndpointSlice. */
-  endpoints?: { nodeName?: string }[]
-}
-type Items = Item[]
-const withObjects = (edit: (items: Items) => Items): Capture => ({
+  endpoints: z.array(z.looseObject({ nodeName: z.string().optional() })).optional(),
+})
+type Item = z.infer<typeof item>
+const withObjects = (edit: (items: Item[]) => Item[]): Capture => ({
   ...good,
-  objects: { ...good.objects, items: edit(structuredClone(good.objects.items) as Items) },
+  objects: { ...good.objects, items: edit(z.array(item).parse(good.objects.items)) },
 })
 const isWeb = ({ kind, metadata }: Item) => kind === 'Service' && metadata.name === 'web'
 

@@ -20,9 +20,9 @@ function report(programs: Record<string, string>, depth: ReportDepth = 'essentia
     chmodSync(join(folder, name), 0o755)
   }
   const request = nodeReportRequest(depth)
-  // The node has nothing of this machine: neither its programs (the script adds the system's folders to PATH) nor its processes.
+  // The node has nothing of this machine: neither its programs nor its processes.
   const script = request.script
-    .replace(/^case :\$PATH: .*$/m, `PATH='${folder}'`)
+    .replace(/^/, `PATH='${folder}'\n`)
     .replaceAll('/proc/', join(folder, 'proc/'))
     .replaceAll('/sys/module/', join(folder, 'modules/'))
   return request.read(execFileSync('/bin/sh', ['-c', script], { encoding: 'utf8' }))

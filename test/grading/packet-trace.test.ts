@@ -121,7 +121,7 @@ describe('where a broken packet stops, in IPVS mode', () => {
       show: () => {},
     }
     const failure = await Promise.resolve()
-      .then(() => spec.checks.get(id)?.check(context))
+      .then(() => spec.steps.find((step) => step.id === id)?.check(context))
       .catch((error: unknown) => error)
     expect(failure).toBeInstanceOf(Failure)
     expect((failure as Failure).detail.actual).toContain(words)

@@ -10,7 +10,6 @@ import { reportOf } from '../../grading/report.ts'
 import type { Snapshot } from '../../grading/snapshot.ts'
 import type { Manifest } from '../../instructors/submission/manifest.ts'
 import { readAnswers } from '../../instructors/submission/pack.ts'
-import type { Submission } from '../../instructors/submission/read-submission.ts'
 import { rejudge } from '../../instructors/submission/rejudge.ts'
 import { emptySnapshot, fakeLab } from './fake-lab.ts'
 import { madeLiveCluster } from './made-live-cluster.ts'
@@ -21,17 +20,14 @@ const note = (text: string): AnswerNote => ({ text, at })
 
 /** A lab that asks for the colour, which is an object of the cluster. */
 function asking(): LabSpec {
-  const spec = fakeLab({ colour: { question: QUESTION, moment: true } })
-  const [definition] = spec.lab.steps
-  if (!definition) throw new Error('the fake lab has no step')
-  const check = questionCheck(99, definition, ({ snapshot }) => {
+  const check = questionCheck(99, { id: 'colour', question: QUESTION }, ({ snapshot }) => {
     const colour = snapshot.find('Colour', '', 'it')?.data?.is
     const inspect = 'kubectl get colour it'
     return colour === undefined
       ? fail({ inspect, expected: 'a colour', actual: 'none' })
       : { accepts: [colour], inspect }
   })
-  return { ...spec, checks: new Map([['colour', { check, needsCluster: false }]]) }
+  return fakeLab({ colour: { check, question: QUESTION, moment: true } })
 }
 
 const cluster = (colour: string, notes: Record<string, unknown> = {}) => {
@@ -133,22 +129,19 @@ describe('a question', () => {
 })
 
 describe('a submission', () => {
-  const handedIn = (captures: Record<string, Snapshot>, own?: string) => {
+  const verdictOn = async (captures: Record<string, Snapshot>, own?: string) => {
     const steps: Manifest['steps'] = [
       { id: 'colour', verdict: 'passed', ...(own === undefined ? {} : { capture: own }) },
     ]
-    const made = {
-      manifest: { steps, final: 'final' },
-      captures: new Map(Object.entries(captures).map(([id, { capture }]) => [id, { id, capture }])),
-    }
-    return made as unknown as Submission
+    const [outcome] = await rejudge(asking(), { steps, final: 'final' }, (id = '') => captures[id])
+    return outcome?.verdict
   }
   const right = { 'answer.colour': note('teal') }
   const kept = { ...right, 'answered.colour': note('teal') }
 
   test('is judged by the capture of the moment when the step passed', async () => {
-    const submission = handedIn({ colour: cluster('teal', right), final: cluster('red', kept) }, 'colour')
-    expect((await rejudge(asking(), submission)).map(({ verdict }) => verdict)).toEqual(['passed'])
+    const captures = { colour: cluster('teal', right), final: cluster('red', kept) }
+    expect(await verdictOn(captures, 'colour')).toBe('passed')
   })
 
   test.each<[string, Record<string, Snapshot>, string | undefined]>([
@@ -156,8 +149,7 @@ describe('a submission', () => {
     ['was wrong at its moment', { colour: cluster('red', kept), final: cluster('red', kept) }, 'colour'],
     ['gave no answer', { final: cluster('teal') }, undefined],
   ])('that %s gives no points', async (_what, captures, own) => {
-    const [outcome] = await rejudge(asking(), handedIn(captures, own))
-    expect(['failed', 'not yet']).toContain(outcome?.verdict)
+    expect(['failed', 'not yet']).toContain(await verdictOn(captures, own))
   })
 
   test('lists the answers of its own lab for the instructor', () => {

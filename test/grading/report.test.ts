@@ -1,12 +1,12 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { fail } from '../../grading/failure.ts'
+import { fail, type StepOutcome } from '../../grading/failure.ts'
 import { gradeWith, keepEvidence, loadSpec } from '../../grading/grader.ts'
 import { judgeRound } from '../../grading/judge.ts'
 import { readLab } from '../../grading/lab-definition.ts'
-import { findingLines, learnerReport } from '../../grading/learner-report.ts'
+import { findingLines, learnerReport, outcomeLine } from '../../grading/learner-report.ts'
 import { reportOf } from '../../grading/report.ts'
 import type { Report } from '../../grading/report-schema.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
@@ -54,6 +54,12 @@ describe('evidence', () => {
     const passed = report.steps.map(({ finding: _finding, ...step }) => ({ ...step, verdict: 'passed' as const }))
     keepEvidence({ ...report, steps: passed }, root)
     expect(readdirSync(join(root, '.evidence/lab-99'))).toEqual([])
+  })
+
+  test('a report whose evidence cannot be written is the same without it', async () => {
+    writeFileSync(join(root, '.evidence'), 'a file, not a folder')
+    const report = await failingReport()
+    expect(keepEvidence(report, root)).toEqual(report)
   })
 
   test('a step that was not judged keeps its evidence', async () => {
@@ -119,6 +125,15 @@ describe('the report as text', () => {
     } finally {
       Object.defineProperty(process.stdout, 'columns', was)
     }
+  })
+
+  test('the line of a step that was just judged has its points without what help has cost', () => {
+    const [step] = fakeLab({ a: { points: 20 } }).steps
+    if (!step) throw new Error('no step')
+    const line = (outcome: Partial<StepOutcome>) => outcomeLine({ id: 'a', verdict: 'passed', ...outcome }, step)
+    expect(line({})).toContain('passed, 20 points')
+    expect(line({ cost: 5 })).toContain('passed, 15 points')
+    expect(line({ verdict: 'not yet', reason: 'waits' })).toContain('not yet: waits')
   })
 
   test('a problem of the cluster is one sentence without a list of steps', async () => {

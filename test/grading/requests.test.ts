@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { rangesLetIn } from '../../checks/03-from-outside/exposed-service.ts'
 import { connect } from '../../checks/07-before-and-after/connections.ts'
 import { Failure, Trouble } from '../../grading/failure.ts'
 import { LabNotes } from '../../grading/lab-notes.ts'
@@ -55,6 +56,26 @@ test('an answer that is in no log is trouble', async () => {
 test('a cluster without a machine outside: no request is sent from it', async () => {
   const live = madeLiveCluster({ driver: 'context', node: () => reply(0, 200) })
   await expect(send(live, fromOutside, [at])).rejects.toThrow('no machine outside')
+})
+
+test('ranges without the only address of the machine outside: the failure names that address alone', async () => {
+  const service = {
+    kind: 'Service',
+    metadata: { name: 'web-lb', namespace: 'default' },
+    spec: {
+      type: 'LoadBalancer',
+      selector: { app: 'web' },
+      clusterIP: '10.96.0.9',
+      clusterIPs: ['10.96.0.9'],
+      ports: [{ port: 80, nodePort: 30080, protocol: 'TCP' }],
+      loadBalancerSourceRanges: ['198.51.100.0/24'],
+    },
+    status: { loadBalancer: { ingress: [{ ip: '172.18.255.1' }] } },
+  }
+  const snapshot = emptySnapshot([service])
+  const live = madeLiveCluster({ node: () => '2: eth0    inet 172.18.0.1/16 scope global eth0\n' })
+  const context = { snapshot, nodes: [], notes: new LabNotes(3, snapshot), live, show: () => undefined }
+  await expect(rangesLetIn(context)).rejects.toThrow('expected ranges that hold 172.18.0.1, the address of the machine')
 })
 
 const client = {

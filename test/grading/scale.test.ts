@@ -11,6 +11,7 @@ import type { LiveCluster } from '../../grading/live-cluster.ts'
 import { type AnswerNote, answerKey } from '../../grading/question.ts'
 import { UserError } from '../../host/main.ts'
 import { emptySnapshot } from './fake-lab.ts'
+import { madeLiveCluster } from './made-live-cluster.ts'
 import { type Curves, madeRun, type Noise, usual, wobble } from './made-measurement.ts'
 
 const spec: LabSpec = await loadSpec(readLab(6))
@@ -92,15 +93,15 @@ describe('a typical run', () => {
     })
     const judged = async (notes: object, live?: LiveCluster) =>
       (await judgeRound(spec, emptySnapshot([map(notes)]), live, ['cpu']))[0]?.verdict
-    expect(await judged({ measurement: flat }, {} as LiveCluster)).toBe('failed')
-    expect(await judged({ measurement: flat, ...kept }, {} as LiveCluster)).toBe('passed')
+    expect(await judged({ measurement: flat }, madeLiveCluster())).toBe('failed')
+    expect(await judged({ measurement: flat, ...kept }, madeLiveCluster())).toBe('passed')
     expect(await judged({ measurement: flat, ...kept })).toBe('not applicable')
   })
 
   test('is not applicable where the measuring kernel cannot run', async () => {
     vi.stubEnv('PATH', '/nowhere')
     try {
-      const outcomes = await judgeRound(spec, emptySnapshot(), {} as LiveCluster)
+      const outcomes = await judgeRound(spec, emptySnapshot(), madeLiveCluster())
       expect(outcomes.filter(({ verdict }) => verdict !== 'not applicable')).toEqual([])
       expect(outcomes[0]?.reason).toMatch(/^the measuring kernel does not run here: .*apt-get/)
     } finally {

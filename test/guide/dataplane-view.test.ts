@@ -53,6 +53,23 @@ test('what can be reached is offered in the form that a trace reads, in IPv6 too
   for (const to of destinations) if (!to.startsWith('svc/')) expect(parsePacket('host', to).port).toBeGreaterThan(0)
 })
 
+test('a Pod that gets its address after its link is there is offered at once', () => {
+  const shown = view()
+  const withPod = (status: object) => {
+    const { capture } = recordedSnapshot('iptables', WEB)
+    const pod = { kind: 'Pod', metadata: { namespace: 'default', name: 'client' }, spec: { nodeName: NODE }, status }
+    const snapshot = new Snapshot({
+      ...capture,
+      objects: { ...capture.objects, items: [...capture.objects.items, pod] },
+    })
+    const { isNew, latest } = shown.see(snapshot)
+    return [isNew, latest.origins.includes('pod/client')]
+  }
+  expect(withPod({})).toEqual([true, false])
+  expect(withPod({ podIP: '10.244.1.9' })).toEqual([true, true])
+  expect(withPod({ podIP: '10.244.1.9' })).toEqual([false, true])
+})
+
 test('a moment is known by the command before it, else by what changed first, and by the steps that passed with it', () => {
   const shown = view()
   const labels = () => shown.timeline().map(({ label }) => label)

@@ -183,6 +183,9 @@ test('terminals of one place have titles of their own', async () => {
     { id: 't1', place: 'host', title: 'host' },
     { id: 't2', place: 'host', title: 'host (2)' },
   ])
+  terminals.close('t1')
+  for (let count = 0; count < 2; count++) await terminals.open('host')
+  expect(pushes.at(-1)?.terminals.map(({ title }) => title)).toEqual(['host (2)', 'host', 'host (3)'])
 })
 
 test('there are at most twelve, also when more are asked for at once', async () => {

@@ -3,7 +3,7 @@
 import { beforeAll, describe, expect, test } from 'vitest'
 import { resetLab } from '../../course/lab-solution.ts'
 import { playSteps } from '../../course/play-lab.ts'
-import { serviceHash } from '../../dataplane/kube-proxy/ruleset-builder.ts'
+import { serviceHash } from '../../dataplane/kube-proxy/chain-names.ts'
 import { judge, judgeRound } from '../../grading/judge.ts'
 import { objectsOf } from '../../grading/snapshot.ts'
 import { OUTSIDE } from '../../host/outside.ts'

@@ -1,7 +1,9 @@
 import { asHost, printEndpoint } from '../../ip-address.ts'
+import { endpointChain } from '../chain-names.ts'
 import type { TrackedEndpoint } from '../endpoints.ts'
 import type { Proxier } from '../proxier.ts'
-import { commented, endpointChain, firstOf, recent, type TableBuilder, toAddress, toPort } from '../ruleset-builder.ts'
+import { commented, firstOf, recent, toAddress, toPort } from '../rule-text.ts'
+import type { TableBuilder } from '../ruleset-builder.ts'
 import type { ServicePort } from '../service-ports.ts'
 
 /** One Service port, and the tables that its rules are written to. */

@@ -1,5 +1,5 @@
 import { asHost, contains } from '../../ip-address.ts'
-import { ANY_SENDER, commented, fromRange, localSender, rejectTarget, toAddress, toPort } from '../ruleset-builder.ts'
+import { ANY_SENDER, commented, fromRange, localSender, rejectTarget, toAddress, toPort } from '../rule-text.ts'
 import { categorizeEndpoints, type EndpointCategories, isExternallyAccessible } from '../service-ports.ts'
 import {
   chained,
@@ -121,11 +121,10 @@ function writePolicyChains(plan: Plan): void {
   const { nat, proxier, port, categories } = plan
   const { cluster, local, usesCluster, usesLocal } = categories
   const endpoints = chained(port, categories.reachable)
-  const head = `-m comment --comment "${port.name} -> `
   const write = (chain: string, wanted: EndpointCategories['cluster']) => {
     const chosen = wanted === categories.reachable ? undefined : new Set(wanted)
     const those = chosen ? endpoints.filter(({ endpoint }) => chosen.has(endpoint)) : endpoints
-    writeBalancing(plan, chain, those, ({ text }) => (proxier.isLarge ? '' : `${head}${text}" `))
+    writeBalancing(plan, chain, those, ({ text }) => (proxier.isLarge ? '' : commented(`${port.name} -> ${text}`)))
   }
   if (usesCluster && cluster.length > 0) write(plan.cluster, cluster)
   if (usesLocal && local.length > 0) write(plan.local, local)

@@ -1,7 +1,8 @@
 import { asHost, isLoopback, loopbackRange } from '../../ip-address.ts'
 import type { Ruleset } from '../../iptables-save.ts'
 import type { Proxier } from '../proxier.ts'
-import { commented, masqueradeMark, ruleset, TableBuilder } from '../ruleset-builder.ts'
+import { commented, masqueradeMark } from '../rule-text.ts'
+import { ruleset, TableBuilder } from '../ruleset-builder.ts'
 import { writeExternalServicePort } from './external-chains.ts'
 import { writeXlbServicePort } from './xlb-chains.ts'
 

@@ -1,5 +1,5 @@
 import { asHost, contains, loopbackRange } from '../../ip-address.ts'
-import { ANY_SENDER, commented, fromRange, localSender, rejectTarget, toAddress, toPort } from '../ruleset-builder.ts'
+import { ANY_SENDER, commented, fromRange, localSender, rejectTarget, toAddress, toPort } from '../rule-text.ts'
 import { readyEndpoints } from '../service-ports.ts'
 import {
   type ChainedEndpoint,

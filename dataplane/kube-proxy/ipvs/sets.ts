@@ -55,8 +55,8 @@ const exists = (name: SetName, features: Features): boolean => {
 export const setName = (name: SetName, family: Family): string =>
   family === 'ipv4' ? name : name.replace('KUBE-', 'KUBE-6-').slice(0, 31)
 
-/** A rule's comment for a set; iptables-save puts a backslash before an apostrophe. */
-export const setComment = (name: SetName): string => SETS[name][1].replaceAll("'", "\\'")
+/** The comment of the rules that match a set. */
+export const setComment = (name: SetName): string => SETS[name][1]
 
 /** The names of the sets of all versions in one family: later versions have only added sets. */
 export const setNames = (family: Family): string[] => SET_NAMES.map((name) => setName(name, family))

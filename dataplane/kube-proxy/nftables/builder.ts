@@ -1,7 +1,7 @@
 import { KUBE_PROXY_TABLE, type NftHook, type NftTable } from '../../nft-table.ts'
+import { shortHash } from '../chain-names.ts'
 import type { TrackedEndpoint } from '../endpoints.ts'
 import type { Proxier } from '../proxier.ts'
-import { shortHash } from '../ruleset-builder.ts'
 import type { ServicePort } from '../service-ports.ts'
 
 /** Builds the table of one proxier in the syntax of `nft list`. */

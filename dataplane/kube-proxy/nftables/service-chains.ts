@@ -1,5 +1,6 @@
 import { contains } from '../../ip-address.ts'
-import { anonymousSetText, type NftTable } from '../../nft-table.ts'
+import { anonymousSetText } from '../../nft-addresses.ts'
+import type { NftTable } from '../../nft-table.ts'
 import type { KubeProxyConfig } from '../config.ts'
 import type { TrackedEndpoint } from '../endpoints.ts'
 import type { Proxier } from '../proxier.ts'

@@ -1,5 +1,5 @@
 import { isLoopback } from '../../ip-address.ts'
-import { anonymousSetText } from '../../nft-table.ts'
+import { anonymousSetText } from '../../nft-addresses.ts'
 import type { Proxier } from '../proxier.ts'
 import type { NftTableBuilder } from './builder.ts'
 

@@ -1,7 +1,8 @@
 import { printEndpoint } from '../../ip-address.ts'
 import type { Chain, Ruleset } from '../../iptables-save.ts'
 import type { Proxier } from '../proxier.ts'
-import { commented, ruleset, TableBuilder, toAddress, toPort } from '../ruleset-builder.ts'
+import { commented, toAddress, toPort } from '../rule-text.ts'
+import { ruleset, TableBuilder } from '../ruleset-builder.ts'
 import type { ServicePort } from '../service-ports.ts'
 
 const isUnspecified = (address: string): boolean => address === '0.0.0.0' || address === '::'

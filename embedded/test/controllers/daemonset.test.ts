@@ -121,6 +121,20 @@ describe('kubectl rollout restart', () => {
     )
   })
 
+  test('a rollout with maxSurge, which is not supported, replaces one Pod at a time', async () => {
+    await create({ updateStrategy: { type: 'RollingUpdate', rollingUpdate: { maxSurge: 1, maxUnavailable: 0 } } })
+    const [oldHash] = hashes()
+    cluster.kubelet.autoReady = false
+    restart()
+    await cluster.settled()
+    expect(stored()?.status).toMatchObject({ updatedNumberScheduled: 1, numberAvailable: 2 })
+    cluster.kubelet.autoReady = true
+    for (const pod of pods()) cluster.kubelet.setReady(pod.metadata.name, true)
+    await cluster.settled()
+    expect(hashes()).toHaveLength(1)
+    expect(hashes()).not.toContain(oldHash)
+  })
+
   test('does nothing by itself with OnDelete', async () => {
     await create({ updateStrategy: { type: 'OnDelete' } })
     const before = pods().map(({ metadata }) => metadata.name)

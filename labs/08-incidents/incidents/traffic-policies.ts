@@ -83,9 +83,9 @@ export const sessionAffinity: Incident = {
   break: (bench) => bench.patch('Service', 'shop', affinity('ClientIP')),
   async symptom(context) {
     const shares = await context.shares(REQUESTS)
-    const served = [...shares.values()].filter((count) => count > 0).length
-    if (served >= Math.min(2, shares.size) && shares.size >= 2) return undefined
-    const parts = [...shares].map(([pod, count]) => `${pod} ${count}`).join(', ')
+    const served = shares.filter(({ requests }) => requests > 0)
+    if (served.length >= 2) return undefined
+    const parts = shares.map(({ pod, requests }) => `${pod} ${requests}`).join(', ')
     return {
       inspect: 'kubectl logs -l app=shop --prefix --tail=20',
       expected: `${REQUESTS} requests of the customer spread over the Pods of the shop`,

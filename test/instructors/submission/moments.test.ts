@@ -53,6 +53,14 @@ test('a new cluster of the same name starts without captures; another name has i
   expect(kept(new Moments('embedded', 'other', root))).toEqual([['tools', 1500, 'other']])
 })
 
+test('a process that has kept a moment keeps it again when its folder was deleted', () => {
+  const moments = open()
+  moments.keep(2, snapshot(1000), passed('web'))
+  rmSync(join(root, 'moments'), { recursive: true })
+  moments.keep(2, snapshot(2000, 'later'), passed('web'))
+  expect(kept(open())).toEqual([['web', 2000, 'later']])
+})
+
 test('captures that are missing or damaged on disk are skipped, and grading continues', () => {
   open().keep(2, snapshot(1000), passed('web'))
   const folder = join(root, 'moments/embedded-mine/lab-2')

@@ -1,11 +1,10 @@
-// One booted cluster, reached as a context of somebody's kubeconfig; and what happens where its kernel has no ip_vs.
+// One booted cluster, reached as a context of somebody's kubeconfig.
 
 import { readFileSync, rmSync, statSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { $ } from 'zx'
 import { contextFolder } from '../../cluster/context/own-objects.ts'
 import { ContextCluster } from '../../cluster/context.ts'
-import { kernelProbeCommand, readKernelProbe } from '../../cluster/doctor/kernel-probe.ts'
 import { EmbeddedCluster } from '../../cluster/embedded.ts'
 import { kubeClient } from '../../cluster/kube-client.ts'
 import { readConfigConf } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
@@ -15,6 +14,7 @@ import { readMode } from '../../dataplane/kube-proxy/config-conf.ts'
 import { filesOf, type NodeView, Snapshot } from '../../grading/snapshot.ts'
 import { projectRoot } from '../../host/layout.ts'
 import { silent } from '../../host/progress.ts'
+import { quickKernel, runOn } from './quick-kernel.ts'
 
 const cluster = new EmbeddedCluster(`ways-${process.pid}`)
 /** The context of the kubeconfig, as anybody may call theirs. */
@@ -39,6 +39,7 @@ const rulesOf = (node: NodeView | undefined) =>
     ?.replace(/\[\d+:\d+\]/g, '')
     .replace(/^#.*$/gm, '')
 
+runOn(quickKernel)
 beforeAll(async () => {
   await cluster.up(silent)
 })
@@ -248,53 +249,5 @@ describe('a context of a kubeconfig', () => {
     expect(await objects()).toEqual(theirs)
     expect(await namespaces()).not.toContain('kube-service-labs')
     expect(await (await open()).running()).toBe(false)
-  })
-})
-
-describe('the kernel', () => {
-  test('is tested by use, as doctor does, and the test leaves nothing', async () => {
-    const rules = async () => (await cluster.exec(worker, ['sh', '-c', 'iptables-save; ipvsadm -Sn; ip link'])).stdout
-    const before = (await rules()).split('\n').length
-    const { stdout } = await cluster.exec(worker, kernelProbeCommand, { timeoutMs: 60_000 })
-    expect(readKernelProbe(stdout)).toMatchObject({
-      ipvs: true,
-      schedulers: expect.arrayContaining(['rr', 'wrr', 'lc', 'sh', 'mh']),
-      ipset: true,
-      dummy: true,
-      extensions: expect.arrayContaining([
-        'comment',
-        'conntrack',
-        'addrtype',
-        'mark',
-        'MARK',
-        'statistic',
-        'recent',
-        'MASQUERADE',
-      ]),
-      natLegacy: true,
-      natNft: false,
-    })
-    expect((await rules()).split('\n')).toHaveLength(before)
-  })
-
-  test('without ip_vs: refused, then with FORCE=1 the crash loop is reported, and `make iptables` recovers', async () => {
-    const forbid = `echo 'install ip_vs /bin/false' >/etc/modprobe.d/no-ipvs.conf
-      for one in rr wrr lc wlc lblc lblcr sh dh sed nq fo ovf mh; do rmmod ip_vs_$one; done 2>/dev/null
-      rmmod xt_ipvs ip_vs; [ ! -e /proc/net/ip_vs ]`
-    for (const node of await cluster.nodes())
-      await cluster.exec(node, ['sh', '-c', 'echo "install ip_vs /bin/false" >/etc/modprobe.d/no-ipvs.conf'])
-    expect((await cluster.exec(worker, ['sh', '-c', forbid])).exitCode).toBe(0)
-
-    const ask = (mode: 'ipvs' | 'iptables', force: boolean) => switchMode(cluster, mode, { force, progress: silent })
-    await expect(ask('ipvs', false)).rejects.toThrow(
-      /has no IPVS \(module ip_vs\)\. `make doctor` shows how to fix it\. FORCE=1/,
-    )
-    expect(await modeAsked()).toBe('iptables')
-    await expect(ask('ipvs', true)).rejects.toThrow(
-      /crashes repeatedly .*can't use the IPVS proxier.*`make iptables` repairs all/,
-    )
-    expect(await modeAsked()).toBe('ipvs')
-    const { proofs } = await ask('iptables', false)
-    expect(proofs.map(({ proxyMode }) => proxyMode)).toEqual(['iptables', 'iptables', 'iptables'])
   })
 })

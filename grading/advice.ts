@@ -1,0 +1,84 @@
+import type { Finding } from '../dataplane/compare.ts'
+import type { KubeProxyMode } from '../dataplane/kube-proxy/config.ts'
+import { isEmptyFlush, planFlush } from '../dataplane/kube-proxy/flush.ts'
+import { onNode } from './failure.ts'
+import { modeOf, type NodeView, stateOf } from './snapshot.ts'
+
+/** The advice for a difference: a sentence, and the next command. */
+export interface Advice {
+  hint: string
+  next: string
+}
+
+/** When kube-proxy writes its complete state (`syncPeriod`); in iptables mode since 1.27 only every hour and at a restart. */
+const FULL_SYNC: Partial<Record<KubeProxyMode, string>> = {
+  ipvs: 'at its next sync, after 30 seconds at the latest',
+  nftables: 'at its next sync, or when it starts',
+  iptables: 'only when the Service changes, or when it starts',
+}
+
+/** Advice for missing state that kube-proxy of that mode restores periodically or at its restart. */
+export function restoredBySync(mode: KubeProxyMode): Advice {
+  return {
+    hint: `kube-proxy corrects it ${FULL_SYNC[mode] ?? 'when it starts'}. Look again; if it is still so, restart every kube-proxy:`,
+    next: `make ${mode} FORCE=1`,
+  }
+}
+
+/** Advice if kube-proxy runs in another mode than the step requires. */
+export const otherMode = (node: string, runs: string, mode: KubeProxyMode): Advice => ({
+  hint: `kube-proxy on ${node} runs in ${runs} mode, and this is about ${mode} mode:`,
+  next: `make ${mode}`,
+})
+
+/** Advice for state of another mode than the one that runs. */
+export const LEFT_BY_OTHER_MODE: Advice = {
+  hint: 'It is of another mode, and stays until it is removed:',
+  next: 'make flush-nat',
+}
+
+/** Advice for the differences between a node and the prediction for a mode. It depends on the kinds of difference, not on the step. */
+export function adviceFor(node: NodeView, mode: KubeProxyMode, findings: readonly Finding[]): Advice {
+  const runs = modeOf(node)
+  if (runs !== undefined && runs !== mode) return otherMode(node.name, runs, mode)
+  const [first] = findings
+  const interfering = findings.find(({ interferes }) => interferes)
+  const removal = interfering && removalOf(node.name, interfering)
+  if (removal) return removal
+  if (findings.every((finding) => isOfOtherMode(finding, mode)) && leftByOtherMode(node, mode))
+    return LEFT_BY_OTHER_MODE
+  if (first?.kind === 'wrong' && 'virtualServer' in first.where && mode === 'ipvs')
+    return {
+      hint: 'kube-proxy compares weights and methods of real servers only when it starts:',
+      next: 'make ipvs FORCE=1',
+    }
+  return restoredBySync(mode)
+}
+
+/** Only IPVS mode has sets, virtual servers and addresses: what is too much of them there, a Service or a person left. */
+const isOfOtherMode = ({ kind, where }: Finding, mode: KubeProxyMode) =>
+  kind === 'stale' && (mode !== 'ipvs' || 'chain' in where || 'nft' in where)
+
+function leftByOtherMode(node: NodeView, mode: KubeProxyMode): boolean {
+  if (mode !== 'ipvs' && mode !== 'iptables' && mode !== 'nftables') return false
+  return !isEmptyFlush(planFlush(mode, stateOf(node)))
+}
+
+/** How to remove what is not kube-proxy's and affects packets to Services. */
+function removalOf(node: string, { where }: Finding): Advice | undefined {
+  if ('chain' in where)
+    return {
+      hint: `This rule is not kube-proxy's, which leaves it where it is. Find its number in the list, and delete it with -D ${where.chain} NUMBER:`,
+      next: onNode(node, `iptables -t ${where.table} -nL ${where.chain} --line-numbers`),
+    }
+  if ('nft' in where) {
+    const chain = where.part.replace(/^chain /, '')
+    return {
+      hint: `This rule is not kube-proxy's, which leaves it where it is. Find its handle in the list, and delete it with nft delete rule ${where.nft} ${chain} handle NUMBER:`,
+      next: onNode(node, `nft -a list chain ${where.nft} ${chain}`),
+    }
+  }
+  if ('link' in where)
+    return { hint: 'No packet passes a link that is down:', next: onNode(node, `ip link set ${where.link} up`) }
+  return undefined
+}

@@ -1,0 +1,93 @@
+import type { Finding, Where } from '../dataplane/compare.ts'
+import type { KubeProxyMode } from '../dataplane/kube-proxy/config.ts'
+import { adviceFor } from './advice.ts'
+import { evaluate } from './evaluate.ts'
+import { type FailureDetail, fail, onNode, type Words } from './failure.ts'
+import type { Difference } from './report-schema.ts'
+import type { NodeView } from './snapshot.ts'
+
+/** Selects the findings of a step. */
+export type Concerns = (where: Where, finding: Finding) => boolean
+
+/** What a node has instead of the expected state: as a text, or with further details. */
+export type Fault = string | (Partial<FailureDetail> & Pick<FailureDetail, 'actual'>)
+
+/** Expectations of nodes, checked node by node, so that a failure on one is reported even if another can't be read. */
+export class OnNodes {
+  protected readonly nodes: readonly NodeView[]
+
+  constructor(nodes: readonly NodeView[]) {
+    this.nodes = nodes
+  }
+
+  /** Fails on the first node with a fault; `inspect` is the command that shows it there. */
+  protected each(
+    inspect: string | ((node: string) => string),
+    expected: string,
+    faultOf: (node: NodeView) => Fault | undefined,
+    words: Words = {},
+  ): void {
+    for (const node of this.nodes) {
+      const fault = faultOf(node)
+      if (fault === undefined) continue
+      const found = typeof fault === 'string' ? { actual: fault } : fault
+      const command = typeof inspect === 'string' ? onNode(node.name, inspect) : inspect(node.name)
+      fail({ node: node.name, inspect: command, expected, ...found, ...words })
+    }
+  }
+}
+
+/** A part of the nodes' state, compared with the prediction. */
+export class PredictedPart extends OnNodes {
+  readonly #concerns: Concerns
+  protected readonly inspect: string
+
+  /** @param inspect the command to inspect it, without the node */
+  constructor(nodes: readonly NodeView[], concerns: Concerns, inspect: string) {
+    super(nodes)
+    this.#concerns = concerns
+    this.inspect = inspect
+  }
+
+  /** This part together with another one. */
+  and(other: PredictedPart): PredictedPart {
+    const either: Concerns = (where, finding) => this.#concerns(where, finding) || other.#concerns(where, finding)
+    return new PredictedPart(this.nodes, either, `${this.inspect}; ${other.inspect}`)
+  }
+
+  /** Nothing is missing, left over or out of order. Fails on the first node that differs, with all its differences as lines. */
+  equalPrediction(
+    mode: KubeProxyMode,
+    expected: string,
+    { inspect = this.inspect, ...words }: Pick<Words, 'inspect' | 'why' | 'hint'> = {},
+  ): void {
+    const faultOf = (node: NodeView): Fault | undefined => {
+      const findings = evaluate(node, mode).differences.filter((finding) => this.#concerns(finding.where, finding))
+      const [first] = findings
+      return (
+        first && {
+          actual: `${first.text}${findings.length > 1 ? `, and ${findings.length - 1} more` : ''}`,
+          differences: findings.map(differenceOf),
+          ...(words.hint === undefined && adviceFor(node, mode, findings)),
+        }
+      )
+    }
+    this.each(inspect, expected, faultOf, words)
+  }
+}
+
+const differenceOf = ({ kind, text, expected, actual }: Finding): Difference => {
+  return { kind: kind === 'order' ? 'wrong' : kind, text, expected, actual }
+}
+
+/** Findings about these chains, without jumps to them from other chains. */
+export const inChain =
+  (...places: string[]) =>
+  (where: Where): boolean =>
+    'chain' in where && places.includes(`${where.table} ${where.chain}`)
+
+/** Findings about these sets. */
+export const inSet =
+  (...names: string[]) =>
+  (where: Where): boolean =>
+    'set' in where && names.includes(where.set)
