@@ -94,13 +94,13 @@ export class HealthServer {
   async serve(settings: Settings, checks: readonly HealthCheck[]): Promise<void> {
     const configuration = healthConfiguration(this.place, settings, checks)
     if (configuration === this.written && this.process) return
-    this.written = configuration
     const write = `[ -d ${FOLDER} ] || mkdir ${FOLDER}; printf '%s' ${shellWord(configuration)} >${this.place}.conf\n`
     // A signal to the process group would also reach the process that entered the node and waits for nginx.
     const reload = `tries=50
 until [ -s ${this.place}.pid ] || [ $tries = 0 ]; do tries=$((tries - 1)); sleep 0.1; done
 read -r pid <${this.place}.pid && kill -HUP "$pid"\n`
     await this.guest.run(write + (this.process ? reload : ''))
+    this.written = configuration
     if (this.process) return
     const process = await this.guest.spawn(['nginx', '-p', FOLDER, '-e', '/dev/null', '-c', `${this.place}.conf`])
     process.stdout.resume()
