@@ -98,14 +98,13 @@ export async function expectOpen(live: LiveCluster, client: PodRequester, addres
     })
 }
 
-/** web has its Pods, the client and every agent are ready, and the agent beside the client answers on the node's own address. */
+/**
+ * web has its Pods, the client is ready, and the agent beside it answers on the node's own address. The agents of other nodes are not asked
+ * for: no later step uses them, and their nodes may be down.
+ */
 export async function agentAnswers(context: CheckContext): Promise<void> {
   backendsOnTwoNodes(context)
   const place = clientAndAgent(context)
-  for (const agent of podsWithLabel(context.snapshot, 'node-agent')) {
-    const { nodeName = '' } = agent.spec ?? {}
-    expectAgent(agent, nodeName, `a node agent that is ready on ${nodeName}`)
-  }
   if (context.live) await expectOpen(context.live, place.client, [ownAddress(place)])
 }
 

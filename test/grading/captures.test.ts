@@ -34,7 +34,7 @@ test('the short commands must work on every node, not only on the last', async (
   await expect(toolsWork(context)).rejects.toMatchObject({ detail: { node: first?.name, actual: 'exit code 1' } })
 })
 
-test('an agent of lab 5 that is not ready on another node than the client fails the stage', async () => {
+test('an agent of lab 5 that is not ready costs nothing on another node than the client’s, which may be down', async () => {
   const { captures, manifest } = await readSubmission(join(SOLVED, 'lab-5-embedded.labgrade'))
   const lab5 = await loadSpec(readLab(5))
   const capture = captures.get(manifest.final ?? '')?.capture
@@ -49,7 +49,7 @@ test('an agent of lab 5 that is not ready on another node than the client fails 
   const unready = { ...other, status: { ...other?.status, conditions: [] } }
   const broken = items.map((item) => (item === other ? unready : item))
   const outcome = await stage({ ...capture, objects: { ...capture.objects, items: broken } })
-  expect(outcome).toMatchObject({ verdict: 'failed', failure: { node: other?.spec?.nodeName } })
+  expect(outcome?.verdict).toBe('passed')
 })
 
 describe('captures of genuine clusters', () => {
