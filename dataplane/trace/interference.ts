@@ -27,9 +27,10 @@ const NFT_TAKING = /\b(?:drop|reject|dnat|redirect|notrack|tproxy|queue|meta mar
 const NFT_MARK = /\bmeta mark set\b/
 
 /** True for a matching rule that determines the packet's path instead of kube-proxy's rules. */
-function isTakingNft({ hook, rule, verdict, reason, change = '' }: Step, masqueradeMark: number): boolean {
+function isTakingNft({ hook, rule, verdict, reason }: Step, masqueradeMark: number): boolean {
   if (TAKING.has(verdict) || reason.includes('not tracked')) return true
-  const mark = /^mark becomes (0x[0-9a-f]+)/.exec(change)?.[1]
+  // The rule may change more after the mark.
+  const mark = /(?<!connection )mark becomes (0x[0-9a-f]+)/.exec(reason)?.[1]
   const isLate = hook !== 'PREROUTING' && hook !== 'OUTPUT'
   // A mark that is cleared before nat PREROUTING is set again there.
   return mark !== undefined && NFT_MARK.test(rule) && (isLate || (Number(mark) & masqueradeMark) !== 0)

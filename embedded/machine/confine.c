@@ -209,11 +209,12 @@ static long fork_child(void)
 	return child;
 }
 
+/* Orphans of a container that became children of this process end here, too. */
 static int wait_for(long child)
 {
 	int status = 0;
 
-	while (call(SYS_wait4, child, ADDRESS(&status), 0, 0, 0) != child)
+	while (call(SYS_wait4, -1, ADDRESS(&status), 0, 0, 0) != child)
 		;
 	return status;
 }

@@ -224,7 +224,8 @@ export class PageGuide implements Guide {
       if (this.#trouble !== undefined) {
         await requireUp(this.#cluster)
         if (this.#work.isBusy) return 'unchanged'
-        await this.#doing(`Opening lab ${this.#definition.number}`, () => this.#open(this.#definition))
+        // Without `#doing`: a failure is no activity, after which the nodes would be read again at once.
+        await this.#work.do(`Opening lab ${this.#definition.number}`, () => this.#open(this.#definition))
       }
       const session = this.#session
       const { outcomes, snapshot } = await session.observe()

@@ -106,6 +106,15 @@ describe('tables of other programs in nf_tables', () => {
     ],
     ['does not track', 'ip', 'prerouting', [matches('ip', 'daddr', prefix('10.96.0.0', 16)), { notrack: null }]],
     ['clears the mark', 'inet', 'postrouting', [{ mangle: { key: { meta: { key: 'mark' } }, value: 0 } }]],
+    [
+      'clears the mark, then saves it in the connection',
+      'inet',
+      'postrouting',
+      [
+        { mangle: { key: { meta: { key: 'mark' } }, value: 0 } },
+        { mangle: { key: { ct: { key: 'mark' } }, value: 1 } },
+      ],
+    ],
     ['limits', 'ip', 'prerouting', [isTcp, { limit: { rate: 5, burst: 5, per: 'second' } }, { drop: null }]],
     ['redirects', 'ip', 'prerouting', [matches('ip', 'daddr', prefix('10.96.0.0', 16)), { redirect: { port: 8080 } }]],
   ])('one that %s is found', (_what, family, hook, expr) => {

@@ -261,9 +261,16 @@ test('the output of short commands is complete, also of many at a time', async (
 
 test.each([false, true])('a killed container with hostPID leaves no process (terminal: %s)', async (tty) => {
   const name = `host-pid-${tty}`
-  const loop = ['sh', '-c', 'trap "" TERM; setsid sh -c "sleep 54321 & sleep 54321" & while :; do sleep 54321; done']
+  const loop = [
+    'sh',
+    '-c',
+    'sh -c "sleep .54321 &"; trap "" TERM; setsid sh -c "sleep 54321 & sleep 54321" & while :; do sleep 54321; done',
+  ]
   cluster.create(name, worker, { image, command: loop, tty, stdin: tty }, { hostPID: true })
   await cluster.ready(name)
+  const orphans = async () =>
+    (await cluster.onNode(worker, 'ps -C sleep -o stat=,args= | grep -E "^Z|[.]54321"')).stdout
+  await expect.poll(orphans).toBe('')
   cluster.api.delete('pods', 'default', name, { gracePeriodSeconds: 1 })
   await cluster.gone(name)
   const { stdout } = await cluster.onNode(worker, 'pgrep -c -x -f "sleep 54321"')
