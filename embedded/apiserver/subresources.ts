@@ -2,8 +2,8 @@ import { pipeline } from 'node:stream/promises'
 import type { V1LabelSelector, V1Pod } from '@kubernetes/client-node'
 import type { Api } from './api.ts'
 import { type ApiCall, flag, number } from './api-call.ts'
-import { readBody, readObject, sendObject } from './http-messages.ts'
-import { isObject, type JsonObject } from './json.ts'
+import { readBody, sendObject } from './http-messages.ts'
+import type { JsonObject } from './json.ts'
 import { found } from './read-objects.ts'
 import { badRequest } from './status-error.ts'
 import type { KubeObject, Stored } from './store.ts'
@@ -16,6 +16,7 @@ interface Scalable {
 }
 
 const scaleKind = { kind: 'Scale', group: 'autoscaling', version: 'v1', schema: 'V1Scale' }
+const evictionKind = { kind: 'Eviction', group: 'policy', version: 'v1', schema: 'V1Eviction' }
 
 /** PUT and PATCH of `scale`. */
 export async function updateScale(call: ApiCall): Promise<object> {
@@ -47,9 +48,8 @@ export function scaleOf(object: Stored): JsonObject {
 /** POST of `eviction` (`kubectl drain`): without disruption budgets, a graceful delete. */
 export async function evict(call: ApiCall): Promise<object> {
   const { api, namespace, name = '' } = call
-  const body = await readObject(call.request, call.schema)
-  const options = deleteOptions(call, isObject(body.deleteOptions) ? body.deleteOptions : {})
-  api.delete(call.resource.name, namespace, name, options)
+  const eviction: Stored & { deleteOptions?: JsonObject } = await requestedObject(call, evictionKind)
+  api.delete(call.resource.name, namespace, name, deleteOptions(call, eviction.deleteOptions ?? {}))
   return { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Success', code: 201 }
 }
 

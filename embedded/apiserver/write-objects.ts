@@ -25,8 +25,8 @@ export async function updateObject(call: ApiCall): Promise<object> {
 
 type Kind = Pick<Resource, 'kind' | 'group' | 'version' | 'schema'>
 
-/** The object that a PUT contains, or that a PATCH makes of the present one. Throws 400 for another kind or name than those of the path. */
-export async function requestedObject(call: ApiCall, kind: Kind, present: () => JsonObject): Promise<Stored> {
+/** The object that a request contains, or that a PATCH makes of the present one. Throws 400 for another kind or name than those of the path. */
+export async function requestedObject(call: ApiCall, kind: Kind, present = (): JsonObject => ({})): Promise<Stored> {
   const { request, schema, namespace, name } = call
   const patch = request.method === 'PATCH' ? await readPatch(request, schema, kind.schema) : undefined
   const body = patch ? patch(present()) : await readObject(request, schema)

@@ -310,12 +310,25 @@ describe('writes', () => {
       metadata: { name: 'bound' },
       spec: { nodeName: 'worker', containers: [{ name: 'a', image: 'b' }] },
     })
-    const body = { deleteOptions: { gracePeriodSeconds: 0 } }
+    const body = { metadata: { name: 'bound' }, deleteOptions: { gracePeriodSeconds: 0 } }
     const path = '/api/v1/namespaces/default/pods/bound/eviction'
-    const dryRun = { deleteOptions: { ...body.deleteOptions, dryRun: ['All'] } }
+    const dryRun = { ...body, deleteOptions: { ...body.deleteOptions, dryRun: ['All'] } }
     expect(await send(cluster, path, { method: 'POST', body: dryRun })).toMatchObject({ code: 201 })
     expect(cluster.api.get('pods', 'default', 'bound')?.metadata.deletionTimestamp).toBeUndefined()
     expect(await send(cluster, path, { method: 'POST', body })).toMatchObject({ code: 201 })
     expect(cluster.api.get('pods', 'default', 'bound')).toBeUndefined()
+  })
+
+  test.each([
+    [{ metadata: { name: 'other' } }],
+    [{ kind: 'Pod', apiVersion: 'v1', metadata: { name: 'kept' } }],
+    [{ metadata: { name: 'kept' }, deleteOptions: 5 }],
+    [undefined],
+  ])('POST of %j is no eviction of a Pod', async (body) => {
+    cluster.createPod('kept')
+    const path = '/api/v1/namespaces/default/pods/kept/eviction'
+    expect(await send(cluster, path, { method: 'POST', body })).toMatchObject({ code: 400 })
+    expect(cluster.api.read('pods', 'default', 'kept').metadata.deletionTimestamp).toBeUndefined()
+    cluster.api.delete('pods', 'default', 'kept')
   })
 })
