@@ -7,6 +7,7 @@ import { addons } from './addons.ts'
 import { createClusterApi } from './apiserver/api.ts'
 import { createServerTls, kubeconfig } from './apiserver/certificate.ts'
 import { gitVersion } from './apiserver/documents.ts'
+import { loadSchema } from './apiserver/schema.ts'
 import { startApiServer } from './apiserver/server.ts'
 import { startControllers } from './controllers/controllers.ts'
 import { createKubernetesEndpoints } from './controllers/endpoints.ts'
@@ -41,11 +42,14 @@ export async function startControlPlane(
   const nodes = nodePlans(name)
   const token = randomBytes(24).toString('base64url')
   const tls = createServerTls()
-  const network = await step('Creating the network of three nodes', () => createNetwork(machine, nodes))
+  const [network, schema] = await Promise.all([
+    step('Creating the network of three nodes', () => createNetwork(machine, nodes)),
+    loadSchema(),
+  ])
   const api = createClusterApi()
   const kubelets = await startKubelets(machine, network, api)
   endings.push(() => kubelets.stop())
-  const server = await startApiServer({ api, backend: kubelets.backend, token, tls, log: console.log })
+  const server = await startApiServer({ api, backend: kubelets.backend, schema, token, tls, log: console.log })
   endings.push(() => server.close())
   const controlPlane = nodes[0]?.name ?? name
   const apiServerEndpoint = { ip: nodes[0]?.address ?? '', port: 6443 }

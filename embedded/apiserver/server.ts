@@ -11,7 +11,7 @@ import { sendObject, wantsTable } from './http-messages.ts'
 import { metricsOf } from './metrics.ts'
 import { found, listObjects, shaped, watchObjects } from './read-objects.ts'
 import { parsePath, type ResourceTarget } from './resource.ts'
-import { loadSchema, type Schema } from './schema.ts'
+import type { Schema } from './schema.ts'
 import { badRequest, methodNotAllowed, StatusError, statusOf } from './status-error.ts'
 import { serveUpgrade } from './streaming.ts'
 import type { Upgrade } from './streaming-protocols.ts'
@@ -26,6 +26,7 @@ const idleMs = 90_000
 export interface ApiServerOptions {
   api: Api
   backend: NodeBackend
+  schema: Schema
   token: string
   tls: ServerTls
   /** Receives one line for each internal error. */
@@ -40,7 +41,6 @@ export interface ApiServer {
 
 /** Serves the API over HTTPS on a free port of 127.0.0.1. */
 export async function startApiServer(options: ApiServerOptions): Promise<ApiServer> {
-  const schema = await loadSchema()
   const server = createServer({ ...options.tls, ALPNProtocols: ['http/1.1'] })
   // Clients reuse idle connections; closing one too early would lose a request.
   server.keepAliveTimeout = idleMs
@@ -50,7 +50,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
     socket.on('close', () => sockets.delete(socket))
   })
   server.on('request', (request, response) => {
-    serve(options, schema, request, response).catch((error: unknown) => fail(options, response, error))
+    serve(options, request, response).catch((error: unknown) => fail(options, response, error))
   })
   server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
     socket.on('error', () => socket.destroy())
@@ -82,8 +82,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
 }
 
 async function serve(
-  { api, backend, token }: ApiServerOptions,
-  schema: Schema,
+  { api, backend, schema, token }: ApiServerOptions,
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {

@@ -8,6 +8,7 @@ import { afterAll, beforeAll, expect } from 'vitest'
 import { WebSocket } from 'ws'
 import { createClusterApi } from '../../apiserver/api.ts'
 import { createServerTls, kubeconfig } from '../../apiserver/certificate.ts'
+import { loadSchema } from '../../apiserver/schema.ts'
 import { type ApiServer, startApiServer } from '../../apiserver/server.ts'
 import { createFakeBackend } from './fake-backend.ts'
 
@@ -31,7 +32,9 @@ export class TestCluster {
 
   async open(): Promise<void> {
     const { api, backend, token, tls } = this
-    this.server = await startApiServer({ api, backend, token, tls, log: (line) => process.stderr.write(`${line}\n`) })
+    const schema = await loadSchema()
+    const log = (line: string) => process.stderr.write(`${line}\n`)
+    this.server = await startApiServer({ api, backend, schema, token, tls, log })
     this.url = `https://127.0.0.1:${this.server.port}`
     this.kubeconfig = kubeconfig({ name: 'test', server: this.url, ca: this.ca, token })
     writeFileSync(join(this.folder, 'kubeconfig'), this.kubeconfig)
