@@ -8,7 +8,7 @@ import { startProbes } from './container-probes.ts'
 import { type RunningContainer, startContainer } from './container-process.ts'
 import { containerEnvironment } from './environment.ts'
 import { findImage, type Image, imageList, repositoryOf } from './images/registry.ts'
-import { LogBuffer, type OutputReader } from './log-buffer.ts'
+import { LogBuffer, type OutputReader, roomIn } from './log-buffer.ts'
 import type {
   Container,
   ContainerContext,
@@ -116,8 +116,12 @@ export class ContainerWorker {
     const [stdout, stderr] = [new PassThrough(), new PassThrough()]
     const input = running?.process?.stdin
     const exited = new Promise<ProcessEnd>((resolve) => {
+      const outputs = { stdout: { out: stdout, room: roomIn(stdout) }, stderr: { out: stderr, room: roomIn(stderr) } }
       const reader: OutputReader = {
-        chunk: (stream, text) => (stream === 'stdout' ? stdout : stderr).write(text),
+        chunk(stream, text) {
+          const { out, room } = outputs[stream]
+          if (room()) out.write(text)
+        },
         end: () => resolve({ exitCode: 0 }),
       }
       if (first) log.replay(reader)

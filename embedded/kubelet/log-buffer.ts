@@ -1,4 +1,4 @@
-import { PassThrough, type Readable } from 'node:stream'
+import { PassThrough, type Readable, type Writable } from 'node:stream'
 import type { LogRequest } from '../apiserver/api-call.ts'
 
 /** One line of a container's output. */
@@ -87,6 +87,16 @@ export class LogBuffer {
   }
 }
 
+/**
+ * Whether a stream takes more output, which is asked each time: what its reader has not read is kept in memory. One that pauses misses
+ * output, as on a node, whose logs are rotated.
+ */
+export function roomIn(out: Readable & Writable): () => boolean {
+  const waiting = () => out.readableLength + out.writableLength
+  const limit = waiting() + fullBytes
+  return () => waiting() < limit
+}
+
 /** The requested lines of a log, in the format of `kubectl logs`. */
 export function logStream(log: LogBuffer, request: LogRequest): Readable {
   const out = new PassThrough()
@@ -103,8 +113,9 @@ export function logStream(log: LogBuffer, request: LogRequest): Readable {
   const skipped = Math.max(0, recent.length - (request.tailLines ?? recent.length))
   for (const line of recent.slice(skipped)) if (left > 0) write(line)
   if (!request.follow || left <= 0) return out.end()
+  const room = roomIn(out)
   const line = (next: LogLine) => {
-    write(next)
+    if (left > 0 && room()) write(next)
     if (left <= 0) out.end()
   }
   out.on('close', log.read({ line, end: () => out.end() }))

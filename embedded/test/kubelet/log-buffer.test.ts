@@ -49,3 +49,18 @@ test.each([
   },
   30_000,
 )
+
+test('endless output is not kept for a follower that does not read', async () => {
+  const log = new LogBuffer()
+  const out = logStream(log, { ...request, follow: true })
+  for (let count = 0; count < 2048; count++) log.write('stdout', `${'y'.repeat(16_383)}\n`)
+  log.end()
+  expect((await textOf(out)).length).toBeLessThan(5_500_000)
+})
+
+test('a followed log of limited size ends there, whatever comes next', async () => {
+  const log = new LogBuffer()
+  const followed = textOf(logStream(log, { ...request, follow: true, limitBytes: 5 }))
+  for (const text of ['one\n', 'two\n', 'three\n', 'four\n']) log.write('stdout', text)
+  expect(await followed).toBe('one\nt')
+})
