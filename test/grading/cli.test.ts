@@ -92,6 +92,22 @@ describe('grade.ts and hint.ts without a cluster', () => {
     expect((await run('hint.ts', '2', '--step', 'flush', '--tier', '9')).code).toBe(2)
   })
 
+  test('a hint of a named step needs no cluster, so the one that is chosen may be unusable', async () => {
+    const env = { KUBECONFIG: '/nowhere', CLUSTER: 'context:none', NAME: 'hints-of-none' }
+    const first = ['hint.ts', '2', '--step', 'flush', '--tier', '1'] as const
+    try {
+      expect(await runWith(env, ...first)).toMatchObject({ code: 0, stderr: '', stdout: (await run(...first)).stdout })
+      expect(await runWith(env, 'hint.ts', '2')).toMatchObject({
+        code: 2,
+        stderr: expect.stringContaining('"/nowhere"'),
+      })
+      const noLab = await runWith(env, 'hint.ts', '77', '--step', 'flush')
+      expect(noLab).toMatchObject({ code: 2, stderr: expect.stringContaining('There is no lab "77"') })
+    } finally {
+      rmSync(join(projectRoot, evidenceFolder(2, env.NAME), '..'), { recursive: true, force: true })
+    }
+  })
+
   test('a hint is remembered for the cluster of the context, which a guide of the lab and its reset read', async () => {
     const name = 'hints-of-a-context'
     const folder = mkdtempSync(join(tmpdir(), 'context-'))
