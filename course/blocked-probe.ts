@@ -4,7 +4,7 @@ import type { KubeClient } from '../cluster/kube-client.ts'
 import { familyOf, printEndpoint } from '../dataplane/ip-address.ts'
 import type { NodeState } from '../dataplane/node-state.ts'
 import { type Packet, tracePacket } from '../dataplane/trace.ts'
-import { onNode } from '../grading/failure.ts'
+import { onNode, ruleInShell } from '../grading/failure.ts'
 import { traceCommand } from '../grading/packet-trace.ts'
 import { UserError } from '../host/main.ts'
 import { readLiveNode } from './read-node.ts'
@@ -48,11 +48,9 @@ export function blockedBy(state: NodeState, { metadata, spec }: V1Pod, probe: Pa
   if (!stop || outcomes.length > 0) return undefined
   const { verdict, table, chain, rule } = stop
   const iptables = familyOf(address) === 'ipv6' ? 'ip6tables' : 'iptables'
-  // The command is in single quotes.
-  const next =
-    rule.startsWith('-A ') && !rule.includes("'")
-      ? `Delete the rule: ${onNode(node, `${iptables} -t ${table} -D ${rule.slice(3)}`)}`
-      : `See its path: ${traceCommand(node, 'node', { address, port })}`
+  const next = rule.startsWith('-A ')
+    ? `Delete the rule: ${onNode(node, `${iptables} -t ${table} -D ${ruleInShell(rule.slice(3))}`)}`
+    : `See its path: ${traceCommand(node, 'node', { address, port })}`
   const how = verdict === 'reject' ? 'rejects' : 'drops'
   const what = rule.startsWith('-P ') ? 'the policy' : 'a rule'
   return `Pod ${metadata?.name} can't become ready: on ${node}, ${what} of ${table} ${chain} ${how} the kubelet's probe of ${printEndpoint(address, port)}: ${rule}. ${next}`

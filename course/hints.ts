@@ -22,11 +22,15 @@ export function shownHints(lab: number, cluster: string): Map<string, number> {
   return shown
 }
 
-/** Records that a hint was shown. */
+/** Records that a hint was shown. On a disk that is full or read-only, it is shown without a record. */
 export function rememberHint(lab: number, cluster: string, step: string, tier: number): void {
   const file = memory(lab, cluster)
-  mkdirSync(dirname(file), { recursive: true })
-  appendFileSync(file, `${step} ${tier}\n`)
+  try {
+    mkdirSync(dirname(file), { recursive: true })
+    appendFileSync(file, `${step} ${tier}\n`)
+  } catch {
+    // The record is only for the next tier and the summary of the lab.
+  }
 }
 
 /**
@@ -60,7 +64,7 @@ export async function firstOpenStep(
 ): Promise<StepDefinition | undefined> {
   const report = await grade({ lab: lab.number, source: { kind: 'cluster', driver, name } })
   if (report.trouble !== undefined)
-    throw new UserError(`${report.trouble} Or name a step: make hint STEP=${lab.steps[0]?.id}`)
+    throw new UserError(`${report.trouble} Or name a step: make hint LAB=${lab.number} STEP=${lab.steps[0]?.id}`)
   const open = report.steps.find(({ verdict }) => verdict === 'failed' || verdict === 'not yet')
   return open && findStep(lab, open.id)
 }

@@ -3,7 +3,7 @@
 import type { Rule } from '../dataplane/iptables-save.ts'
 import { targetOf } from '../dataplane/rule.ts'
 import { restoredBySync } from './advice.ts'
-import { onNode, type Words } from './failure.ts'
+import { onNode, ruleInShell, type Words } from './failure.ts'
 import { type Fault, inChain, PredictedPart } from './predicted-part.ts'
 import { modeOf, type NodeView, stateOf } from './snapshot.ts'
 
@@ -49,7 +49,7 @@ export class ChainExpectation extends PredictedPart {
         actual: `the jump to ${target} is rule ${place + 1} of ${chain}`,
         // kube-proxy looks whether its jump is there, not where.
         hint: 'kube-proxy leaves a jump that was moved where it is, and inserts one that is missing on top. Delete it:',
-        next: onNode(node.name, `iptables -t ${this.#table} -D ${chain} ${spec}`),
+        next: onNode(node.name, `iptables -t ${this.#table} -D ${chain} ${ruleInShell(spec)}`),
         differences: [
           {
             kind: 'wrong',

@@ -77,6 +77,17 @@ export function onNode(node: string, command: string): string {
   return `make exec NODE=${node} CMD=${shellWord(command.replaceAll('$', '$$$$'))}`
 }
 
+/**
+ * A rule as iptables-save prints it, in a command. In its double quotes, a shell would replace a dollar sign and a backtick, and keep
+ * the backslash of an escaped apostrophe.
+ */
+export function ruleInShell(rule: string): string {
+  return rule.replace(/\\(.)|[$`]/g, (found, escaped) => {
+    if (escaped === undefined) return `\\${found}`
+    return escaped === "'" ? escaped : found
+  })
+}
+
 /** Fails if the output of a read-only command on a node differs from the expected state. */
 export function expectOnNode(
   node: string,

@@ -32,6 +32,6 @@ await main(async () => {
     console.log(describeIncident(note, incidents, columns))
     return
   }
-  const { note } = await openNext(bench, { seed: SEED || undefined, id: INCIDENT || undefined })
+  const note = await openNext(bench, { seed: SEED || undefined, id: INCIDENT || undefined })
   console.log(`\n${describeIncident(note, incidents, columns)}`)
 })

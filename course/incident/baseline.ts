@@ -4,6 +4,7 @@ import type { V1ServiceSpec } from '@kubernetes/client-node'
 import type { KubeProxyConfig } from '../../dataplane/kube-proxy/config.ts'
 import { targetOf } from '../../dataplane/rule.ts'
 import { configOf } from '../../grading/evaluate.ts'
+import { ruleInShell } from '../../grading/failure.ts'
 import { type NodeView, type Snapshot, stateOf } from '../../grading/snapshot.ts'
 import { SHOP_OBJECTS } from './shop.ts'
 
@@ -78,8 +79,7 @@ export function commandToRestore(rule: string, is: 'new' | 'gone'): string {
   const [table, chain, ...words] = rule.split(' ')
   const spec = words.join(' ')
   if (spec === 'policy DROP') return `iptables -t ${table} -P ${chain} ${is === 'new' ? 'ACCEPT' : 'DROP'}`
-  // iptables-save prints a comment between double quotes, in which a shell would replace these characters.
-  return `iptables -t ${table} -${is === 'new' ? 'D' : 'A'} ${chain} ${spec.replace(/[$`]/g, '\\$&')}`
+  return `iptables -t ${table} -${is === 'new' ? 'D' : 'A'} ${chain} ${ruleInShell(spec)}`
 }
 
 /** The fields of a Service of the shop that a repair must not change. */

@@ -41,23 +41,20 @@ interface Wish {
   id?: string | undefined
 }
 
-/** An incident that was started: its note, and the cluster before the fault. */
-interface Opened {
-  note: IncidentNote
-  healthy: Snapshot
-}
+/** Is given each stored note of an incident, also if its symptom does not appear then, and the cluster before the fault. */
+type OnNote = (note: IncidentNote, healthy: Snapshot) => void
 
 /**
  * Reverts an earlier incident, draws another one, applies it, waits until its symptom appears, and verifies that it remains
- * after pending syncs of kube-proxy. The seed in its note draws the same incident again.
+ * after pending syncs of kube-proxy. Resolves to its note, whose seed draws the same incident again.
  * @throws UserError for an unknown id, for an incident that can't run here, or if kube-proxy repairs it each time;
  * DeadlineError if no symptom appears
  */
-export function openNext(bench: LabBench, wish: Wish): Promise<Opened> {
-  return changeCluster(bench.cluster, 'starts an incident on', bench.progress, () => openAlone(bench, wish))
+export function openNext(bench: LabBench, wish: Wish, onNote?: OnNote): Promise<IncidentNote> {
+  return changeCluster(bench.cluster, 'starts an incident on', bench.progress, () => openAlone(bench, wish, onNote))
 }
 
-async function openAlone(bench: LabBench, wish: Wish): Promise<Opened> {
+async function openAlone(bench: LabBench, wish: Wish, onNote?: OnNote): Promise<IncidentNote> {
   const { client, progress } = bench
   const incidents = await loadIncidents()
   if (wish.id !== undefined && !incidents.some(({ id }) => id === wish.id))
@@ -76,10 +73,10 @@ async function openAlone(bench: LabBench, wish: Wish): Promise<Opened> {
   const choices = choicesFor(incident, here, seed).map(({ id }) => id)
   for (let tries = 1; tries <= TRIES; tries++) {
     const environment = await deployShop(bench, incident.from ?? incident.mode)
-    const opened = await withProgress(progress, 'Starting an incident', () =>
-      breakIt(bench, incident, environment, { choices, seed, hints: 0 }),
+    const note = await withProgress(progress, 'Starting an incident', () =>
+      breakIt(bench, incident, environment, { choices, seed, hints: 0 }, onNote),
     )
-    if (opened) return opened
+    if (note) return note
     progress.note('kube-proxy has repaired it by itself.')
     await revert()
   }
@@ -94,7 +91,8 @@ async function breakIt(
   incident: Incident,
   environment: IncidentEnvironment,
   draft: Pick<IncidentNote, 'choices' | 'seed' | 'hints'>,
-): Promise<Opened | undefined> {
+  onNote?: OnNote,
+): Promise<IncidentNote | undefined> {
   const { cluster, client } = bench
   const healthy = new Snapshot(await takeCapture(cluster, client))
   const baseline = baselineOf(healthy)
@@ -103,6 +101,7 @@ async function breakIt(
     const report = incident.report(environment)
     const note = { ...draft, report, sealed, openedAt: new Date().toISOString(), ...(fingerprint && { fingerprint }) }
     await writeNotes(client, INCIDENT_LAB, { [INCIDENT_KEY]: JSON.stringify(note) })
+    onNote?.(note, healthy)
     return note
   }
   // Stored before any change, so that it can be reverted after a failure.
@@ -121,7 +120,7 @@ async function breakIt(
   if ((await incident.causeLeft(contextOf(snapshot))) === undefined) return undefined
   await symptomShows()
   // Only the embedded cluster records commands on its nodes: elsewhere a manual repair may leave no trace.
-  return { note: await keep(cluster.driver === 'embedded' ? fingerprintOf(snapshot) : undefined), healthy }
+  return keep(cluster.driver === 'embedded' ? fingerprintOf(snapshot) : undefined)
 }
 
 /** The note of the open incident; undefined if there is none. */

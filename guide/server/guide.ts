@@ -201,8 +201,9 @@ export class PageGuide implements Guide {
 
   async #openIncident(seed: string | undefined): Promise<void> {
     const { lab, bench, source } = this.#session
-    const { note, healthy } = await openNext(bench, { seed })
-    this.#incidents.opened(note.openedAt, this.#dataplane.read(healthy))
+    await openNext(bench, { seed }, (note, healthy) => {
+      this.#incidents.opened(note.openedAt, this.#dataplane.read(healthy))
+    })
     // The answers and verdicts of the previous incident were deleted with its notes.
     this.#progress = showStep(startProgress(lab, undefined, new Map()), 0)
     this.#save()

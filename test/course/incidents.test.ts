@@ -125,9 +125,9 @@ test.each([
   ['nat PREROUTING -d 10.96.0.1/32 -j ACCEPT', 'new', 'iptables -t nat -D PREROUTING -d 10.96.0.1/32 -j ACCEPT'],
   ['raw OUTPUT -p tcp -j CT --notrack', 'gone', 'iptables -t raw -A OUTPUT -p tcp -j CT --notrack'],
   [
-    'filter OUTPUT -m comment --comment "`id` $HOME" -j DROP',
+    'filter OUTPUT -m comment --comment "`id` $HOME, it\\\'s \\"\\\\\\"" -j DROP',
     'new',
-    'iptables -t filter -D OUTPUT -m comment --comment "\\`id\\` \\$HOME" -j DROP',
+    'iptables -t filter -D OUTPUT -m comment --comment "\\`id\\` \\$HOME, it\'s \\"\\\\\\"" -j DROP',
   ],
   ['filter FORWARD policy DROP', 'new', 'iptables -t filter -P FORWARD ACCEPT'],
   ['filter FORWARD policy DROP', 'gone', 'iptables -t filter -P FORWARD DROP'],

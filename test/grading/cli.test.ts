@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
@@ -90,6 +90,40 @@ describe('grade.ts and hint.ts without a cluster', () => {
     expect(first.stdout).not.toContain('make flush-nat')
     expect(last.stdout).toContain('make flush-nat')
     expect((await run('hint.ts', '2', '--step', 'flush', '--tier', '9')).code).toBe(2)
+  })
+
+  test('without a cluster, a hint of the first open step says which command needs none', async () => {
+    const { stderr } = await run('hint.ts', '2')
+    expect(stderr).toContain('make hint LAB=2 STEP=web')
+  })
+
+  test('a hint is shown also if it cannot be recorded', async () => {
+    const NAME = 'hints-unwritable'
+    const folder = join(projectRoot, evidenceFolder(2, NAME), '..')
+    mkdirSync(join(folder, '..'), { recursive: true })
+    writeFileSync(folder, '')
+    try {
+      const shown = await runWith({ CLUSTER: 'embedded', NAME }, 'hint.ts', '2', '--step', 'flush')
+      expect(shown).toMatchObject({ code: 0, stderr: '', stdout: expect.stringContaining('Hint 1 of') })
+    } finally {
+      rmSync(folder)
+    }
+  })
+
+  test('a hint of a named step needs no cluster, so the one that is chosen may be unusable', async () => {
+    const env = { KUBECONFIG: '/nowhere', CLUSTER: 'context:none', NAME: 'hints-of-none' }
+    const first = ['hint.ts', '2', '--step', 'flush', '--tier', '1'] as const
+    try {
+      expect(await runWith(env, ...first)).toMatchObject({ code: 0, stderr: '', stdout: (await run(...first)).stdout })
+      expect(await runWith(env, 'hint.ts', '2')).toMatchObject({
+        code: 2,
+        stderr: expect.stringContaining('"/nowhere"'),
+      })
+      const noLab = await runWith(env, 'hint.ts', '77', '--step', 'flush')
+      expect(noLab).toMatchObject({ code: 2, stderr: expect.stringContaining('There is no lab "77"') })
+    } finally {
+      rmSync(join(projectRoot, evidenceFolder(2, env.NAME), '..'), { recursive: true, force: true })
+    }
   })
 
   test('a hint is remembered for the cluster of the context, which a guide of the lab and its reset read', async () => {

@@ -40,7 +40,7 @@ async function verdicts(only = repairSteps): Promise<Record<string, string>> {
 
 /** Plays an incident from its report to its debrief. */
 async function playThrough(incident: Incident): Promise<void> {
-  const { note } = await openNext(own.bench, { seed: 'test', id: incident.id })
+  const note = await openNext(own.bench, { seed: 'test', id: incident.id })
   const secret = unseal(note.sealed)
   if (!secret) throw new Error('the note can not be read')
   const { environment } = secret
@@ -99,7 +99,7 @@ describe('each incident appears, a wrong fix is refused and the right one passes
 describe('one open incident', () => {
   let note: IncidentNote
   beforeAll(async () => {
-    note = (await openNext(own.bench, { seed: 'test', id: 'untracked' })).note
+    note = await openNext(own.bench, { seed: 'test', id: 'untracked' })
   })
 
   test('only a cause of the list is a diagnosis, and a wrong one reports its cost', async () => {
@@ -143,6 +143,17 @@ describe('one open incident', () => {
   })
 })
 
+test('the notes of an incident are told with the cluster before its fault, also if it fails to start', async () => {
+  const incident = incidents.find(({ id }) => id === 'selector-typo')
+  if (!incident) throw new Error('no such incident')
+  const apply = vi.spyOn(incident, 'break').mockRejectedValueOnce(new Error('no fault'))
+  const told = vi.fn()
+  await expect(openNext(own.bench, { seed: 'test', id: incident.id }, told)).rejects.toThrow('no fault')
+  apply.mockRestore()
+  const healthy = { items: expect.arrayContaining([expect.objectContaining({ kind: 'Service' })]) }
+  expect(told.mock.calls).toEqual([[await currentNote(own.bench), expect.objectContaining(healthy)]])
+})
+
 test('a later sync follows the first one of a kube-proxy that has just started', async () => {
   const [node = ''] = await own.cluster.nodes()
   await resetLab(lab, own.bench)
@@ -176,7 +187,7 @@ const reverting = [['the beginning of another lab', 1] as const, ['reset', INCID
 test.each(INCIDENTS === 'all' ? reverting : reverting.slice(0, 1))(
   '%s reverts an incident that was not repaired, and closes the shop',
   async (_what, number) => {
-    const { sealed } = (await openNext(own.bench, { seed: 'test', id: 'ip-forward-off' })).note
+    const { sealed } = await openNext(own.bench, { seed: 'test', id: 'ip-forward-off' })
     await resetLab(readLab(number), own.bench)
     expect(await currentNote(own.bench)).toBeUndefined()
     const { items } = await own.bench.client.core.listNamespacedService({
