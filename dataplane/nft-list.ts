@@ -195,6 +195,13 @@ function reject({ type, expr }: Json): string {
   return ['reject with', String(type), expr === undefined ? [] : expression(expr)].flat().join(' ')
 }
 
+/** `update @seen { ip saddr timeout 5s limit rate over 10/second }`; an element without its own timeout has the set's. */
+function update({ op, elem, set, stmt = [] }: Json): string {
+  const { timeout } = (isObject(elem) && isObject(elem.elem) && elem.elem) || {}
+  const words = [expression(elem), timeout === undefined ? [] : `timeout ${timeout}s`, ruleText(stmt)]
+  return `${op} ${set} { ${words.flat().join(' ').trimEnd()} }`
+}
+
 function statement(value: unknown): string {
   const [kind, inner] = (isObject(value) && only(value)) || []
   if (kind === 'reject') return reject(isObject(inner) ? inner : {})
@@ -220,7 +227,7 @@ function statement(value: unknown): string {
     case 'mangle':
       return `${expression(inner.key)} set ${expression(inner.value, isMark(inner.key) ? 'mark' : 'decimal')}`
     case 'set':
-      return `${inner.op} ${inner.set} { ${[expression(inner.elem), ruleText(inner.stmt ?? [])].join(' ').trimEnd()} }`
+      return update(inner)
     default:
       return JSON.stringify(value)
   }

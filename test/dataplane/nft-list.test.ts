@@ -96,6 +96,18 @@ describe('nft -j list', () => {
       ],
       'update @seen { ip saddr limit rate over 10/second } drop',
     ],
+    [
+      [
+        {
+          set: {
+            op: 'update',
+            elem: { elem: { val: { payload: { protocol: 'ip', field: 'saddr' } }, timeout: 5 } },
+            set: '@seen',
+          },
+        },
+      ],
+      'update @seen { ip saddr timeout 5s }',
+    ],
     [[{ xt: null }], '{"xt":null}'],
     [[{ constructor: { x: 1 } }], '{"constructor":{"x":1}}'],
   ])('%j is %s', (expr, text) => expect(textOf(...expr)).toBe(text))
