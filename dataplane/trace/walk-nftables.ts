@@ -52,11 +52,13 @@ function evaluate(place: Place, statement: NftStatement, state: State): State[] 
     ...more,
     reasons: reason === '' ? state.reasons : [...state.reasons, reason],
   })
+  const changed = (change: string, flow: Flow): State =>
+    because(change, { flow, change: state.change === undefined ? change : `${state.change}, ${change}` })
   switch (statement.kind) {
     case 'note':
       return [state]
     case 'notrack':
-      return [because('not tracked', { flow: { ...flow, tracked: false } })]
+      return [changed('not tracked', { ...flow, tracked: false })]
     case 'verdict':
       return [{ ...state, ...statement }]
     case 'match':
@@ -77,7 +79,7 @@ function evaluate(place: Place, statement: NftStatement, state: State): State[] 
       return valuesOf(place, statement.value, flow).map(({ value, flow: taken }) => {
         if (value === undefined) return because(NO_VALUE, { flow: taken, verdict: 'no match' })
         const { change, flow } = marked(taken, statement.of === 'ct' ? 'connmark' : 'mark', readMark(value)[0])
-        return because(change, { flow, change })
+        return changed(change, flow)
       })
     case 'update':
       return valuesOf(place, statement.key, flow).map(({ value }) =>
