@@ -195,6 +195,17 @@ function reject({ type, expr }: Json): string {
   return ['reject with', String(type), expr === undefined ? [] : expression(expr)].flat().join(' ')
 }
 
+/** Without the burst that is the default, as nft prints it; rates and bursts of packets have no unit in JSON. */
+function limit({ inv, rate, rate_unit: rateUnit, per, burst, burst_unit: burstUnit }: Json): string {
+  const words = [
+    'limit rate',
+    inv === true ? 'over' : [],
+    rateUnit === undefined ? `${rate}/${per}` : `${rate} ${rateUnit}/${per}`,
+  ]
+  const isDefault = burst === undefined || burst === (rateUnit === undefined ? 5 : 0)
+  return [...words, isDefault ? [] : `burst ${burst} ${burstUnit ?? 'packets'}`].flat().join(' ')
+}
+
 /** `update @seen { ip saddr timeout 5s limit rate over 10/second }`; an element without its own timeout has the set's. */
 function update({ op, elem, set, stmt = [] }: Json): string {
   const { timeout } = (isObject(elem) && isObject(elem.elem) && elem.elem) || {}
@@ -221,7 +232,7 @@ function statement(value: unknown): string {
     case 'redirect':
       return nat(kind, inner)
     case 'limit':
-      return `limit rate ${inner.inv === true ? 'over ' : ''}${inner.rate}/${inner.per}`
+      return limit(inner)
     case 'vmap':
       return `${expression(inner.key)} vmap ${expression(inner.data)}`
     case 'mangle':

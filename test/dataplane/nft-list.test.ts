@@ -108,6 +108,16 @@ describe('nft -j list', () => {
       ],
       'update @seen { ip saddr timeout 5s }',
     ],
+    [[{ limit: { rate: 10, burst: 5, per: 'second' } }], 'limit rate 10/second'],
+    [[{ limit: { rate: 10, burst: 7, per: 'second' } }], 'limit rate 10/second burst 7 packets'],
+    [
+      [{ limit: { rate: 1, burst: 0, per: 'second', inv: true, rate_unit: 'mbytes', burst_unit: 'bytes' } }],
+      'limit rate over 1 mbytes/second',
+    ],
+    [
+      [{ limit: { rate: 1, burst: 3, per: 'second', rate_unit: 'kbytes', burst_unit: 'kbytes' } }],
+      'limit rate 1 kbytes/second burst 3 kbytes',
+    ],
     [[{ xt: null }], '{"xt":null}'],
     [[{ constructor: { x: 1 } }], '{"constructor":{"x":1}}'],
   ])('%j is %s', (expr, text) => expect(textOf(...expr)).toBe(text))

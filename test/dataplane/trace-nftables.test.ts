@@ -89,6 +89,8 @@ describe('one rule', () => {
     ['ip daddr . meta l4proto . th dport vmap { 10.96.0.0/24 . tcp . 80-90 : accept }', SAME],
     ['ip daddr vmap { * : accept }', SAME],
     ['limit rate 10/second burst 5 packets accept', SAME],
+    ['limit rate 1 kbytes/second burst 3 kbytes accept', SAME],
+    ['limit rate over 1 mbytes/second accept', 'drop'],
     ['limit rate over 10/second burst 5 packets accept', 'drop'],
     ['update @seen { ip saddr timeout 10s counter } accept', SAME],
     ['update @seen { ip saddr limit rate over 10/second } accept', 'drop'],
