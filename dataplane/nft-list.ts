@@ -3,6 +3,7 @@
 // from every predicted one.
 
 import * as z from 'zod'
+import { PROTOCOL_NUMBERS } from './ip-address.ts'
 import { anonymousSetText } from './nft-addresses.ts'
 import type { NftChain, NftMap, NftSet, NftTable } from './nft-table.ts'
 import { ParseError, parseJson } from './program-output.ts'
@@ -104,18 +105,27 @@ function readSet({ type, flags, timeout, elem = [] }: z.infer<typeof setSchema>)
   const set = {
     type: list(type).join(' . '),
     flags: list(flags),
-    elements: new Set(elem.map((one) => expression(one))),
+    elements: new Set(elem.map((one) => element(one, list(type)))),
   }
   return timeout === undefined ? set : { ...set, timeout }
 }
 
 function readMap({ type, elem = [] }: z.infer<typeof mapSchema>): NftMap {
-  const pairs = elem.filter(Array.isArray).map(([key, value]): [string, string] => [expression(key), statement(value)])
+  const pairs = elem
+    .filter(Array.isArray)
+    .map(([key, value]): [string, string] => [element(key, list(type)), statement(value)])
   return { type: list(type).join(' . '), elements: new Map(pairs) }
 }
 
-/** nft prints marks with eight hexadecimal digits. */
-type Radix = 'decimal' | 'mark'
+/** A key of a set or map, whose parts have these types. */
+function element(key: unknown, types: readonly string[]): string {
+  const value = isObject(key) && isObject(key.elem) ? key.elem.val : key
+  const parts = isObject(value) && Array.isArray(value.concat) ? value.concat : [value]
+  return parts.map((part, at) => expression(part, types[at] === 'inet_proto' ? 'protocol' : 'decimal')).join(' . ')
+}
+
+/** nft prints marks with eight hexadecimal digits, and protocols by name; in JSON by number on a node without /etc/protocols. */
+type Radix = 'decimal' | 'mark' | 'protocol'
 
 type Json = Record<string, unknown>
 
@@ -159,7 +169,8 @@ for (const operator of ['&', '|', '^'])
 
 function expression(value: unknown, radix: Radix = 'decimal'): string {
   if (typeof value === 'string') return value
-  if (typeof value === 'number') return radix === 'mark' ? `0x${value.toString(16).padStart(8, '0')}` : `${value}`
+  if (typeof value === 'number' && radix === 'mark') return `0x${value.toString(16).padStart(8, '0')}`
+  if (typeof value === 'number') return (radix === 'protocol' && PROTOCOL_NUMBERS[value]) || `${value}`
   if (Array.isArray(value)) return value.map((item) => expression(item, radix)).join(',')
   if (!isObject(value)) return JSON.stringify(value)
   const [kind, inner] = only(value) ?? []
@@ -171,8 +182,8 @@ function expression(value: unknown, radix: Radix = 'decimal'): string {
 const isMark = (value: unknown): boolean => JSON.stringify(value)?.includes('{"key":"mark"}') ?? false
 
 function match({ op, left, right }: Json): string {
-  const radix = isMark(left) ? 'mark' : 'decimal'
   const key = isObject(left) && isObject(left.meta) ? String(left.meta.key) : ''
+  const radix = isMark(left) ? 'mark' : key === 'l4proto' ? 'protocol' : 'decimal'
   const text = expression(right, radix)
   const value = quotedKeys.has(key) && typeof right === 'string' ? `"${text}"` : text
   const isMasked = isObject(left) && '&' in left
@@ -195,6 +206,24 @@ function reject({ type, expr }: Json): string {
   return ['reject with', String(type), expr === undefined ? [] : expression(expr)].flat().join(' ')
 }
 
+/** Without the burst that is the default, as nft prints it; rates and bursts of packets have no unit in JSON. */
+function limit({ inv, rate, rate_unit: rateUnit, per, burst, burst_unit: burstUnit }: Json): string {
+  const words = [
+    'limit rate',
+    inv === true ? 'over' : [],
+    rateUnit === undefined ? `${rate}/${per}` : `${rate} ${rateUnit}/${per}`,
+  ]
+  const isDefault = burst === undefined || burst === (rateUnit === undefined ? 5 : 0)
+  return [...words, isDefault ? [] : `burst ${burst} ${burstUnit ?? 'packets'}`].flat().join(' ')
+}
+
+/** `update @seen { ip saddr timeout 5s limit rate over 10/second }`; an element without its own timeout has the set's. */
+function update({ op, elem, set, stmt = [] }: Json): string {
+  const { timeout } = (isObject(elem) && isObject(elem.elem) && elem.elem) || {}
+  const words = [expression(elem), timeout === undefined ? [] : `timeout ${timeout}s`, ruleText(stmt)]
+  return `${op} ${set} { ${words.flat().join(' ').trimEnd()} }`
+}
+
 function statement(value: unknown): string {
   const [kind, inner] = (isObject(value) && only(value)) || []
   if (kind === 'reject') return reject(isObject(inner) ? inner : {})
@@ -214,13 +243,13 @@ function statement(value: unknown): string {
     case 'redirect':
       return nat(kind, inner)
     case 'limit':
-      return `limit rate ${inner.inv === true ? 'over ' : ''}${inner.rate}/${inner.per}`
+      return limit(inner)
     case 'vmap':
       return `${expression(inner.key)} vmap ${expression(inner.data)}`
     case 'mangle':
       return `${expression(inner.key)} set ${expression(inner.value, isMark(inner.key) ? 'mark' : 'decimal')}`
     case 'set':
-      return `${inner.op} ${inner.set} { ${[expression(inner.elem), ruleText(inner.stmt ?? [])].join(' ').trimEnd()} }`
+      return update(inner)
     default:
       return JSON.stringify(value)
   }

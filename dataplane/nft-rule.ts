@@ -49,7 +49,7 @@ const NOTE = new RegExp(
   `^(?:${[
     'counter(?: packets \\d+ bytes \\d+)?',
     'log(?: (?:prefix|level|group|flags) (?:"[^"]*"|\\S+))*',
-    'limit rate (?!over )\\S+(?: burst \\S+ \\S+)?',
+    'limit rate (?!over )(?:\\d+ )?\\S+(?: burst \\S+ \\S+)?',
     'comment (?:"[^"]*"|\\S+)',
   ].join('|')})${END}`,
 )

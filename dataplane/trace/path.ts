@@ -41,13 +41,15 @@ export interface Action {
 
 /** Verdicts that are no action without a change of the packet. */
 const QUIET = new Set(['JUMP', 'GOTO', 'CONTINUE', 'RETURN', 'NO MATCH'])
+const CLEARED = /^(?:connection )?mark becomes 0x0$/
+const isStop = (verdict: string): boolean => verdict === 'REJECT' || verdict === 'DROP'
 
 /** What was done to a packet at a hook. */
 export function actionsAt({ steps }: Trace, hook: Hook): Action[] {
   const acting = steps
     .filter((step) => step.hook === hook && step.matched && !acceptsByPolicy(step))
     // Masquerading clears the mark that requested it; the next action shows that.
-    .filter(({ verdict, change }) => (change ? !change.endsWith('mark becomes 0x0') : !QUIET.has(verdict)))
+    .filter(({ verdict, change }) => isStop(verdict) || (change ? !CLEARED.test(change) : !QUIET.has(verdict)))
     .map((step) => ({ step, text: describeAction(step), path: step.path ?? [step.chain] }))
   const groups = groupBy(acting, ({ step, text, path }) => `${step.table} ${path[0]} ${text.split(' ')[0]}`)
   return [...groups.values()].flatMap((group) => {
@@ -61,7 +63,7 @@ export function actionsAt({ steps }: Trace, hook: Hook): Action[] {
 }
 
 function describeAction({ verdict, change, rule }: Step): string {
-  if (verdict === 'REJECT' || verdict === 'DROP') return `${verdict}: ${rule}`
+  if (isStop(verdict)) return `${verdict}: ${rule}`
   return [...(QUIET.has(verdict) ? [] : [verdict]), change ?? []].flat().join(' ')
 }
 

@@ -18,7 +18,7 @@ export interface Step {
   matched: boolean
   /** Why it matched or not, and its effect. */
   reason: string
-  /** What it changed in the packet: `to 10.244.1.6:80`, `source becomes 172.18.0.3`, `mark becomes 0x4000`. */
+  /** What it changed in the packet: `to 10.244.1.6:80`, `source becomes 172.18.0.3`, `mark becomes 0x4000, not tracked`. */
   change?: string
   /** The probability of this step for a new connection. */
   probability: number

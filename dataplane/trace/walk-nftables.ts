@@ -42,6 +42,9 @@ export const nftablesRules = (table: NftTable, context: TraceContext): RuleLangu
   },
 })
 
+/** A map without an element for the packet: the kernel goes to the next rule (NFT_BREAK of nft_lookup). */
+const NO_VALUE = 'there is no value for this packet'
+
 function evaluate(place: Place, statement: NftStatement, state: State): State[] {
   const { flow } = state
   const because = (reason: string, more: Partial<State> = {}): State => ({
@@ -49,11 +52,13 @@ function evaluate(place: Place, statement: NftStatement, state: State): State[] 
     ...more,
     reasons: reason === '' ? state.reasons : [...state.reasons, reason],
   })
+  const changed = (change: string, flow: Flow): State =>
+    because(change, { flow, change: state.change === undefined ? change : `${state.change}, ${change}` })
   switch (statement.kind) {
     case 'note':
       return [state]
     case 'notrack':
-      return [because('not tracked', { flow: { ...flow, tracked: false } })]
+      return [changed('not tracked', { ...flow, tracked: false })]
     case 'verdict':
       return [{ ...state, ...statement }]
     case 'match':
@@ -72,8 +77,9 @@ function evaluate(place: Place, statement: NftStatement, state: State): State[] 
       })
     case 'mark':
       return valuesOf(place, statement.value, flow).map(({ value, flow: taken }) => {
-        const { change, flow } = marked(taken, statement.of === 'ct' ? 'connmark' : 'mark', readMark(value ?? '0')[0])
-        return because(change, { flow, change })
+        if (value === undefined) return because(NO_VALUE, { flow: taken, verdict: 'no match' })
+        const { change, flow } = marked(taken, statement.of === 'ct' ? 'connmark' : 'mark', readMark(value)[0])
+        return changed(change, flow)
       })
     case 'update':
       return valuesOf(place, statement.key, flow).map(({ value }) =>
@@ -88,9 +94,10 @@ function translate(place: Place, { type, to }: Extract<NftStatement, { kind: 'na
   const name = type.toUpperCase()
   const option = { dnat: '--to-destination', snat: '--to-source', redirect: '--to-ports', masquerade: '' }[type]
   const targets = to ? valuesOf(place, to, state.flow) : [{ value: '', flow: state.flow }]
-  return targets.map(({ value = '', flow }) => {
+  return targets.map(({ value, flow }) => {
+    if (value === undefined) return { ...state, flow, verdict: 'no match', reasons: [...state.reasons, NO_VALUE] }
     const [address = '', port] = value.split(' . ')
-    const text = (port === undefined ? address : printEndpoint(address, Number(port))).replace(/^:(?=\d+$)/, '')
+    const text = (port === undefined ? address : printEndpoint(address, Number(port))).replace(/^:(?=[\d-]+$)/, '')
     const options = new Map(to ? [[option, { negated: false, value: [text] }]] : [])
     const effect = applyTarget({ name, goto: false, options }, flow, place.hook, place)
     return { ...effect, reasons: [...state.reasons, effect.change ?? ''], name }

@@ -96,6 +96,29 @@ describe('nft -j list', () => {
       ],
       'update @seen { ip saddr limit rate over 10/second } drop',
     ],
+    [
+      [
+        {
+          set: {
+            op: 'update',
+            elem: { elem: { val: { payload: { protocol: 'ip', field: 'saddr' } }, timeout: 5 } },
+            set: '@seen',
+          },
+        },
+      ],
+      'update @seen { ip saddr timeout 5s }',
+    ],
+    [[{ match: { op: '==', left: { meta: { key: 'l4proto' } }, right: 6 } }, { drop: null }], 'meta l4proto tcp drop'],
+    [[{ limit: { rate: 10, burst: 5, per: 'second' } }], 'limit rate 10/second'],
+    [[{ limit: { rate: 10, burst: 7, per: 'second' } }], 'limit rate 10/second burst 7 packets'],
+    [
+      [{ limit: { rate: 1, burst: 0, per: 'second', inv: true, rate_unit: 'mbytes', burst_unit: 'bytes' } }],
+      'limit rate over 1 mbytes/second',
+    ],
+    [
+      [{ limit: { rate: 1, burst: 3, per: 'second', rate_unit: 'kbytes', burst_unit: 'kbytes' } }],
+      'limit rate 1 kbytes/second burst 3 kbytes',
+    ],
     [[{ xt: null }], '{"xt":null}'],
     [[{ constructor: { x: 1 } }], '{"constructor":{"x":1}}'],
   ])('%j is %s', (expr, text) => expect(textOf(...expr)).toBe(text))
@@ -129,6 +152,16 @@ describe('nft -j list', () => {
       timeout: 600,
       elements: new Set(['10.244.1.9']),
     })
+  })
+
+  it('reads elements with the number of a protocol: nft prints it on a node without /etc/protocols', () => {
+    const type = ['ipv4_addr', 'inet_proto', 'inet_service']
+    const [table] = parseNftList(
+      item({
+        map: { family: 'ip', table: 't', name: 'm', type, elem: [[{ concat: ['10.0.0.6', 17, 6] }, { drop: null }]] },
+      }),
+    )
+    expect([...(table?.maps.get('m')?.elements.keys() ?? [])]).toEqual(['10.0.0.6 . udp . 6'])
   })
 
   it('ignores other families and objects, and rules of unknown chains', () => {

@@ -58,15 +58,22 @@ describe('drawTrace', () => {
     expect(last).toBe('in ━━━▶ [PREROUTING]  ───>  FORWARD   ───> [POSTROUTING]  ━━━▶ out')
   })
 
-  it('shows the mark that a rule sets before it leads to another chain, not the chain', () => {
+  it.each([
+    ['meta mark set meta mark | 0x00004000 goto b', 'mark becomes 0x4000'],
+    ['meta mark set 0x00000001 ct mark set meta mark', 'mark becomes 0x1, connection mark becomes 0x1'],
+    ['meta mark set 0x00000001 ct mark set 0x00000000', 'mark becomes 0x1, connection mark becomes 0x0'],
+    ['meta mark set 0x00000001 notrack', 'mark becomes 0x1, not tracked'],
+    ['notrack', 'not tracked'],
+    ['meta mark set 0x00000000 drop', 'DROP: meta mark set 0x00000000 drop'],
+  ])('shows all that %s changes, not the chain to which it leads', (text, action) => {
     const chains = new Map<string, NftChain>([
       ['pre', { base: { type: 'nat', hook: 'prerouting', priority: -100 }, rules: [{ text: 'jump a' }] }],
-      ['a', { rules: [{ text: 'meta mark set meta mark | 0x00004000 goto b' }] }],
+      ['a', { rules: [{ text }] }],
       ['b', { rules: [] }],
     ])
     const table: NftTable = { family: 'ip', name: 'kube-proxy', chains, sets: new Map(), maps: new Map() }
-    const lines = drawn({ ...node({}), nftables: [table] }, pod, '10.96.0.9:80')
-    expect(lines).toContain('  ip kube-proxy: pre → a  mark becomes 0x4000')
+    const lines = drawn({ ...node({}), nftables: [table] }, pod, '10.96.0.9:80').join('\n')
+    expect(lines.replace(/\s+/g, ' ')).toContain(`ip kube-proxy: pre → a ${action}`)
   })
 
   it('prints lines of ASCII text without a drawing with the option plain', () => {
