@@ -52,7 +52,9 @@ export function clusterName(value = process.env.NAME): string {
 
 /** Throws if a new cluster can't have this name, though one of an earlier version may have it, which `make down` removes. */
 export function requireNewName(name: string): void {
-  if (nodePlans(name).some((node) => node.name.length > LONGEST_LABEL)) throw unusable(name)
+  const isTooLong = nodePlans(name).some((node) => node.name.length > LONGEST_LABEL)
+  // Each part of a node's name between dots is a label of the DNS (RFC 1123).
+  if (isTooLong || /-\.|\.-/.test(name)) throw unusable(name)
 }
 
 const unusable = (name: string) =>
