@@ -20,7 +20,7 @@ import {
   type UnexpectedEnd,
   unexpectedEnd,
 } from '../embedded/index.ts'
-import { cacheFolder, clusterFolder, projectRoot, START } from '../host/layout.ts'
+import { cacheFolder, clusterFolder, projectRoot, requireNewName, START } from '../host/layout.ts'
 import { reasonOf, UserError } from '../host/main.ts'
 import type { Progress } from '../host/progress.ts'
 import type { ExecOptions, ExecResult } from '../host/shell-word.ts'
@@ -60,6 +60,7 @@ export class EmbeddedCluster implements Cluster {
       progress.note(`The embedded cluster "${this.name}" is up.`)
       return this.noteOtherKernel(progress)
     }
+    requireNewName(this.name)
     const end = this.unexpectedEnd()
     if (end) progress.note(`The cluster "${this.name}" ended: ${endText(end)}. A new one starts.`)
     await this.stop(progress)

@@ -38,15 +38,26 @@ export function nodePlans(clusterName: string): NodePlan[] {
   }))
 }
 
-/** With `-control-plane`, a name has at most the 63 characters of a label: kubelet puts the node's name into kubernetes.io/hostname. */
-const nameRule = /^[a-z0-9]([a-z0-9.-]{0,47}[a-z0-9])?$/
+const nameRule = /^[a-z0-9]([a-z0-9.-]{0,48}[a-z0-9])?$/
+
+/** The longest value of a label: kubelet puts the node's name into kubernetes.io/hostname. */
+const LONGEST_LABEL = 63
 
 /** The cluster's name from `NAME` (default k8s-guide). Throws if it is not valid for nodes and folders. */
 export function clusterName(value = process.env.NAME): string {
   const name = value || 'k8s-guide'
-  if (!nameRule.test(name) || name.includes('..'))
-    throw new Error(
-      `"${name}" can't be the name of a cluster: use lower-case letters, digits and dashes, at most 49, as in \`NAME=k8s-guide make up\`.`,
-    )
+  if (!nameRule.test(name) || name.includes('..')) throw unusable(name)
   return name
 }
+
+/** Throws if a new cluster can't have this name, though one of an earlier version may have it, which `make down` removes. */
+export function requireNewName(name: string): void {
+  const isTooLong = nodePlans(name).some((node) => node.name.length > LONGEST_LABEL)
+  // Each part of a node's name between dots is a label of the DNS (RFC 1123).
+  if (isTooLong || /-\.|\.-/.test(name)) throw unusable(name)
+}
+
+const unusable = (name: string) =>
+  new Error(
+    `"${name}" can't be the name of a cluster: use lower-case letters, digits and dashes, at most 49, as in \`NAME=k8s-guide make up\`.`,
+  )

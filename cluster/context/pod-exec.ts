@@ -38,6 +38,7 @@ export async function execInPod(
   const { namespace, name, container = '' } = pod
   let timer: NodeJS.Timeout | undefined
   let opening: ReturnType<Exec['exec']> | undefined
+  let isOver = false
   try {
     const status = await new Promise<V1Status>((resolve, reject) => {
       const failed = (reason: string) => reject(new PodExecError(name, reason))
@@ -49,7 +50,8 @@ export async function execInPod(
         (socket) => {
           // The server closes the connection after the status; a close without a status is a lost connection.
           socket.addEventListener('close', () => failed('the connection was lost'))
-          input?.write(stdin)
+          // A script on standard input must not run after its caller was told that it failed.
+          if (!isOver) input?.write(stdin)
         },
         (error: unknown) => failed(reasonOf(error)),
       )
@@ -58,6 +60,7 @@ export async function execInPod(
     if (exitCode === undefined) throw new PodExecError(name, status.message ?? 'it was refused')
     return { exitCode, stdout: stdout.text, stderr: stderr.text }
   } finally {
+    isOver = true
     clearTimeout(timer)
     // Also a connection that opens after the deadline.
     opening?.then(

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ProcessPromise } from '../../host/command.ts'
-import { kindFolder, projectRoot } from '../../host/layout.ts'
+import { kindFolder, projectRoot, requireNewName } from '../../host/layout.ts'
 import { endNotedProcess, forgetProcess, noteProcess } from '../../host/live-process.ts'
 import { type Progress, withProgress } from '../../host/progress.ts'
 import type { Cluster } from '../driver.ts'
@@ -26,6 +26,7 @@ export async function createCluster(
   engine: EngineName,
   progress: Progress,
 ): Promise<void> {
+  requireNewName(name)
   const folder = kindFolder(name)
   const image = await nodeImage(engine)
   forgetComplete(folder)

@@ -19,6 +19,13 @@ const SIZE = { cols: 100, rows: 30 }
 /** Is told that a command was typed, and which, if the shell edits lines itself and the line was typed from its beginning to its end. */
 export type OnCommand = (command: string | undefined) => void
 
+/** What a terminal uses of the connection to a page. */
+export interface PageSocket extends Pick<WebSocket, 'OPEN' | 'readyState' | 'bufferedAmount' | 'close' | 'terminate'> {
+  send(data: Buffer): void
+  on(event: 'close', listener: () => void): unknown
+  on(event: 'message', listener: (data: Buffer, isBinary: boolean) => void): unknown
+}
+
 export class Terminal {
   readonly place: string
   readonly title: string
@@ -28,7 +35,7 @@ export class Terminal {
   /** What the terminal shows, so that a page that connects later is sent the screen and none of the sequences that led to it. */
   readonly #screen = new headless.Terminal({ ...SIZE, scrollback: SCROLLBACK, allowProposedApi: true })
   readonly #snapshot = new serialize.SerializeAddon()
-  readonly #pages = new Set<WebSocket>()
+  readonly #pages = new Set<PageSocket>()
   #pty: IPty
   #hasEnded = false
   /** The line that is being typed; undefined where it was edited in a way that only the shell understands. */
@@ -50,14 +57,14 @@ export class Terminal {
   }
 
   /** Shows the screen to a page, then what is printed, and takes what it types. */
-  attach(page: WebSocket): void {
+  attach(page: PageSocket): void {
     // Behind the output that is not yet on the screen.
     this.#screen.write('', () => {
       page.send(Buffer.from(this.#snapshot.serialize()))
       if (page.readyState === page.OPEN) this.#pages.add(page)
     })
     page.on('close', () => this.#pages.delete(page))
-    page.on('message', (data: Buffer, isBinary) => {
+    page.on('message', (data, isBinary) => {
       if (isBinary) this.#type(data.toString())
       else this.#resize(data)
     })

@@ -1,10 +1,9 @@
 // The terminals of the page: at most twelve shells of this machine, which end with the server.
 
-import type { WebSocket } from 'ws'
 import { isMetWithin } from '../../host/wait.ts'
 import type { TerminalsPush } from '../protocol.ts'
 import type { ShellCommand } from './shell-command.ts'
-import { membersOf, type OnCommand, signalSession, Terminal } from './terminal.ts'
+import { membersOf, type OnCommand, type PageSocket, signalSession, Terminal } from './terminal.ts'
 
 /** Maximum number of terminals. */
 const MOST = 12
@@ -49,7 +48,7 @@ export class Terminals {
   }
 
   /** Shows a terminal to a page: its screen, then what it prints. False if there is no terminal of that id. */
-  attach(id: string, page: WebSocket): boolean {
+  attach(id: string, page: PageSocket): boolean {
     const terminal = this.#terminals.get(id)
     terminal?.attach(page)
     return terminal !== undefined

@@ -56,6 +56,19 @@ const keepKubeconfig = () => {
 }
 
 describe('make up on kind', () => {
+  test.each([
+    ['kind', (long: string) => new KindCluster(long)],
+    ['embedded', (long: string) => new EmbeddedCluster(long)],
+  ])(
+    'a new %s cluster is refused a name that is too long for a label of its nodes; make down is not',
+    async (_driver, named) => {
+      const long = named('a'.repeat(50))
+      await expect(long.up(silent)).rejects.toThrow(/can't be the name of a cluster: .* at most 49/)
+      expect(engine.deeds()).toEqual([])
+      await long.down(silent)
+    },
+  )
+
   test('creates once; a second time it finds the cluster up', async () => {
     await cluster.up(silent)
     expect(engine.deeds()).toEqual(['kind create'])

@@ -58,3 +58,14 @@ test('a connection that opens after the deadline is closed', async () => {
   await isAsked
   await once(await accept(), 'close')
 })
+
+test('a command that starts after the deadline is not given its input', async () => {
+  const late = execInPod({ config }, pod, ['sh'], { stdin: 'rm it', timeoutMs: 50 })
+  await expect(late).rejects.toThrow('it did not finish in time')
+  await isAsked
+  const socket = await accept()
+  const received: unknown[] = []
+  socket.on('message', (data) => received.push(String(data)))
+  await once(socket, 'close')
+  expect(received).toEqual([])
+})

@@ -16,7 +16,7 @@ afterEach(() => rmSync(folder, { recursive: true }))
 const leftovers = '*nat\n:PREROUTING ACCEPT [0:0]\n:KUBE-SEP-AAAAAAAAAAAAAAAA - [0:0]\nCOMMIT\n'
 
 /** A pretended node in IPVS mode with a chain of iptables mode; `restore` is what its iptables-restore does. */
-function nodeWith(restore: string): Cluster {
+function nodeWith(restore: string): Parameters<typeof flushNat>[0] {
   const programs = {
     'iptables-save': 'cat "$FOLDER/rules"',
     'iptables-restore': restore,
@@ -34,7 +34,7 @@ function nodeWith(restore: string): Cluster {
     const { status, stdout, stderr } = spawnSync(program, words, { env, encoding: 'utf8' })
     return { exitCode: status ?? 1, stdout, stderr }
   }
-  return { driver: 'embedded', name: 'one', ownIptables: true, nodes: async () => ['node'], exec } as unknown as Cluster
+  return { driver: 'embedded', name: 'one', ownIptables: true, nodes: async () => ['node'], exec }
 }
 
 const removed = 'sed -i /KUBE-SEP/d "$FOLDER/rules"'
