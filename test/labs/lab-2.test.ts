@@ -6,6 +6,7 @@ import { findService, webService } from '../../grading/expect-object.ts'
 import type { StepOutcome } from '../../grading/failure.ts'
 import { judge, judgeRound } from '../../grading/judge.ts'
 import { waitFor } from '../../host/wait.ts'
+import { deleteRule } from './breakage.ts'
 import { type BreakageEnvironment, breakages } from './lab-2-breakages.ts'
 import { objectChanges } from './lab-2-object-changes.ts'
 import { LabTest, passed, testUnsolved, verdictsOf } from './own-cluster.ts'
@@ -50,6 +51,42 @@ describe('one thing broken on one node', () => {
   test('afterwards every step passes again', async () => {
     const { outcomes } = await judge(own.spec, own.source)
     expect(verdictsOf(outcomes)).toEqual(passed(own.lab.steps))
+  })
+})
+
+describe('what the text says about causes', () => {
+  const request = (options: string, url: string) =>
+    `curl -s -o /dev/null -w '%{http_code} ' --max-time 2 ${options} ${url} || true; `
+
+  test('an old REJECT rule in filter rejects requests to a node port, and none to a ClusterIP', async () => {
+    const { web, nodePort, clientNode } = environment
+    const address = (await own.bench.nodes()).find(({ name }) => name === clientNode)?.address ?? ''
+    // The jumps and rules that iptables mode writes for a Service without endpoints (proxier.go, filter table).
+    const leftovers = [
+      'iptables -N OLD-SERVICES; iptables -N OLD-EXTERNAL',
+      'for CHAIN in OUTPUT FORWARD; do iptables -A $CHAIN -m conntrack --ctstate NEW -j OLD-SERVICES; done',
+      'for CHAIN in INPUT FORWARD; do iptables -A $CHAIN -m conntrack --ctstate NEW -j OLD-EXTERNAL; done',
+      `iptables -A OLD-SERVICES -d ${web} -p tcp --dport 80 -j REJECT`,
+      `iptables -A OLD-EXTERNAL -m addrtype --dst-type LOCAL -p tcp --dport ${nodePort} -j REJECT`,
+    ]
+    const answers = await own.whileBroken(clientNode, leftovers.join('; '), async () => ({
+      pod: await own.bench.inPod('client', request('', web)),
+      node: await own.bench.onNode(clientNode, request('', web)),
+      outside: await own.bench.onNode('outside', request('', `${address}:${nodePort}`)),
+    }))
+    expect(answers).toEqual({ pod: '200 ', node: '200 ', outside: '000 ' })
+  })
+
+  test('without the hairpin rule the kernel of the Pod drops its own request as a martian source', async () => {
+    const { web, backendNode } = environment
+    const { pod: backendPod = '' } = webService(await own.snapshot()).backends[0] ?? {}
+    const look = "awk 'NR == 2 { print $8 }' /proc/net/stat/rt_cache; "
+    const script = `${look}${request('', web).repeat(4)}echo; ${look}`
+    const broken = deleteRule('KUBE-POSTROUTING', 'KUBE-LOOP-BACK')
+    const output = await own.whileBroken(backendNode, broken, () => own.bench.inPod(backendPod, script))
+    const [before = '', statuses = '', after = ''] = output.trim().split('\n')
+    expect(statuses).toContain('000')
+    expect(Number.parseInt(after, 16)).toBeGreaterThan(Number.parseInt(before, 16))
   })
 })
 
