@@ -110,6 +110,17 @@ export interface TerminalsPush {
   trouble: string | undefined
 }
 
+/** The blocks of commands that were run, by the key that the page gave them. Marks stay until the lab is reset. */
+export type RunsPush = Record<string, { lines: RunLine[] }>
+
+export interface RunLine {
+  text: string
+  /** `ended`: the shell does not report how. `not run`: cancelled, or a line before it has failed. */
+  state: 'queued' | 'running' | 'succeeded' | 'failed' | 'ended' | 'not run'
+  /** The exit status, once it is known. */
+  status?: number
+}
+
 /** What the page sends to a terminal as text; how large the page shows it. */
 export const TERMINAL_REQUEST = z.strictObject({
   columns: z.number().int().min(2).max(1000),
@@ -133,6 +144,7 @@ export interface Pushes {
   counters: CountersPush
   timeline: TimelinePush
   terminals: TerminalsPush
+  runs: RunsPush
   incident: IncidentPush | null
 }
 
@@ -156,6 +168,13 @@ export const ACTIONS = {
     node: z.string().max(100).optional(),
     send: z.boolean(),
   }),
+  /** Types the commands of a block into a terminal on the host: this one, else the first, else a new one. */
+  run: z.strictObject({
+    key: z.string().min(1).max(200),
+    text: z.string().min(1).max(10_000),
+    terminal: z.string().max(40).optional(),
+  }),
+  'cancel-run': z.strictObject({ key: z.string().max(200) }),
   'open-terminal': z.strictObject({ place: z.string().max(100) }),
   'close-terminal': z.strictObject({ id: z.string().max(40) }),
   incident: z.strictObject({ action: z.enum(['open', 'hint', 'give up']), seed: z.string().max(40).optional() }),
@@ -174,6 +193,7 @@ export interface ActionReplies {
   /** The node's own mode first. */
   path: { paths: DrawnPath[]; sent?: { count: number; output: string } }
   'open-terminal': { id: string }
+  run: { terminal: string }
   answer: { verdict: Verdict }
 }
 

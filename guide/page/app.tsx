@@ -164,5 +164,5 @@ function Troubles({ state: { connected, progress, fault } }: { state: State }) {
 function Remedy({ sentence }: { sentence: string }) {
   const command = /`(make [\w =.-]+)`/.exec(sentence)?.[1]
   if (command === undefined) return null
-  return <Button onClick={() => void runOnHost(command)}>Run {command}</Button>
+  return <Button onClick={() => void runOnHost(`remedy/${command}`, command)}>Run {command}</Button>
 }

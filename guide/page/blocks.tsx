@@ -1,16 +1,22 @@
-import { useState } from 'preact/hooks'
-import type { Block } from '../protocol.ts'
+import type { Block, RunLine, RunsPush } from '../protocol.ts'
+import { act } from './connection.ts'
 import { Button } from './controls.tsx'
-import { say } from './store.ts'
+import { now, say } from './store.ts'
 import { runOnHost } from './terminal.ts'
 
+interface BlocksProps {
+  blocks: readonly Block[]
+  /** Where the text is, as `2/web/task`: with its index, a block's name among the runs. */
+  place: string
+}
+
 /** A part of a lab's text. Its HTML was made by the server from the lab's own Markdown, in which raw HTML is text. */
-export function Blocks({ blocks }: { blocks: readonly Block[] }) {
+export function Blocks({ blocks, place }: BlocksProps) {
   return (
     <>
       {blocks.map((block, index) =>
         block.kind === 'fence' ? (
-          <Fence key={`${index}`} text={block.text} run={block.run} />
+          <Fence key={`${index}`} text={block.text} place={block.run ? `${place}/${index}` : undefined} />
         ) : (
           <div key={`${index}`} class="prose" dangerouslySetInnerHTML={{ __html: block.html }} />
         ),
@@ -19,32 +25,50 @@ export function Blocks({ blocks }: { blocks: readonly Block[] }) {
   )
 }
 
-/** Commands or output, to be copied and, if they are commands, typed into a terminal. */
-export function Fence({ text, run }: { text: string; run: boolean }) {
-  const [state, setState] = useState<'idle' | 'running' | 'done'>('idle')
-  const lines = text.split('\n').length
+/** How each state of a line is shown. */
+const STATES: Record<RunLine['state'], { sign: string; tone: string; tell(line: RunLine): string }> = {
+  queued: { sign: '·', tone: 'soft', tell: () => 'waits for its turn' },
+  running: { sign: '…', tone: 'soft', tell: () => 'is running' },
+  succeeded: { sign: '✓', tone: 'good', tell: () => 'succeeded' },
+  failed: { sign: '✗', tone: 'bad', tell: ({ status }) => `failed with status ${status}` },
+  ended: { sign: '–', tone: 'soft', tell: () => 'ended; its shell does not report how' },
+  'not run': { sign: '○', tone: 'soft', tell: () => 'was not run' },
+}
+
+/** Commands or output, to be copied and, if `place` names them, typed into a terminal. */
+export function Fence({ text, place }: { text: string; place?: string | undefined }) {
+  const run: RunsPush[string] | undefined = place === undefined ? undefined : now().runs?.[place]
+  const first = text.split('\n')[0]
   return (
     <div class="fence">
-      <pre>{text}</pre>
-      <div class="fence-buttons">
-        {run && (
-          <Button
-            class="run"
-            aria-disabled={state === 'running'}
-            onClick={async () => {
-              if (state === 'running') return
-              setState('running')
-              await runOnHost(text)
-              setState('done')
-            }}
-          >
-            {state === 'running' ? 'Running …' : state === 'done' ? '✓ Run again' : 'Run'}
-            <span class="hidden">
-              : {text.split('\n')[0]}
-              {lines > 1 ? ` and ${lines - 1} more` : ''}
+      {run ? (
+        <ol class="run-lines">
+          {run.lines.map((line, index) => {
+            const { sign, tone, tell } = STATES[line.state]
+            return (
+              <li key={`${index}`} class={`${tone} ${line.state === 'running' ? 'running' : ''}`} title={tell(line)}>
+                <span class="sign" aria-hidden="true">
+                  {sign}
+                </span>
+                <code>{line.text}</code>
+                <span class="hidden">: {tell(line)}</span>
+                {line.state === 'failed' && <small>status {line.status}</small>}
+              </li>
+            )
+          })}
+        </ol>
+      ) : (
+        <pre>
+          {text.split('\n').map((line, index) => (
+            <span key={`${index}`} class="line">
+              {line}
+              {'\n'}
             </span>
-          </Button>
-        )}
+          ))}
+        </pre>
+      )}
+      <div class="fence-buttons">
+        {place !== undefined && <RunButton place={place} text={text} lines={run?.lines ?? []} />}
         <Button
           onClick={() =>
             navigator.clipboard.writeText(text).then(
@@ -53,9 +77,35 @@ export function Fence({ text, run }: { text: string; run: boolean }) {
             )
           }
         >
-          Copy<span class="hidden">: {text.split('\n')[0]}</span>
+          Copy<span class="hidden">: {first}</span>
         </Button>
       </div>
     </div>
+  )
+}
+
+/** Run, and while it waits or runs what ends it. */
+function RunButton({ place, text, lines }: { place: string; text: string; lines: readonly RunLine[] }) {
+  const has = (state: RunLine['state']) => lines.some((line) => line.state === state)
+  const isOpen = has('queued') || has('running')
+  const [first, ...more] = text.split('\n')
+  const name = (
+    <span class="hidden">
+      : {first}
+      {more.length > 0 ? ` and ${more.length} more` : ''}
+    </span>
+  )
+  if (isOpen)
+    return (
+      <Button class="run" onClick={() => void act('cancel-run', { key: place })}>
+        {has('running') ? 'Running … Stop' : 'Queued … Cancel'}
+        {name}
+      </Button>
+    )
+  return (
+    <Button class="run" onClick={() => void runOnHost(place, text)}>
+      {lines.length === 0 ? 'Run' : has('failed') || has('not run') ? '✗ Run again' : '✓ Run again'}
+      {name}
+    </Button>
   )
 }

@@ -34,18 +34,18 @@ export function Course({ state: { lab, progress } }: { state: State }) {
             <h2>
               Lab {lab.number}: {lab.title}
             </h2>
-            <Blocks blocks={lab.intro} />
+            <Blocks blocks={lab.intro} place={`${lab.number}/intro`} />
           </>
         )}
-        {step && <Blocks key={`${step.id} task`} blocks={step.task} />}
+        {step && <Blocks key={`${step.id} task`} blocks={step.task} place={`${lab.number}/${step.id}/task`} />}
         {step && isPassed && step.seen.length > 0 && (
           <div class="seen">
-            <Blocks key={`${step.id} seen`} blocks={step.seen} />
+            <Blocks key={`${step.id} seen`} blocks={step.seen} place={`${lab.number}/${step.id}/seen`} />
           </div>
         )}
         {progress.at === 'end' && (
           <>
-            <Blocks blocks={progress.summary ?? []} />
+            <Blocks blocks={progress.summary ?? []} place={`${lab.number}/end`} />
             <Submission />
           </>
         )}

@@ -84,7 +84,7 @@ function Debrief({ debrief, progress }: DebriefProps) {
           </span>
         )}
       </h3>
-      <Blocks blocks={debrief.text} />
+      <Blocks blocks={debrief.text} place="8/debrief" />
       <div class="modes">
         {changed.map(([title, changes]) => (
           <section key={title} aria-label={title}>

@@ -98,17 +98,20 @@ function FindingView({ finding }: { finding: Finding }) {
         <p>{why}</p>
         <p>{hint}</p>
         <p class="soft">Look:</p>
-        <Fence text={look} run />
+        <Fence text={look} place={`finding/${look}`} />
         {next !== look && (
           <>
             <p class="soft">Next:</p>
-            <Fence text={next} run />
+            <Fence text={next} place={isCommand(next) ? `finding/${next}` : undefined} />
           </>
         )}
       </details>
     </div>
   )
 }
+
+/** A command that Run may type: one with a placeholder is to be completed by the learner. */
+const isCommand = (text: string): boolean => !text.includes('…')
 
 function CheckButton({ step, busy, main = false }: { step: StepContent; busy: string | undefined; main?: boolean }) {
   return (

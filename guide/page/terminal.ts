@@ -3,17 +3,11 @@ import { Terminal } from '@xterm/xterm'
 import type { z } from 'zod'
 import type { TERMINAL_REQUEST } from '../protocol.ts'
 import { act, RETRY_MS, socketTo } from './connection.ts'
-import { Prompt } from './prompt.ts'
 import { now, say, update } from './store.ts'
 
 const SCREEN_READER = 'guide-screen-reader'
 /** The sequence that resets a terminal (RIS). */
 const RESET = '\x1bc'
-/**
- * Ctrl-U, twice: the first ends a sequence that Escape has begun, as it does when the keyboard leaves the terminal (the next letter
- * would belong to it), the second deletes what was typed but not sent.
- */
-const EMPTY_LINE = '\x15\x15'
 /** Output in bytes that is not yet shown: beyond it the rest is left out, and the terminal begins again with its screen. */
 const MOST_UNSHOWN = 2 ** 22
 
@@ -35,24 +29,13 @@ export class TerminalView {
   #opened = false
   #closed = false
   #unshown = 0
-  readonly #prompt = new Prompt()
-  /** Lines that are still to be typed belong to this run. */
-  #run = 0
 
   constructor(id: string) {
     this.id = id
     this.element.className = 'terminal'
     this.#terminal.loadAddon(this.#fit)
-    this.#terminal.onData((text) => {
-      if (text === '\x03') this.#run++
-      this.#send(text)
-    })
+    this.#terminal.onData((text) => this.#send(text))
     this.#terminal.onResize(() => this.#tellSize())
-    for (const final of ['h', 'l'])
-      this.#terminal.parser.registerCsiHandler({ prefix: '?', final }, (params) => {
-        if (params.includes(2004)) this.#prompt.report(final === 'h')
-        return false
-      })
     // A link shows one address and opens another: what a node prints is text.
     this.#terminal.parser.registerOscHandler(8, () => true)
     this.#leaveWithEscapeThenTab()
@@ -76,26 +59,8 @@ export class TerminalView {
     this.#terminal.options.screenReaderMode = on
   }
 
-  /**
-   * Types commands before the learner's eyes, a line as soon as the shell has done the one before. Resolves when the last one is
-   * done, or when Ctrl-C, another run or the end of the terminal has cancelled the rest.
-   */
-  async run(text: string): Promise<void> {
-    const run = ++this.#run
-    const lines = text.split('\n').filter((line) => line.trim() !== '')
-    for (const line of lines) {
-      await this.#prompt.wait()
-      if (run !== this.#run) return
-      this.#prompt.leave()
-      this.#send(`${EMPTY_LINE}${line}\r`)
-    }
-    await this.#prompt.wait()
-  }
-
   close(): void {
     this.#closed = true
-    this.#run++
-    this.#prompt.release()
     this.#socket.close()
     this.#terminal.dispose()
   }
@@ -116,7 +81,6 @@ export class TerminalView {
       if (this.#unshown > MOST_UNSHOWN) socket.close()
     }
     socket.onclose = () => {
-      this.#prompt.leave()
       const again = () => {
         if (!this.#closed) this.#socket = this.#connect()
       }
@@ -180,18 +144,18 @@ export function keepViews(ids: readonly string[]): void {
 }
 
 /**
- * Types commands of the text into a terminal on the host: the one that is shown, else the first, else a new one. The labs' commands
- * are made for the host; a node has neither kubectl nor make.
+ * Has commands of the text typed into a terminal on the host: the one that is shown, else the first, else a new one. The labs'
+ * commands are made for the host; a node has neither kubectl nor make. `key` names the block of commands in the lab.
  */
-export async function runOnHost(text: string): Promise<void> {
-  const { terminals = [] } = now().terminals ?? {}
-  const hosts = terminals.filter(({ place }) => place === 'host')
-  const id = (hosts.find((one) => one.id === now().terminal) ?? hosts[0])?.id ?? (await openTerminal('host'))
-  if (id === undefined) return
+export async function runOnHost(key: string, text: string): Promise<void> {
+  const { terminals, terminal } = now()
+  const reply = await act('run', { key, text, ...(terminal !== undefined && { terminal }) })
+  if (!reply) return
+  const { terminal: id } = reply
   update({ terminal: id, tab: 'terminals' })
+  const title = terminals?.terminals.find((one) => one.id === id)?.title ?? 'host'
+  say(`Typing into the terminal ${title}`)
   viewOf(id).element.scrollIntoView({ block: 'nearest' })
-  say(`Typing into the terminal ${hosts.find((one) => one.id === id)?.title ?? 'host'}`)
-  await viewOf(id).run(text)
 }
 
 /** Opens a terminal and shows it; undefined if there can be none, which the page then says. */

@@ -10,12 +10,10 @@ import { predictOptions } from '../../grading/evaluate.ts'
 import { Trouble } from '../../grading/failure.ts'
 import { filesOf, modeOf, type NodeView, objectsOf, type Snapshot, stateOf } from '../../grading/snapshot.ts'
 import type { CountersPush, DataplanePush, MovedCounter, TimelinePush } from '../protocol.ts'
+import type { CommandLog } from './command-log.ts'
 
 /** The maximum number of entries of a node that is sent: a browser cannot render more. */
 const MOST_ENTRIES = 20_000
-
-/** The time in which a command has its first effect on the nodes; what changes later has another reason. */
-const COMMAND_MS = 60_000
 
 /** The characters of a change that name a moment. */
 const LABEL = 70
@@ -26,14 +24,17 @@ type CauseTable = Pick<DataplanePush, 'causes' | 'causedBy'>
 export class DataplaneView {
   readonly #outside: boolean
   #moments: Moment[] = []
-  #command: { text: string; at: number } | undefined
+  readonly #commands: CommandLog
+  /** When the read before began: what changed since then is new in the next one. */
+  #readAt: number | undefined
   #snapshot: Snapshot | undefined
   #causes: CauseTable = { causes: [], causedBy: {} }
   #decisive = ''
 
   /** `outside`: whether there is a machine outside the cluster. */
-  constructor(outside: boolean) {
+  constructor(outside: boolean, commands: CommandLog) {
     this.#outside = outside
+    this.#commands = commands
   }
 
   /** The latest snapshot; undefined before the first. */
@@ -41,8 +42,8 @@ export class DataplaneView {
     return this.#snapshot
   }
 
-  /** Adds a snapshot. Returns the state to push, whether more than counters is new in it, and the counters that changed. */
-  see(snapshot: Snapshot): { latest: DataplanePush; isNew: boolean; counters?: CountersPush } {
+  /** Adds a snapshot whose read began at `readAt`. Returns the state to push, whether more than counters is new in it, and the counters that changed. */
+  see(snapshot: Snapshot, readAt = Date.now()): { latest: DataplanePush; isNew: boolean; counters?: CountersPush } {
     this.#snapshot = snapshot
     const before = this.#moments.at(-1)
     this.#moments = addMoment(this.#moments, Date.now(), this.read(snapshot))
@@ -50,6 +51,7 @@ export class DataplaneView {
     const { number, at, nodes, changes } = moment
     const isOtherMoment = number !== before?.number
     if (isOtherMoment) moment.label = this.#labelOf(moment)
+    this.#readAt = readAt
     const ends = endsIn(snapshot, this.#outside)
     const decisive = JSON.stringify([decisiveIn(snapshot), ends])
     const isNew = isOtherMoment || decisive !== this.#decisive
@@ -65,11 +67,6 @@ export class DataplaneView {
     return nodes.map((node) => this.#holdings(node))
   }
 
-  /** A command was typed: it names the next moment. */
-  typed(text: string): void {
-    this.#command = { text, at: Date.now() }
-  }
-
   /** Steps have passed with the latest moment. */
   passed(steps: readonly string[]): void {
     this.#latest.label += `; passed: ${steps.join(', ')}`
@@ -79,14 +76,13 @@ export class DataplaneView {
     return this.#moments.map(({ number, at, label }) => ({ moment: number, at, label }))
   }
 
-  /** `make ipvs: TCP 10.96.0.1:443 rr added, and 35 more`; a command names only one moment. */
+  /** `make ipvs: TCP 10.96.0.1:443 rr added, and 35 more`. */
   #labelOf({ at, changes }: Moment): string {
     const [first, ...more] = changes
     const text = first && (first.text.length > LABEL ? `${first.text.slice(0, LABEL)}…` : first.text)
     const changed = first && `${text} ${first.change}${more.length === 0 ? '' : `, and ${more.length} more`}`
-    const command = this.#command && at - this.#command.at < COMMAND_MS ? this.#command.text : undefined
-    this.#command = undefined
-    return [command, changed ?? 'the first read'].filter(Boolean).join(': ')
+    if (this.#readAt === undefined || changed === undefined) return changed ?? 'the first read'
+    return [this.#commands.culprit(this.#readAt, at), changed].filter(Boolean).join(': ')
   }
 
   /** The nodes at a moment. Throws Error with a sentence when it is no longer kept. */

@@ -1,5 +1,6 @@
 // The state behind the page: one lab on one cluster, kept in the server so that all pages show the same.
 
+import { join } from 'node:path'
 import type { WebSocket } from 'ws'
 import { type Cluster, notUp, requireUp } from '../../cluster/driver.ts'
 import { openNext, takeHint } from '../../course/incident/open.ts'
@@ -13,15 +14,19 @@ import { findStep, type LabDefinition, listLabs, mustRunHere, readLab } from '..
 import { notesOf } from '../../grading/lab-notes.ts'
 import { scoreLine } from '../../grading/learner-report.ts'
 import type { Snapshot } from '../../grading/snapshot.ts'
+import { cacheFolder } from '../../host/layout.ts'
 import { hasOutside, OUTSIDE } from '../../host/outside.ts'
 import type { Progress } from '../../host/progress.ts'
 import { handIn } from '../../instructors/submission/hand-in.ts'
 import type { ActionArguments, ActionName, Reply } from '../protocol.ts'
+import { CommandLog } from './command-log.ts'
 import { DataplaneView } from './dataplane-view.ts'
 import { Hub } from './hub.ts'
+import { labVariables, writeVariables } from './lab-variables.ts'
 import { IncidentView, labContent, progressPush } from './lab-view.ts'
 import { LongWork } from './long-work.ts'
 import { findPaths } from './packet-paths.ts'
+import { Runs } from './runs.ts'
 import type { Guide } from './server.ts'
 import { HOST, shellAt } from './shell-command.ts'
 import { Terminals } from './terminals.ts'
@@ -32,6 +37,11 @@ export class PageGuide implements Guide {
   readonly #cluster: Cluster
   readonly #hub: Hub
   readonly #terminals: Terminals
+  readonly #commands = new CommandLog()
+  readonly #runs = new Runs((push) => this.#hub.push('runs', push))
+  /** The file of the labs' variables in shells, and its content. */
+  readonly #variables: string
+  #written = ''
   readonly #watch: Watch
   readonly #dataplane: DataplaneView
   readonly #incidents = new IncidentView()
@@ -50,16 +60,24 @@ export class PageGuide implements Guide {
     this.#cluster = cluster
     this.#shown = this.#work.progress(printed)
     this.#places = [HOST, ...nodes, ...(hasOutside(cluster) ? [OUTSIDE] : [])]
-    this.#dataplane = new DataplaneView(hasOutside(cluster))
+    this.#variables = join(cacheFolder, 'guide', `${cluster.driver}-${cluster.name}.sh`)
+    this.#dataplane = new DataplaneView(hasOutside(cluster), this.#commands)
     this.#watch = new Watch(cluster, () => this.#readNodes())
     this.#hub = new Hub((pages) => this.#watch.setWatched(pages > 0))
     this.#terminals = new Terminals({
-      commandFor: (place) => shellAt(cluster, place, kubectlFolder),
+      commandFor: (place) => shellAt(cluster, place, kubectlFolder, this.#variables),
       onChange: (push) => this.#hub.push('terminals', push),
-      onCommand: (command) => {
-        if (command !== undefined) this.#dataplane.typed(command)
-        this.#watch.sign()
-      },
+      reportsOf: (id) => ({
+        started: (command) => {
+          this.#commands.started(id, command)
+          this.#watch.sign()
+        },
+        ended: () => {
+          this.#commands.ended(id)
+          this.#watch.sign()
+        },
+        interrupted: () => this.#runs.cancelAll(id),
+      }),
     })
   }
 
@@ -142,6 +160,7 @@ export class PageGuide implements Guide {
     reset: () =>
       this.#doing(`Resetting lab ${this.#definition.number}`, async () => {
         await resetLab(this.#definition, this.#session.bench)
+        this.#runs.forget(`${this.#definition.number}/`)
         await this.#open(this.#definition)
       }),
     lab: ({ number }) => {
@@ -170,6 +189,15 @@ export class PageGuide implements Guide {
         if (action === 'hint') await takeHint(this.#session.bench)
         if (action === 'give up') for (const { id } of this.#definition.steps.slice(0, 2)) await this.#session.play(id)
       })
+    },
+    run: async ({ key, text, terminal }) => {
+      const id = this.#terminals.find(HOST, terminal) ?? (await this.#terminals.open(HOST))
+      this.#runs.add(key, text, id, (line, isWanted) => this.#terminals.enter(id, line, isWanted))
+      return { terminal: id }
+    },
+    'cancel-run': ({ key }) => {
+      const terminal = this.#runs.cancel(key)
+      if (terminal !== undefined) this.#terminals.interrupt(terminal)
     },
     'open-terminal': async ({ place }) => {
       if (!this.#places.includes(place))
@@ -207,7 +235,7 @@ export class PageGuide implements Guide {
     // The answers and verdicts of the previous incident were deleted with its notes.
     this.#progress = showStep(startProgress(lab, undefined, new Map()), 0)
     this.#save()
-    await this.#show(await source.snapshot(), [])
+    await this.#show(await source.snapshot(), [], Date.now())
   }
 
   async #check(step: string) {
@@ -229,6 +257,7 @@ export class PageGuide implements Guide {
         await this.#work.do(`Opening lab ${this.#definition.number}`, () => this.#open(this.#definition))
       }
       const session = this.#session
+      const readAt = Date.now()
       const { outcomes, snapshot } = await session.observe()
       // State that was read during a solution or a reset is outdated.
       if (this.#work.isBusy || session !== this.#session) return 'unchanged'
@@ -238,7 +267,7 @@ export class PageGuide implements Guide {
       this.#begun = listLabs().flatMap(({ number }) => (notesOf(snapshot.items, number) ? [number] : []))
       if (fresh.length > 0) this.#save()
       this.#tell()
-      return await this.#show(snapshot, fresh)
+      return await this.#show(snapshot, fresh, readAt)
     } catch (error) {
       const runs = await this.#cluster.running().catch(() => false)
       this.#trouble = runs ? sentenceOf(error) : notUp(this.#cluster).message
@@ -247,9 +276,12 @@ export class PageGuide implements Guide {
     }
   }
 
-  /** Pushes the changes of the nodes' state. `passed`: steps that have just passed. */
-  async #show(snapshot: Snapshot, passed: readonly string[]): Promise<Observed> {
-    const { latest, isNew, counters } = this.#dataplane.see(snapshot)
+  /** Pushes the changes of the nodes' state. `passed`: steps that have just passed; `readAt`: when the read began. */
+  async #show(snapshot: Snapshot, passed: readonly string[], readAt: number): Promise<Observed> {
+    const { latest, isNew, counters } = this.#dataplane.see(snapshot, readAt)
+    const variables = labVariables(snapshot, this.#session.bench.variant.name)
+    if (variables !== this.#written) writeVariables(this.#variables, variables)
+    this.#written = variables
     if (isNew) this.#hub.push('dataplane', latest)
     else this.#hub.keep('dataplane', latest)
     if (counters) this.#hub.pass(counters)

@@ -36,7 +36,9 @@ function blocksOf(text: string): Block[] {
     if (type !== 'fence' || level > 0) continue
     flush(index)
     const language = info.split(/\s+/)[0] ?? ''
-    blocks.push({ kind: 'fence', language, text: content.trimEnd(), run: TYPED.test(info) })
+    const text = content.trimEnd()
+    // A placeholder is for the learner to complete: `make answer … A='…'`.
+    blocks.push({ kind: 'fence', language, text, run: TYPED.test(info) && !text.includes("='…'") })
   }
   flush(tokens.length)
   return blocks

@@ -1,5 +1,7 @@
+import { randomBytes } from 'node:crypto'
+import { accessSync, constants } from 'node:fs'
 import { userInfo } from 'node:os'
-import { delimiter } from 'node:path'
+import { delimiter, join } from 'node:path'
 import type { Cluster } from '../../cluster/driver.ts'
 import { projectRoot, START } from '../../host/layout.ts'
 
@@ -12,6 +14,8 @@ export interface ShellCommand {
   words: string[]
   env: NodeJS.ProcessEnv
   cwd: string
+  /** The word in the marks of its prompts and commands; absent if the shell makes none. */
+  mark?: string
 }
 
 /** Variables of `make guide` itself and of make, which the learner's commands must not inherit. */
@@ -28,11 +32,15 @@ const OWN = [
   'NODE',
 ]
 
+/** The start file of the guide's bash. */
+const BASHRC = join(projectRoot, 'guide/shell/bashrc')
+
 /**
- * What runs in a terminal at a place: on the host the user's shell in the checkout, with kubectl pointed at the cluster as
- * `make env` does, elsewhere what `make shell` starts.
+ * What runs in a terminal at a place: on the host bash in the checkout, for which the labs' commands are made, or the user's shell
+ * if there is none, with kubectl pointed at the cluster as `make env` does; elsewhere what `make shell` starts. `variables`: a
+ * file of assignments that bash reads again when it has changed.
  */
-export function shellAt(cluster: Cluster, place: string, kubectlFolder: string): ShellCommand {
+export function shellAt(cluster: Cluster, place: string, kubectlFolder: string, variables: string): ShellCommand {
   const { CLUSTER = cluster.driver === 'context' ? `context:${cluster.name}` : cluster.driver, ...own } = process.env
   const env: NodeJS.ProcessEnv = {
     ...own,
@@ -44,8 +52,14 @@ export function shellAt(cluster: Cluster, place: string, kubectlFolder: string):
     COLORTERM: 'truecolor',
   }
   for (const name of OWN) delete env[name]
-  const shell = process.env.SHELL || userInfo().shell || '/bin/sh'
-  if (place === HOST) return { file: shell, words: [], env, cwd: projectRoot }
+  if (place === HOST) {
+    const bash = programIn(env.PATH ?? '', 'bash')
+    const shell = process.env.SHELL || userInfo().shell || '/bin/sh'
+    if (bash === undefined) return { file: shell, words: [], env, cwd: projectRoot }
+    const mark = randomBytes(8).toString('hex')
+    const marked = { ...env, GUIDE_MARK: mark, GUIDE_VARIABLES: variables }
+    return { file: bash, words: ['--rcfile', BASHRC, '-i'], env: marked, cwd: projectRoot, mark }
+  }
   return {
     file: process.execPath,
     words: [START, 'scripts/exec.ts', '--shell'],
@@ -53,3 +67,17 @@ export function shellAt(cluster: Cluster, place: string, kubectlFolder: string):
     cwd: projectRoot,
   }
 }
+
+/** The first executable of that name in a PATH. */
+const programIn = (path: string, name: string): string | undefined =>
+  path
+    .split(delimiter)
+    .map((folder) => join(folder, name))
+    .find((file) => {
+      try {
+        accessSync(file, constants.X_OK)
+        return true
+      } catch {
+        return false
+      }
+    })

@@ -8,6 +8,7 @@ import type { WebSocket } from 'ws'
 import { processStat } from '../../host/live-process.ts'
 import { TERMINAL_REQUEST } from '../protocol.ts'
 import { MOST_WAITING } from './hub.ts'
+import { type EndedCommand, Prompt } from './prompt.ts'
 import type { ShellCommand } from './shell-command.ts'
 
 /** The lines above the screen that are kept for pages that connect later. */
@@ -16,8 +17,26 @@ const SCROLLBACK = 2000
 const MOST_UNREAD = 2 ** 18
 const SIZE = { cols: 100, rows: 30 }
 
-/** Is told that a command was typed, and which, if the shell edits lines itself and the line was typed from its beginning to its end. */
-export type OnCommand = (command: string | undefined) => void
+/** What a terminal reports. */
+export interface TerminalReports {
+  /**
+   * A command starts: which, if the shell tells it or the line was typed from its beginning to its end. Where the shell does not
+   * mark the end of commands, this is all that is known.
+   */
+  started(command: string | undefined): void
+  /** The command has ended. */
+  ended(): void
+  /** A page has typed Ctrl-C, or the terminal was closed. */
+  interrupted(): void
+}
+
+/**
+ * Ctrl-U, twice: the first ends a sequence that Escape has begun, as it does when the keyboard leaves the terminal (the next letter
+ * would belong to it), the second deletes what was typed but not sent.
+ */
+const EMPTY_LINE = '\x15\x15'
+/** The marks of guide/shell/bashrc behind its own word: a prompt, a command with its text, its end with its exit status. */
+const MARK = /^([ACD]);(\w+)(?:;(.*))?$/s
 
 /** What a terminal uses of the connection to a page. */
 export interface PageSocket extends Pick<WebSocket, 'OPEN' | 'readyState' | 'bufferedAmount' | 'close' | 'terminate'> {
@@ -31,23 +50,29 @@ export class Terminal {
   readonly title: string
   readonly #command: ShellCommand
   readonly #spawn: typeof spawn
-  readonly #onCommand: OnCommand
+  readonly #reports: TerminalReports
+  readonly #prompt: Prompt
   /** What the terminal shows, so that a page that connects later is sent the screen and none of the sequences that led to it. */
   readonly #screen = new headless.Terminal({ ...SIZE, scrollback: SCROLLBACK, allowProposedApi: true })
   readonly #snapshot = new serialize.SerializeAddon()
   readonly #pages = new Set<PageSocket>()
   #pty: IPty
   #hasEnded = false
+  #isClosed = false
+  /** The shell marks its prompts and commands. */
+  #hasMarks = false
   /** The line that is being typed; undefined where it was edited in a way that only the shell understands. */
   #line: string | undefined = ''
 
-  constructor(place: string, title: string, command: ShellCommand, spawnPty: typeof spawn, onCommand: OnCommand) {
+  constructor(place: string, title: string, command: ShellCommand, spawnPty: typeof spawn, reports: TerminalReports) {
     this.place = place
     this.title = title
     this.#command = command
     this.#spawn = spawnPty
-    this.#onCommand = onCommand
+    this.#reports = reports
+    this.#prompt = new Prompt(command.mark !== undefined)
     this.#screen.loadAddon(this.#snapshot)
+    this.#readMarks()
     this.#pty = this.#start()
   }
 
@@ -70,8 +95,28 @@ export class Terminal {
     })
   }
 
+  /**
+   * Types a line when the shell waits for a command, in place of what was typed there but not sent, and waits for the end of the
+   * command: without an exit status where the shell does not report it. Types nothing if `isWanted` is false by then.
+   */
+  async enter(line: string, isWanted: () => boolean): Promise<EndedCommand> {
+    await this.#prompt.wait()
+    if (this.#hasEnded || this.#isClosed || !isWanted()) return {}
+    this.#prompt.left()
+    this.#typed(`${EMPTY_LINE}${line.replaceAll('\n', '\r')}\r`)
+    return this.#prompt.wait()
+  }
+
+  /** Types Ctrl-C. */
+  interrupt(): void {
+    if (!this.#hasEnded && !this.#isClosed) this.#pty.write('\x03')
+  }
+
   /** Hangs up, and lets the pages go. */
   close(): void {
+    this.#reports.interrupted()
+    this.#isClosed = true
+    this.#prompt.gone()
     for (const page of this.#pages) page.close()
     if (!this.#hasEnded) signalSession(this.pid, 'SIGHUP')
   }
@@ -82,6 +127,7 @@ export class Terminal {
     const { cols, rows } = this.#screen
     const pty = this.#spawn(file, words, { cols, rows, name: 'xterm-256color', cwd, env })
     this.#line = ''
+    this.#hasMarks = false
     let unread = 0
     const show = (text: string) => {
       unread += text.length
@@ -99,6 +145,9 @@ export class Terminal {
     pty.onData(show)
     pty.onExit(({ exitCode }) => {
       this.#hasEnded = true
+      this.#reports.interrupted()
+      this.#reports.ended()
+      this.#prompt.gone()
       const ended = `The shell at "${this.title}" has ended with exit code ${exitCode}. Press Enter to start it again.`
       show(`\r\n\x1b[33m${ended}\x1b[0m\r\n`)
     })
@@ -106,19 +155,51 @@ export class Terminal {
   }
 
   #type(keys: string): void {
-    const [line = '', ...more] = keys.split('\r')
-    const isEntered = more.length > 0
     if (this.#hasEnded) {
-      if (!isEntered) return
+      if (!keys.includes('\r')) return
       this.#hasEnded = false
       this.#pty = this.#start()
       return
     }
+    if (keys.includes('\x03')) this.#reports.interrupted()
+    this.#typed(keys)
+  }
+
+  /** Sends keys to the shell. A command of a shell without marks starts with Enter. */
+  #typed(keys: string): void {
+    const [line = '', ...more] = keys.split('\r')
+    const isEntered = more.length > 0
+    if (this.#isClosed) return
     this.#pty.write(keys)
     const typed = lineAfter(this.#line, line)
     this.#line = isEntered ? lineAfter('', more.at(-1) ?? '') : typed
     // A shell with bracketed paste switches it on while it waits for a command; what a program reads may be a password.
-    if (isEntered) this.#onCommand(this.#screen.modes.bracketedPasteMode ? typed?.trim() || undefined : undefined)
+    if (isEntered && !this.#hasMarks)
+      this.#reports.started(this.#screen.modes.bracketedPasteMode ? typed?.trim() || undefined : undefined)
+  }
+
+  /** Reads where the shell's prompts and commands begin and end. */
+  #readMarks(): void {
+    const { parser } = this.#screen
+    for (const final of ['h', 'l'] as const)
+      parser.registerCsiHandler({ prefix: '?', final }, (params) => {
+        if (!params.includes(2004)) return false
+        if (final === 'h') this.#prompt.shown(false)
+        else this.#prompt.started(false)
+        return false
+      })
+    parser.registerOscHandler(133, (data) => {
+      const [, kind, word, text = ''] = MARK.exec(data) ?? []
+      // What a program prints is no mark of the shell.
+      if (kind === undefined || word !== this.#command.mark) return false
+      this.#hasMarks = true
+      if (kind === 'A') this.#prompt.shown(true)
+      else if (kind === 'C') {
+        this.#prompt.started(true)
+        this.#reports.started(text.trim() || undefined)
+      } else if (this.#prompt.ended(/^\d{1,3}$/.test(text) ? { status: Number(text) } : {})) this.#reports.ended()
+      return true
+    })
   }
 
   #resize(data: Buffer): void {

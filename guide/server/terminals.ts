@@ -2,8 +2,9 @@
 
 import { isMetWithin } from '../../host/wait.ts'
 import type { TerminalsPush } from '../protocol.ts'
+import type { EndedCommand } from './prompt.ts'
 import type { ShellCommand } from './shell-command.ts'
-import { membersOf, type OnCommand, type PageSocket, signalSession, Terminal } from './terminal.ts'
+import { membersOf, type PageSocket, signalSession, Terminal, type TerminalReports } from './terminal.ts'
 
 /** Maximum number of terminals. */
 const MOST = 12
@@ -15,7 +16,8 @@ interface TerminalOptions {
   commandFor(place: string): ShellCommand
   /** Is told which terminals there are. */
   onChange(push: TerminalsPush): void
-  onCommand: OnCommand
+  /** Where the terminal of this id reports. */
+  reportsOf(id: string): TerminalReports
 }
 
 export class Terminals {
@@ -33,7 +35,7 @@ export class Terminals {
 
   /** Opens a terminal and returns its id. Throws Error with a sentence if there can be none, which the pages are told, too. */
   async open(place: string): Promise<string> {
-    const { commandFor, onCommand } = this.#options
+    const { commandFor, reportsOf } = this.#options
     const { spawn } = await this.#library()
     // Nothing is awaited between this and the new entry, so that many requests at once do not pass it.
     if (this.#terminals.size >= MOST)
@@ -42,7 +44,7 @@ export class Terminals {
     const titles = [...this.#terminals.values()].map((other) => other.title)
     let title = place
     for (let number = 2; titles.includes(title); number++) title = `${place} (${number})`
-    this.#terminals.set(id, new Terminal(place, title, commandFor(place), spawn, onCommand))
+    this.#terminals.set(id, new Terminal(place, title, commandFor(place), spawn, reportsOf(id)))
     this.#tell()
     return id
   }
@@ -52,6 +54,22 @@ export class Terminals {
     const terminal = this.#terminals.get(id)
     terminal?.attach(page)
     return terminal !== undefined
+  }
+
+  /** The terminal of an id, or the first of a place; undefined if there is none. */
+  find(place: string, id?: string): string | undefined {
+    const ids = [...this.#terminals].filter(([, terminal]) => terminal.place === place).map(([own]) => own)
+    return ids.find((own) => own === id) ?? ids[0]
+  }
+
+  /** Types a line into a terminal as `Terminal.enter` does; a terminal that is gone runs nothing. */
+  async enter(id: string, line: string, isWanted: () => boolean): Promise<EndedCommand> {
+    return (await this.#terminals.get(id)?.enter(line, isWanted)) ?? {}
+  }
+
+  /** Types Ctrl-C into a terminal. */
+  interrupt(id: string): void {
+    this.#terminals.get(id)?.interrupt()
   }
 
   /** Ends a terminal and removes it. Throws Error if the id is unknown. */

@@ -4,12 +4,13 @@ import { causesOf } from '../../dataplane/view/causes.ts'
 import { entriesOf } from '../../dataplane/view/holdings.ts'
 import { predictOptions } from '../../grading/evaluate.ts'
 import { objectsOf, Snapshot, stateOf } from '../../grading/snapshot.ts'
+import { CommandLog } from '../../guide/server/command-log.ts'
 import { DataplaneView } from '../../guide/server/dataplane-view.ts'
 import { NODE } from '../dataplane/recordings.ts'
 import { recordedSnapshot } from './recorded-snapshot.ts'
 
 const WEB = 'web-three-endpoints'
-const view = () => new DataplaneView(true)
+const view = (commands = new CommandLog()) => new DataplaneView(true, commands)
 const withRules = (count: number) => (rules: string) =>
   rules.replace(/^COMMIT$/m, `${'-A INPUT -p tcp -m tcp --dport 1 -j DROP\n'.repeat(count)}COMMIT`)
 
@@ -70,13 +71,15 @@ test('a Pod that gets its address after its link is there is offered at once', (
   expect(withPod({ podIP: '10.244.1.9' })).toEqual([false, true])
 })
 
-test('a moment is known by the command before it, else by what changed first, and by the steps that passed with it', () => {
-  const shown = view()
+test('a moment is known by the command that made it, else by what changed first, and by the steps that passed with it', () => {
+  const commands = new CommandLog()
+  const shown = view(commands)
   const labels = () => shown.timeline().map(({ label }) => label)
   shown.see(recordedSnapshot('iptables', WEB))
   expect(labels()).toEqual(['the first read'])
   shown.see(recordedSnapshot('iptables', WEB, withRules(1)))
-  shown.typed('iptables -A INPUT …')
+  commands.started('t1', 'iptables -A INPUT …')
+  commands.ended('t1')
   shown.see(recordedSnapshot('iptables', WEB, withRules(1)))
   shown.see(recordedSnapshot('iptables', WEB, withRules(3)))
   shown.passed(['web'])
@@ -85,7 +88,7 @@ test('a moment is known by the command before it, else by what changed first, an
     'the first read',
     '-A INPUT -p tcp -m tcp --dport 1 -j DROP added',
     'iptables -A INPUT …: -A INPUT -p tcp -m tcp --dport 1 -j DROP added, and 1 more; passed: web',
-    '-A INPUT -p tcp -m tcp --dport 1 -j DROP removed, and 2 more',
+    'iptables -A INPUT …: -A INPUT -p tcp -m tcp --dport 1 -j DROP removed, and 2 more',
   ])
 })
 

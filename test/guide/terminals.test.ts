@@ -54,7 +54,11 @@ beforeEach(() => {
   terminals = new Terminals({
     commandFor: () => ({ file: '/bin/sh', words: [], env: { ...process.env, PS1: '$ ' }, cwd: '/' }),
     onChange: (push) => pushes.push(push),
-    onCommand: (command) => commands.push(command),
+    reportsOf: () => ({
+      started: (command) => commands.push(command),
+      ended: () => {},
+      interrupted: () => {},
+    }),
   })
 })
 afterEach(() => terminals.end())

@@ -1,0 +1,73 @@
+// The guide's own bash in a real terminal: its marks, and the variables that follow the cluster.
+
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { labVariables, writeVariables } from '../../guide/server/lab-variables.ts'
+import { Terminals } from '../../guide/server/terminals.ts'
+import { projectRoot } from '../../host/layout.ts'
+import { recordedSnapshot } from './recorded-snapshot.ts'
+
+const MARK = 'abcdef0123456789'
+let folder: string
+let variables: string
+let reports: string[]
+let terminals: Terminals
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'guide-bash-'))
+  variables = join(folder, 'variables.sh')
+  reports = []
+  terminals = new Terminals({
+    commandFor: () => ({
+      file: 'bash',
+      words: ['--rcfile', join(projectRoot, 'guide/shell/bashrc'), '-i'],
+      env: { ...process.env, HOME: folder, GUIDE_MARK: MARK, GUIDE_VARIABLES: variables },
+      cwd: folder,
+      mark: MARK,
+    }),
+    onChange: () => {},
+    reportsOf: () => ({
+      started: (command) => reports.push(`${command}`),
+      ended: () => reports.push('end'),
+      interrupted: () => {},
+    }),
+  })
+})
+afterEach(async () => {
+  await terminals.end()
+  rmSync(folder, { recursive: true })
+})
+
+test('each command is reported with its text and its status; what a program prints is no mark', async () => {
+  const id = await terminals.open('host')
+  const enter = (line: string) => terminals.enter(id, line, () => true)
+  expect(await enter('true')).toEqual({ status: 0 })
+  expect(await enter('(exit 28)')).toEqual({ status: 28 })
+  expect(await enter("printf '\\e]133;D;0\\a\\e]133;D;wrong;0\\a'; false")).toEqual({ status: 1 })
+  expect(await enter('echo one \\\n  two')).toEqual({ status: 0 })
+  expect(await enter('env | grep GUIDE_')).toEqual({ status: 1 })
+  expect(reports.filter((report) => report !== 'end')).toHaveLength(5)
+  expect(reports.slice(0, 4)).toEqual(['true', 'end', '(exit 28)', 'end'])
+})
+
+test('a line waits for the shell: it is never typed into a program that reads', async () => {
+  const id = await terminals.open('host')
+  const first = terminals.enter(id, 'read -r -t 1 word; echo "[$word]" >read', () => true)
+  const second = terminals.enter(id, 'test "$(cat read)" = "[]"', () => true)
+  expect(await first).toEqual({ status: 0 })
+  expect(await second).toEqual({ status: 0 })
+})
+
+test('the variables of the labs follow the cluster, and a value of the learner’s own stays until it changes', async () => {
+  writeVariables(variables, labVariables(recordedSnapshot('iptables', 'web-three-endpoints')))
+  const id = await terminals.open('host')
+  const enter = (line: string) => terminals.enter(id, line, () => true)
+  expect(await enter('[[ $WEB == 10.96.* ]]')).toEqual({ status: 0 })
+  expect(await enter('WEB=mine')).toEqual({ status: 0 })
+  expect(await enter('[ "$WEB" = mine ]')).toEqual({ status: 0 })
+  writeVariables(variables, 'WEB=10.96.9.9\n')
+  await enter('true')
+  expect(await enter('[ "$WEB" = 10.96.9.9 ]')).toEqual({ status: 0 })
+})
