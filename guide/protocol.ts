@@ -49,6 +49,8 @@ export interface ProgressPush {
   busy: string | undefined
   /** Why the nodes could not be read, with the next command. */
   trouble: string | undefined
+  /** The time (ms since 1970) of which the verdicts are, while the next read of the nodes takes long or waits for work. */
+  asOf: number | undefined
   steps: StepProgress[]
   summary: Block[] | undefined
 }

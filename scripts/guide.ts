@@ -11,6 +11,7 @@ import { labNumber, mustRunHere, readLab } from '../grading/lab-definition.ts'
 import { begunLabs } from '../grading/lab-notes.ts'
 import { PageGuide } from '../guide/server/guide.ts'
 import { buildPage, serveGuide } from '../guide/server/server.ts'
+import { usualPort } from '../guide/server/usual-port.ts'
 import { requestedPort, untilTerminated } from '../host/loopback-server.ts'
 import { main } from '../host/main.ts'
 import { createProgress } from '../host/progress.ts'
@@ -32,7 +33,7 @@ await main(async () => {
     const kubectl = await kubectlPath(progress)
     const guide = await PageGuide.open(cluster, lab, progress, dirname(kubectl))
     const terminated = untilTerminated()
-    const server = await serveGuide(guide, files, port)
+    const server = await serveGuide(guide, files, port || (await usualPort()))
     console.log(`The guide is at ${server.url}\nCtrl-C ends it; the cluster keeps your work.`)
     await terminated
     await server.close()

@@ -7,6 +7,7 @@ import { Dataplane } from './dataplane.tsx'
 import { isFocusLost } from './focus.ts'
 import { Header } from './header.tsx'
 import { Incident } from './incident.tsx'
+import { Maximise, Splitter } from './layout.tsx'
 import { PacketPathView } from './packet-path.tsx'
 import { placesOf } from './steps.tsx'
 import { now, type State, type TabId, update } from './store.ts'
@@ -56,8 +57,12 @@ export function App({ state }: { state: State }) {
       <Troubles state={state} />
       <main>
         <Course state={state} />
+        <Splitter />
         <div class="tools">
-          <TabList tabs={tabs} shown={shown} />
+          <div class="tool-head">
+            <TabList tabs={tabs} shown={shown} />
+            <Maximise />
+          </div>
           {tabs.map(({ id, View }) => (
             <div
               key={id}

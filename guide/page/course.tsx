@@ -51,7 +51,7 @@ export function Course({ state: { lab, progress } }: { state: State }) {
         )}
       </article>
       {step && done ? (
-        <StepState lab={lab} index={index} step={step} done={done} busy={progress.busy} />
+        <StepState lab={lab} index={index} step={step} done={done} busy={progress.busy} asOf={progress.asOf} />
       ) : (
         <div class="state calm" tabIndex={-1}>
           <Walk lab={lab} at={progress.at} />

@@ -4,10 +4,12 @@ import { render } from 'preact'
 import { App } from './app.tsx'
 import { connect } from './connection.ts'
 import { keepFocus } from './focus.ts'
+import { applyWidth } from './layout.tsx'
 import { now, onChange } from './store.ts'
 import { installPalettes } from './theme.ts'
 
 installPalettes()
+applyWidth()
 const page = document.getElementById('page')
 if (page) {
   let isAsked = false

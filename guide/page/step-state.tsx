@@ -12,10 +12,11 @@ interface StepStateProps {
   step: StepContent
   done: StepProgress
   busy: string | undefined
+  asOf: number | undefined
 }
 
 /** The state of the shown step, always visible: verdict, finding, hints, answer, Back and Next. */
-export function StepState({ lab, index, step, done, busy }: StepStateProps) {
+export function StepState({ lab, index, step, done, busy, asOf }: StepStateProps) {
   const { sign, word, tone } = VERDICTS[done.unsent ? 'ready' : (done.verdict ?? 'looking')]
   const isPassed = done.verdict === 'passed'
   return (
@@ -27,6 +28,7 @@ export function StepState({ lab, index, step, done, busy }: StepStateProps) {
         <strong>{word}</strong>
         <span class="soft">
           step {index + 1} of {lab.steps.length} · {done.points}/{step.points} points
+          {asOf !== undefined && ` · as of ${new Date(asOf).toLocaleTimeString()}, the nodes are read again`}
         </span>
         <Walk lab={lab} at={step.id} ready={isPassed} />
       </div>

@@ -3,6 +3,7 @@ import { Terminal } from '@xterm/xterm'
 import type { z } from 'zod'
 import type { TERMINAL_REQUEST } from '../protocol.ts'
 import { act, RETRY_MS, socketTo } from './connection.ts'
+import { chooseLetters, lettersFor } from './layout.tsx'
 import { now, say, update } from './store.ts'
 
 const SCREEN_READER = 'guide-screen-reader'
@@ -29,6 +30,8 @@ export class TerminalView {
   #opened = false
   #closed = false
   #unshown = 0
+  /** Output has come below what is shown, because the learner has scrolled up. */
+  #isBehind = false
 
   constructor(id: string) {
     this.id = id
@@ -36,11 +39,13 @@ export class TerminalView {
     this.#terminal.loadAddon(this.#fit)
     this.#terminal.onData((text) => this.#send(text))
     this.#terminal.onResize(() => this.#tellSize())
+    this.#terminal.onWriteParsed(() => this.#noteBehind(!this.#isAtEnd))
+    this.#terminal.onScroll(() => this.#isAtEnd && this.#noteBehind(false))
     // A link shows one address and opens another: what a node prints is text.
     this.#terminal.parser.registerOscHandler(8, () => true)
     this.#leaveWithEscapeThenTab()
     this.#socket = this.#connect()
-    new ResizeObserver(() => this.#resize()).observe(this.element)
+    new ResizeObserver(() => this.resize()).observe(this.element)
   }
 
   /** Shows it in a place of the page. */
@@ -48,11 +53,38 @@ export class TerminalView {
     place.replaceChildren(this.element)
     if (!this.#opened) this.#terminal.open(this.element)
     this.#opened = true
-    this.#resize()
+    this.resize()
   }
 
   focus(): void {
     this.#terminal.focus()
+  }
+
+  /** Output has come that is below what is shown. */
+  get isBehind(): boolean {
+    return this.#isBehind
+  }
+
+  /** Shows the latest output. */
+  toEnd(): void {
+    this.#terminal.scrollToBottom()
+    this.#noteBehind(false)
+  }
+
+  /** The size of its letters in pixels. */
+  get letters(): number {
+    return this.#terminal.options.fontSize ?? 0
+  }
+
+  get #isAtEnd(): boolean {
+    const { viewportY, baseY } = this.#terminal.buffer.active
+    return viewportY >= baseY
+  }
+
+  #noteBehind(isBehind: boolean): void {
+    if (isBehind === this.#isBehind) return
+    this.#isBehind = isBehind
+    update({})
   }
 
   readAloud(on: boolean): void {
@@ -99,8 +131,12 @@ export class TerminalView {
     if (this.#socket.readyState === WebSocket.OPEN) this.#socket.send(JSON.stringify(request))
   }
 
-  #resize(): void {
-    if (this.element.isConnected && this.element.clientWidth > 0) this.#fit.fit()
+  /** Fits its letters and columns to the room that it has. */
+  resize(): void {
+    const { isConnected, clientWidth } = this.element
+    if (!isConnected || clientWidth === 0) return
+    this.#terminal.options.fontSize = lettersFor(clientWidth)
+    this.#fit.fit()
   }
 
   /** A Tab belongs to the shell, so the keyboard leaves by Escape and then Tab. */
@@ -125,6 +161,13 @@ export const isReadAloud = (): boolean => localStorage.getItem(SCREEN_READER) ==
 export function readAloud(on: boolean): void {
   localStorage.setItem(SCREEN_READER, on ? 'on' : 'off')
   for (const view of views.values()) view.readAloud(on)
+}
+
+/** Makes the letters of all terminals larger or smaller by so many pixels; without a number, as large as the room allows. */
+export function growLetters(by?: number): void {
+  const [first] = views.values()
+  chooseLetters(by === undefined || !first ? undefined : first.letters + by)
+  for (const view of views.values()) view.resize()
 }
 
 /** The view of a terminal of the server, made when it is first needed. */
@@ -156,6 +199,7 @@ export async function runOnHost(key: string, text: string): Promise<void> {
   const title = terminals?.terminals.find((one) => one.id === id)?.title ?? 'host'
   say(`Typing into the terminal ${title}`)
   viewOf(id).element.scrollIntoView({ block: 'nearest' })
+  viewOf(id).toEnd()
 }
 
 /** Opens a terminal and shows it; undefined if there can be none, which the page then says. */

@@ -2,7 +2,7 @@ import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { act } from './connection.ts'
 import { Button, Select } from './controls.tsx'
 import { type State, update } from './store.ts'
-import { isReadAloud, keepViews, openTerminal, readAloud, viewOf } from './terminal.ts'
+import { growLetters, isReadAloud, keepViews, openTerminal, readAloud, viewOf } from './terminal.ts'
 import { ChangeView } from './timeline.tsx'
 
 /** The shells: a tab each, one of which is shown, and below what the last commands changed on the nodes. */
@@ -57,10 +57,26 @@ export function Terminals({ state }: { state: State }) {
         />
       </div>
       <div class="screen" ref={place} />
+      {shown && viewOf(shown.id).isBehind && (
+        <Button class="newer" onClick={() => viewOf(shown.id).toEnd()}>
+          ↓ New output
+        </Button>
+      )}
       <div class="bar foot">
         <span>
           <kbd>Esc</kbd> then <kbd>Tab</kbd> leaves the terminal
         </span>
+        <fieldset class="letters" aria-label="Size of the letters">
+          <Button class="plain" aria-label="Smaller letters" onClick={() => growLetters(-1)}>
+            A−
+          </Button>
+          <Button class="plain" aria-label="Usual letters" onClick={() => growLetters()}>
+            A
+          </Button>
+          <Button class="plain" aria-label="Larger letters" onClick={() => growLetters(1)}>
+            A+
+          </Button>
+        </fieldset>
         <Button
           class="plain"
           aria-pressed={aloud}

@@ -31,6 +31,9 @@ import type { Guide } from './server.ts'
 import { HOST, shellAt } from './shell-command.ts'
 import { Terminals } from './terminals.ts'
 
+/** Verdicts that are older than this are shown with their time. */
+const STALE_MS = 2000
+
 type Actions = { [Name in ActionName]: (words: ActionArguments<Name>) => Promise<Reply<Name>> | Reply<Name> }
 
 export class PageGuide implements Guide {
@@ -53,6 +56,9 @@ export class PageGuide implements Guide {
   #session!: LabSession
   #progress!: LabProgress
   #trouble: string | undefined
+  /** When the nodes were read last, and whether the pages are told. */
+  #readAt: number | undefined
+  #isStale = false
   /** The labs that were begun on this cluster. */
   #begun: number[] = []
 
@@ -258,12 +264,13 @@ export class PageGuide implements Guide {
       }
       const session = this.#session
       const readAt = Date.now()
-      const { outcomes, snapshot } = await session.observe()
+      const { outcomes, snapshot } = await this.#whileStale(() => session.observe())
       // State that was read during a solution or a reset is outdated.
       if (this.#work.isBusy || session !== this.#session) return 'unchanged'
       const { progress, fresh } = applyObservation(this.#progress, outcomes)
       this.#progress = progress
       this.#trouble = undefined
+      this.#readAt = readAt
       this.#begun = listLabs().flatMap(({ number }) => (notesOf(snapshot.items, number) ? [number] : []))
       if (fresh.length > 0) this.#save()
       this.#tell()
@@ -293,7 +300,23 @@ export class PageGuide implements Guide {
 
   /** Does long work, then reads the nodes. */
   #doing<T>(name: string, work: () => Promise<T>): Promise<T> {
-    return this.#work.do(name, work).finally(() => this.#watch.sign())
+    return this.#whileStale(() => this.#work.do(name, work)).finally(() => this.#watch.sign())
+  }
+
+  /** Waits for what keeps the verdicts from being renewed, and tells the pages if that takes long. */
+  async #whileStale<T>(work: () => Promise<T>): Promise<T> {
+    const timer = setTimeout(() => this.#tellStale(true), STALE_MS)
+    try {
+      return await work()
+    } finally {
+      clearTimeout(timer)
+      if (this.#isStale) this.#tellStale(false)
+    }
+  }
+
+  #tellStale(isStale: boolean): void {
+    this.#isStale = isStale
+    this.#tell()
   }
 
   #save(): void {
@@ -303,7 +326,14 @@ export class PageGuide implements Guide {
   #tell(): void {
     const minutes = Math.floor(this.#session.workedMs() / 60_000)
     const { paused } = this.#session
-    const circumstances = { begun: this.#begun, minutes, paused, busy: this.#work.shown, trouble: this.#trouble }
+    const circumstances = {
+      begun: this.#begun,
+      minutes,
+      paused,
+      busy: this.#work.shown,
+      trouble: this.#trouble,
+      asOf: this.#isStale ? this.#readAt : undefined,
+    }
     this.#hub.push('progress', progressPush(this.#progress, circumstances))
   }
 }

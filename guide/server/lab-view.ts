@@ -65,7 +65,7 @@ export function labContent({ definition, intro, steps }: GuideLab, places: strin
 }
 
 /** The parts of the push that are not in the progress. */
-type Circumstances = Pick<ProgressPush, 'begun' | 'minutes' | 'paused' | 'busy' | 'trouble'>
+type Circumstances = Pick<ProgressPush, 'begun' | 'minutes' | 'paused' | 'busy' | 'trouble' | 'asOf'>
 
 /** The push about a learner's progress. */
 export function progressPush(progress: LabProgress, circumstances: Circumstances): ProgressPush {
