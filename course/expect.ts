@@ -1,17 +1,18 @@
 import { createReadStream, existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { text as readAll } from 'node:stream/consumers'
-import { compareNodeState, type Finding } from '../dataplane/compare.ts'
+import type { Finding } from '../dataplane/compare.ts'
 import { printIpAddr } from '../dataplane/ip-addr.ts'
 import { acceptedFamily } from '../dataplane/ip-address.ts'
 import { printIpsetSave } from '../dataplane/ipset-save.ts'
 import { printIptablesSave, type Table } from '../dataplane/iptables-save.ts'
 import { printIpvsadmSave } from '../dataplane/ipvsadm-save.ts'
-import { clusterConfig, parseKubeProxyConfiguration, withCircumstances } from '../dataplane/kube-proxy/config.ts'
-import { DUMMY_LINK } from '../dataplane/kube-proxy/mode-ownership.ts'
+import { observedOptions } from '../dataplane/kube-proxy/circumstances.ts'
+import { clusterConfig, parseKubeProxyConfiguration } from '../dataplane/kube-proxy/config.ts'
 import { inKernelOrder } from '../dataplane/kube-proxy/ruleset-builder.ts'
 import { newestBefore } from '../dataplane/kube-proxy/versions.ts'
 import { printNftTable } from '../dataplane/nft-transaction.ts'
+import { findingsOn } from '../dataplane/node-findings.ts'
 import type { NodeState } from '../dataplane/node-state.ts'
 import { type ClusterObjects, readObjects } from '../dataplane/objects.ts'
 import { predict } from '../dataplane/predict.ts'
@@ -46,17 +47,17 @@ export async function expectNode(options: ExpectOptions): Promise<number> {
   const objects = await givenObjects(options)
   const configured =
     options.config === undefined ? clusterConfig(objects) : parseKubeProxyConfiguration(await readInput(options.config))
-  const config = observed ? withCircumstances(configured, observed) : configured
-  const mode = wanted ?? config.mode
+  const mode = wanted ?? configured.mode
   if (mode === undefined) throw new UserError('--mode is missing, and no kube-proxy configuration sets it.')
   const version = options['kube-proxy'] ?? versionOf(objects, node)
-  const nodeAddresses = options.address ?? (observed && ownAddresses(observed))
-  const expected = predict(objects, { node, mode, version, config, family, ...(nodeAddresses && { nodeAddresses }) })
+  const given = options.address && { nodeAddresses: options.address }
   if (!observed) {
+    const expected = predict(objects, { node, mode, version, config: configured, family, ...given })
     process.stdout.write(printState(expected, as))
     return ExitCode.passed
   }
-  const findings = compareNodeState(expected, observed, { mode, untouched: true })
+  const circumstances = observedOptions(objects, observed, { node, mode, version, config: configured })
+  const { findings } = findingsOn(objects, observed, { ...circumstances, family, ...given }, true)
   process.stdout.write(report(findings))
   return findings.length === 0 ? ExitCode.passed : ExitCode.notYet
 }
@@ -98,11 +99,19 @@ const HEADINGS: [Finding['kind'], string][] = [
 ]
 
 function report(findings: readonly Finding[]): string {
-  if (findings.length === 0) return 'Equal: the node has exactly what kube-proxy programs.\n'
-  return HEADINGS.map(([kind, heading]) => {
-    const texts = findings.filter((finding) => finding.kind === kind).map((finding) => `  ${finding.text}\n`)
-    return texts.length === 0 ? '' : `${heading} (${texts.length}):\n${texts.join('')}`
-  }).join('')
+  const [own, foreign] = [false, true].map((interferes) =>
+    findings.filter((finding) => (finding.interferes ?? false) === interferes),
+  )
+  const section = (heading: string, listed: readonly Finding[] = []) =>
+    listed.length === 0 ? '' : `${heading} (${listed.length}):\n${listed.map(({ text }) => `  ${text}\n`).join('')}`
+  const differences = HEADINGS.map(([kind, heading]) =>
+    section(
+      heading,
+      own?.filter((finding) => finding.kind === kind),
+    ),
+  )
+  const equal = own?.length === 0 ? 'Equal: the node has exactly what kube-proxy programs.\n' : ''
+  return `${equal}${differences.join('')}${section("Not kube-proxy's, but packets for Services meet it", foreign)}`
 }
 
 const ADVICE = 'write it with: kubectl get nodes,services,endpointslices -A -o json'
@@ -148,10 +157,6 @@ async function givenObjects({ objects, diff }: ExpectOptions): Promise<ClusterOb
     process.stderr.write(`${plainText(`${name}: ${what} is left out: ${faults.join('; ')}.`)}\n`)
   return read.objects
 }
-
-/** The node's own addresses, without those of kube-ipvs0. */
-const ownAddresses = (state: NodeState): string[] =>
-  state.links.filter((link) => link.name !== DUMMY_LINK).flatMap((link) => link.addresses.map(({ address }) => address))
 
 function toJson({ iptables, ipsets, virtualServers, links, nftables }: NodeState): unknown {
   const chainsIn = (table: Table) =>

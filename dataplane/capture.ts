@@ -39,8 +39,8 @@ type CaptureFile = (typeof CAPTURE_FILES)[number]
 const REQUIRED: ReadonlySet<CaptureFile> = new Set<CaptureFile>(['iptables-save', 'ip6tables-save', 'ip-addr.json'])
 
 /**
- * Reads one node's files (name → text) into its state, with every fault. The rules are those of one IP family (`ipv4` by default);
- * `ip-route` contains IPv4 routes only.
+ * Reads one node's files (name → text) into its state, with every fault. The rules are those of one IP family (`ipv4` by default,
+ * with those of IPv6 beside them if they were recorded); `ip-route` contains IPv4 routes only.
  */
 export function readCapturedNode(files: ReadonlyMap<string, string>, options: { family?: Family } = {}): CapturedNode {
   const rules = options.family === 'ipv6' ? 'ip6tables-save' : 'iptables-save'
@@ -50,6 +50,10 @@ export function readCapturedNode(files: ReadonlyMap<string, string>, options: { 
     ipsets: readFile(files, 'ipset-save', parseIpsetSave, faults) ?? new Map(),
     virtualServers: readFile(files, 'ipvsadm-save', parseIpvsadmSave, faults) ?? [],
     links: readFile(files, 'ip-addr.json', parseIpAddr, faults) ?? [],
+  }
+  if (options.family !== 'ipv6' && files.has('ip6tables-save')) {
+    const ip6tables = readFile(files, 'ip6tables-save', parseIptablesSave, faults)
+    if (ip6tables && ip6tables.size > 0) state.ip6tables = ip6tables
   }
   const tables = (['nft-ip.json', 'nft-ip6.json'] as const).map((file) => readFile(files, file, parseNftList, faults))
   if (tables.some((list) => list !== undefined)) state.nftables = tables.flatMap((list) => list ?? [])

@@ -8,6 +8,8 @@ import type { NftTable } from './nft-table.ts'
 /** The state of one node's Service dataplane, read or predicted. */
 export interface NodeState {
   iptables: Ruleset
+  /** The IPv6 rules, if they were read or predicted beside those of IPv4. */
+  ip6tables?: Ruleset
   ipsets: IpSets
   virtualServers: VirtualServer[]
   links: Link[]

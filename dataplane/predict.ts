@@ -23,6 +23,8 @@ export interface PredictOptions {
   nodeAddresses?: string[]
   /** The family of the iptables rules; sets, virtual servers and addresses are always those of the whole node. */
   family?: Family
+  /** Also predicts the IPv6 rules, beside those of IPv4. */
+  ip6tables?: boolean
 }
 
 /** The options name something that does not exist; the message is one sentence for people. */
@@ -87,5 +89,9 @@ export function writeState(
  * the syntax and order of iptables-save, Services in the order of the objects.
  * @throws VersionError for a version that is not modelled, PredictError for an unknown node or mode.
  */
-export const predict = (objects: ClusterObjects, options: PredictOptions): NodeState =>
-  writeState(proxiersOf(objects, options), options)
+export function predict(objects: ClusterObjects, options: PredictOptions): NodeState {
+  const state = writeState(proxiersOf(objects, options), options)
+  if (!options.ip6tables) return state
+  const inSix = { ...options, family: 'ipv6', ip6tables: false } as const
+  return { ...state, ip6tables: writeState(proxiersOf(objects, inSix), inSix).iptables }
+}

@@ -80,11 +80,11 @@ const differenceOf = ({ kind, text, expected, actual }: Finding): Difference => 
   return { kind: kind === 'order' ? 'wrong' : kind, text, expected, actual }
 }
 
-/** Findings about these chains, without jumps to them from other chains. */
+/** Findings about these chains of iptables, without jumps to them from other chains. */
 export const inChain =
   (...places: string[]) =>
   (where: Where): boolean =>
-    'chain' in where && places.includes(`${where.table} ${where.chain}`)
+    'chain' in where && where.family === undefined && places.includes(`${where.table} ${where.chain}`)
 
 /** Findings about these sets. */
 export const inSet =

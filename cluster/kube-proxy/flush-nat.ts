@@ -84,7 +84,7 @@ async function readSettled(cluster: NodeAccess, node: string): Promise<NodeReadi
 
 /** Plans the removal of leftovers from a node's report. Throws KubeProxyError if they cannot be determined. */
 async function planNode(cluster: NodeAccess, node: string): Promise<NodeReading> {
-  const { files, failures } = await readNode(cluster, node, 'both families')
+  const { files, failures } = await readNode(cluster, node, 'essential')
   const mode = files.get('proxyMode')?.trim()
   if (mode !== 'iptables' && mode !== 'ipvs' && mode !== 'nftables')
     throw new KubeProxyError(

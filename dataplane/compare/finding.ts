@@ -1,8 +1,8 @@
 import type { KubeProxyMode } from '../kube-proxy/config.ts'
 
-/** The place of a finding in a node's state; `nft` is one of kube-proxy's own tables, and `part` for example `map service-ips`. */
+/** The place of a finding in a node's state; `family` is set for rules of ip6tables only; `nft` is one of kube-proxy's own tables, and `part` for example `map service-ips`. */
 export type Where =
-  | { table: string; chain: string }
+  | { table: string; chain: string; family?: 'ipv6' }
   | { set: string }
   | { virtualServer: string }
   | { link: string }

@@ -1,6 +1,5 @@
 import { Lexer, Parser, parseDocument } from 'yaml'
 import { canonicalCidr, commonBits, type Family, familyOf, parsePrefix } from '../ip-address.ts'
-import type { NodeState } from '../node-state.ts'
 import { type Fault, FaultsError, FieldReader } from '../objects/field-reader.ts'
 import type { ClusterObjects } from '../objects.ts'
 
@@ -33,7 +32,7 @@ export const defaultConfig = () => ({
   nftables: { masqueradeAll: false, masqueradeBit: 14 },
   /** The node's nf_conntrack_tcp_be_liberal is enabled. */
   conntrackTCPLiberal: false,
-  /** The kernel has nfacct counters, and rules use them (from 1.31 on only); see withCircumstances. */
+  /** The kernel has nfacct counters, and rules use them (from 1.31 on only); see circumstances.ts. */
   nfacct: false,
   /** Feature gate IPv6DualStack of 1.20; later versions always serve both families. */
   dualStack: false,
@@ -161,21 +160,4 @@ export function clusterConfig(objects: ClusterObjects): KubeProxyConfig {
   return text === undefined
     ? { ...defaultConfig(), clusterCIDR: likelyClusterCIDR(objects) }
     : parseKubeProxyConfiguration(text)
-}
-
-/**
- * Adds facts to a configuration that only the node's state shows: nfacct counters (used since 1.31 if the kernel
- * supports them), and in 1.20 the feature gate for dual stack, recognised by its sets.
- */
-export function withCircumstances(config: KubeProxyConfig, observed: NodeState): KubeProxyConfig {
-  const counted = ['KUBE-FORWARD', 'KUBE-NODEPORTS'].some((chain) =>
-    ['filter', 'nat'].some((table) =>
-      observed.iptables
-        .get(table)
-        ?.get(chain)
-        ?.rules.some((rule) => rule.spec.includes('--nfacct-name')),
-    ),
-  )
-  const dualStack = [...observed.ipsets.keys()].some((name) => name.startsWith('KUBE-6-'))
-  return { ...config, nfacct: config.nfacct || counted, dualStack: config.dualStack || dualStack }
 }

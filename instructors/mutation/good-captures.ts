@@ -19,15 +19,16 @@ export function flushed(capture: Capture): Capture {
   const snapshot = new Snapshot(capture)
   const nodes = capture.nodes.map((node) => {
     const view = snapshot.node(node.name)
-    const ruleset = structuredClone(stateOf(view).iptables)
+    const { iptables, ip6tables } = structuredClone(stateOf(view))
     for (const { where, kind, actual = '' } of leftoverFindings(view)) {
       if (!('chain' in where) || kind !== 'stale') continue
-      const table = ruleset.get(where.table)
+      const table = (where.family === 'ipv6' ? ip6tables : iptables)?.get(where.table)
       const chain = table?.get(where.chain)
       if (actual.startsWith(':')) table?.delete(where.chain)
       else if (chain) chain.rules = chain.rules.filter(({ spec }) => `-A ${where.chain} ${spec}` !== actual)
     }
-    return { ...node, files: new Map(node.files).set('iptables-save', printIptablesSave(ruleset)) }
+    const files = new Map(node.files).set('iptables-save', printIptablesSave(iptables))
+    return { ...node, files: ip6tables ? files.set('ip6tables-save', printIptablesSave(ip6tables)) : files }
   })
   return { ...capture, nodes }
 }
@@ -138,7 +139,7 @@ export function nodesToBreak(good: GoodCapture): string[] {
 /** Whole genuine clusters as recorded, those in IPVS mode after a flush as well. */
 function genuineCaptures(): [name: string, capture: Capture][] {
   const recordings = join(DATA, 'recordings')
-  const versions = readdirSync(recordings).filter((name) => name.startsWith('kind-'))
+  const versions = readdirSync(recordings).filter((name) => name.startsWith('kind-') && !name.endsWith('.br'))
   return versions.flatMap((version) =>
     readdirSync(join(recordings, version))
       .filter((stage) => existsSync(join(recordings, version, stage, 'objects.json')))

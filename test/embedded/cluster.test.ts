@@ -7,15 +7,19 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { $ } from 'zx'
 import { kernelProbeCommand, readKernelProbe } from '../../cluster/doctor/kernel-probe.ts'
 import { EmbeddedCluster } from '../../cluster/embedded.ts'
+import { kubeClient } from '../../cluster/kube-client.ts'
 import { switchMode } from '../../cluster/kube-proxy/switch-mode.ts'
 import { kubectlPath } from '../../cluster/programs.ts'
-import { readNode } from '../../cluster/snapshot.ts'
+import { readNode, takeCapture } from '../../cluster/snapshot.ts'
 import { readDaemonState } from '../../embedded/index.ts'
+import { evaluate } from '../../grading/evaluate.ts'
+import { Snapshot } from '../../grading/snapshot.ts'
 import { clusterFolder, projectRoot } from '../../host/layout.ts'
 import { processStartTime } from '../../host/live-process.ts'
 import { silent } from '../../host/progress.ts'
 import { waitFor } from '../../host/wait.ts'
 import { rulesLeft } from './lab-rules.ts'
+import { countWithNfacct } from './nfacct-rules.ts'
 import { runOn } from './quick-kernel.ts'
 
 // A name of this run's own: a cluster that somebody works with is left alone.
@@ -123,6 +127,31 @@ describe('a cluster that is up', () => {
       expect(rules.map(({ stdout }) => stdout.includes(`${address}/32`))).toEqual([true, true, true])
       await kubectl(['delete', 'service', 'followed'])
     }
+  })
+
+  test('is graded healthy if its kube-proxies count packets with nfacct, and a missing counter is found', async () => {
+    const nodePort = ['create', 'service', 'nodeport', 'counted', '--tcp=80', '--node-port=30777']
+    await kubectl(nodePort)
+    await cluster.synced(20_000)
+    const nodes = await cluster.nodes()
+    const plain = new Map(
+      await Promise.all(nodes.map(async (node) => [node, await onNode('iptables-save', node)] as const)),
+    )
+    const client = await kubeClient(cluster)
+    const differences = async () =>
+      new Snapshot(await takeCapture(cluster, client)).nodes.map((node) =>
+        evaluate(node, 'iptables').differences.map(({ text }) => text),
+      )
+    for (const node of nodes) await onNode(countWithNfacct, node)
+    const counted = await onNode('iptables-save')
+    expect(counted.match(/--nfacct-name {2}(?:ct_state_invalid_dropped|localhost_nps_accepted)_pkts/g)).toHaveLength(2)
+    expect(await differences()).toEqual([[], [], []])
+    await onNode('iptables -D KUBE-FORWARD 1')
+    expect((await differences()).flat()).toEqual([
+      expect.stringContaining('--nfacct-name  ct_state_invalid_dropped_pkts'),
+    ])
+    for (const [node, rules] of plain) await cluster.exec(node, ['iptables-restore'], { stdin: rules })
+    await kubectl(['delete', 'service', 'counted'])
   })
 
   test('requests the mode of kube-proxy from the node itself, and reports none without an answer', async () => {

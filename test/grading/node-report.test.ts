@@ -42,6 +42,7 @@ describe('one exec per node', () => {
       proxyMode: 'ipvs',
     })
     expect(Object.fromEntries(failures)).toEqual({
+      'ip6tables-save': 127,
       'ipset-save': 127,
       'ipvsadm-save': 2,
       'nft-ip.json': 127,
