@@ -16,8 +16,9 @@ import { switchMode } from '../cluster/kube-proxy/switch-mode.ts'
 import { runOnNode } from '../cluster/node-script.ts'
 import { readMode } from '../dataplane/kube-proxy/config-conf.ts'
 import type { SwitchedMode } from '../dataplane/kube-proxy/mode-ownership.ts'
+import { findStep, readLab } from '../grading/lab-definition.ts'
 import { LiveCluster } from '../grading/live-cluster.ts'
-import { keepAnswer } from '../grading/question.ts'
+import { keepAnswer, keepPrediction } from '../grading/question.ts'
 import { STANDARD, type Variant } from '../grading/variant.ts'
 import type { Progress } from '../host/progress.ts'
 import { waitFor } from '../host/wait.ts'
@@ -83,7 +84,12 @@ export class LabBench extends LabObjects {
 
   /** `make answer Q=step A=text` */
   async answer(lab: number, step: string, text: string): Promise<void> {
-    await keepAnswer(this.client, lab, step, text)
+    await keepAnswer(this.client, lab, findStep(readLab(lab), step), text)
+  }
+
+  /** `make answer Q=step A=text` before the step's commands; the first prediction counts. */
+  async predict(lab: number, step: string, text: string): Promise<void> {
+    await keepPrediction(this.client, lab, findStep(readLab(lab), step), text)
   }
 
   /** `make exec NODE=… CMD='…'`. Returns its output; throws Error with its standard error if it fails. */

@@ -12,10 +12,26 @@ export interface Fence {
   line: number
 }
 
-/** The markdown of a step's section without the marker: the task, and the explanation of its result if there is one. */
+/** A blockquote in which the text asks: a prediction or question of its step, or a question about earlier labs. */
+export interface AskedQuote {
+  kind: 'predict' | 'question' | 'recall'
+  ask: string
+  choices: string[]
+  /** The command that answers, with `…` for the answer; empty if the blockquote has none. */
+  command: string
+  /** The section's step; absent before the first one. */
+  step?: string
+  line: number
+}
+
+/**
+ * The markdown of a step's section without the marker: the task, the explanation of its result, and what later steps need.
+ * Empty where the section has no such part.
+ */
 export interface Section {
   task: string
   seen: string
+  onward: string
 }
 
 export interface LabText {
@@ -26,10 +42,14 @@ export interface LabText {
   /** The sections of the steps, by id. */
   sections: Map<string, Section>
   fences: Fence[]
+  quotes: AskedQuote[]
 }
 
 /** Where the explanation begins. */
 export const SEEN = '**What you saw.**'
+/** Where commands begin that later steps need. */
+const ONWARD = '**Before you go on.**'
+const ASKED = /^\*\*(Predict|Question|Recall)\.\*\*/
 const MARKER = /^<!-- step: ([a-z0-9-]+) -->$\n?/m
 const DEFAULT_TIMEOUT = 60
 
@@ -66,12 +86,45 @@ export function parseLabText(text: string, file: string): LabText {
       const timeout = readTimeout(info, `${file}:${line + 1}`)
       return { commands: content.trim(), timeout, line: line + 1, ...(step !== undefined && { step }) }
     })
-  return { intro, outro, sections, fences }
+  const quotes = tokens
+    .filter(({ type, level }) => type === 'blockquote_open' && level === 0)
+    .flatMap(({ map }): AskedQuote[] => {
+      const [start = 0, end = 0] = map ?? []
+      const quote = readQuote(lines.slice(start, end).map((line) => line.replace(/^\s*> ?/, '')))
+      const step = parts.findLast((part) => part.start <= start)?.step
+      return quote ? [{ ...quote, line: start + 1, ...(step !== undefined && { step }) }] : []
+    })
+  return { intro, outro, sections, fences, quotes }
+}
+
+/** What a reader of the text does, in its order: types commands and answers. */
+export const partsInOrder = ({ fences, quotes }: LabText): (Fence | AskedQuote)[] =>
+  [...fences, ...quotes].sort((one, other) => one.line - other.line)
+
+/** `**Predict.** …?`, the choices after it, and the command that answers. Undefined for any other blockquote. */
+function readQuote(lines: readonly string[]): Omit<AskedQuote, 'step' | 'line'> | undefined {
+  const text = lines.join(' ').trim()
+  const kind = ASKED.exec(text)?.[1]?.toLowerCase()
+  if (kind !== 'predict' && kind !== 'question' && kind !== 'recall') return undefined
+  const command = /`(make answer [^`]+)`/.exec(text)?.[1] ?? ''
+  const body = text.replace(ASKED, '').replace(`\`${command}\``, '').replace(/\s+/g, ' ').trim()
+  const end = body.lastIndexOf('?') + 1
+  const choices = [...body.slice(end).matchAll(/`([^`]+)`/g)].map(([, name = '']) => name)
+  return { kind, ask: end === 0 ? body : body.slice(0, end), choices, command }
 }
 
 function sectionOf(text: string): Section {
-  const at = text.indexOf(SEEN)
-  return at === -1 ? { task: text, seen: '' } : { task: text.slice(0, at), seen: text.slice(at) }
+  const marks = [SEEN, ONWARD].map((mark) => text.indexOf(mark)).filter((at) => at !== -1)
+  const task = text.slice(0, Math.min(text.length, ...marks))
+  return { task, seen: partFrom(text, SEEN, ONWARD), onward: partFrom(text, ONWARD, SEEN) }
+}
+
+/** The text from a mark to the other one, or to the end. */
+function partFrom(text: string, mark: string, other: string): string {
+  const start = text.indexOf(mark)
+  if (start === -1) return ''
+  const end = text.indexOf(other, start)
+  return end === -1 ? text.slice(start) : text.slice(start, end)
 }
 
 function readTimeout(info: string, place: string): number {

@@ -7,6 +7,7 @@ import { gradeWith, loadSpec } from '../grading/grader.ts'
 import { judge } from '../grading/judge.ts'
 import type { LabDefinition, StepDefinition } from '../grading/lab-definition.ts'
 import { failureLines, learnerReport, measuredLines, outcomeLine } from '../grading/learner-report.ts'
+import { learningLines } from '../grading/learning-lines.ts'
 import { type LiveCluster, openCluster, type SnapshotSource } from '../grading/live-cluster.ts'
 import type { Report } from '../grading/report-schema.ts'
 import { personalise } from '../grading/variant.ts'
@@ -62,15 +63,10 @@ async function playAlone(
     const [first] = act
     announce(spec, first.step)
     printCommands(first.entry.commands, bench)
-    let isSettled = true
-    for (const { entry } of act) {
-      // The others only read or answer, on a settled cluster.
-      const changes = entry.independent || (entry.play !== undefined && entry === first.entry)
-      if (!changes && !isSettled) await settled(bench)
-      await entry.play?.(bench)
-      isSettled = !changes
-    }
-    if (!isSettled) await settled(bench)
+    await playWords(
+      act.flatMap(({ entry }) => wordsOf(entry)),
+      bench,
+    )
     const { outcomes: judged } = await judge(spec, source, { only: act.map(({ step }) => step.id) })
     for (const { step, entry } of act) {
       const outcome = judged.find(({ id }) => id === step.id)
@@ -80,6 +76,7 @@ async function playAlone(
         printCommands(entry.commands, bench)
       }
       console.log(`  ${outcomeLine(outcome, step)}`)
+      for (const line of learningLines(outcome.learning)) console.log(`    ${line}`)
       for (const line of [...measuredLines(outcome), ...failureLines(spec.lab.number, step, outcome)]) console.log(line)
       outcomes.push(outcome)
     }
@@ -91,6 +88,23 @@ async function playAlone(
   }
   return outcomes
 }
+
+/** Plays words in order; those that read wait until the changes before them have reached the nodes. */
+async function playWords(words: readonly SolutionStep[], bench: LabBench): Promise<void> {
+  let isSettled = true
+  for (const { play, reads } of words) {
+    if (!play) continue
+    if (reads && !isSettled) await settled(bench)
+    await play(bench)
+    isSettled = reads === true
+  }
+  if (!isSettled) await settled(bench)
+}
+
+const wordsOf = (entry: SolutionStep): readonly SolutionStep[] => entry.words ?? [entry]
+
+/** A step whose words change nothing on the cluster. */
+const onlyReads = (entry: SolutionStep): boolean => wordsOf(entry).every(({ play, reads }) => !play || reads)
 
 function printCommands(commands: readonly string[], { variant }: LabBench): void {
   for (const command of commands) console.log(`  $ ${personalise(command, variant)}`)
@@ -111,7 +125,7 @@ function actsOf(steps: readonly StepDefinition[], solution: LabSolution): Act[] 
     const entry = solution.steps[step.id]
     if (!entry) throw new Error(`The reference solution has no step "${step.id}".`)
     const last = acts.at(-1)
-    const isHarmless = entry.independent || step.question !== undefined
+    const isHarmless = entry.independent || onlyReads(entry)
     const joins = !entry.play || (isHarmless && !last?.some((played) => played.entry.cleanup))
     if (last && joins) last.push({ step, entry })
     else acts.push([{ step, entry }])

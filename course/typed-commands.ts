@@ -14,6 +14,7 @@ export const readsOnly: SolutionStep = { commands: [] }
 /** Commands in their order. */
 export const typing = (...words: readonly SolutionStep[]): SolutionStep => ({
   commands: words.flatMap(({ commands }) => commands),
+  words: words.flatMap((word) => word.words ?? [word]),
   play: async (bench) => {
     for (const { play } of words) await play?.(bench)
   },
@@ -21,7 +22,7 @@ export const typing = (...words: readonly SolutionStep[]): SolutionStep => ({
 
 /** Commands that do not wait for each other when they are played. */
 export const atOnce = (...words: readonly SolutionStep[]): SolutionStep => ({
-  ...typing(...words),
+  commands: words.flatMap(({ commands }) => commands),
   play: async (bench) => {
     await Promise.all(words.map(({ play }) => play?.(bench)))
   },
@@ -128,7 +129,20 @@ export const answers =
   (lab: number, written = `make answer LAB=${lab}`): Question =>
   (id, typed, read) => ({
     commands: [`${written} Q=${id} A=${typed}`],
+    reads: true,
     play: async (bench) => bench.answer(lab, id, typeof read === 'string' ? read : await read(bench)),
+  })
+
+/**
+ * The word for a lab's predictions, which stands before the commands of the step: the step, the prediction as typed, and
+ * what it is on this cluster before these commands.
+ */
+export const predictions =
+  (lab: number, written = `make answer LAB=${lab}`): Question =>
+  (id, typed, read) => ({
+    commands: [`${written} Q=${id} A=${typed}`],
+    reads: true,
+    play: async (bench) => bench.predict(lab, id, typeof read === 'string' ? read : await read(bench)),
   })
 
 /** The values of a lab's shell variables on a cluster. */

@@ -12,8 +12,41 @@ export interface CheckContext {
   notes: LabNotes
   /** For real requests; absent when a capture is judged. */
   live: LiveCluster | undefined
+  /** False if predictions and questions beside a state are not asked: nobody worked on the lab where this capture was taken. */
+  asks: boolean
   /** Adds lines of measured values (bars of shares, times) to the report, for any verdict. */
   show(lines: readonly string[]): void
+}
+
+/** The correct answer for the current state of the cluster. */
+export interface Truth {
+  /** All accepted answers; for a subset of choices one string, its names separated by ", ". */
+  accepts: readonly string[]
+  /** A read-only command to find it. */
+  inspect: string
+  /** Typical wrong answers: the misconception behind each in one or two sentences, and where to look. */
+  wrong?: readonly WrongAnswer[]
+  /** What really happens and why: shown with a right answer, and beside a prediction once the state holds. */
+  because?: string
+}
+
+/** A typical wrong answer, as text or by a predicate on the answer in its normal form. */
+export interface WrongAnswer {
+  when: string | ((answer: string) => boolean)
+  because: string
+}
+
+/** Computes the correct answer from the snapshot. Throws Failure, NotApplicable or Trouble like a check. */
+export type Question = (context: CheckContext) => Truth | Promise<Truth>
+
+/** Proves the learner's own work, and returns what is kept of it. Throws like a check. */
+export type EvidenceCheck = (context: CheckContext) => object | Promise<object>
+
+/** What is asked beside the state of a step. */
+export interface StepQuestions {
+  predict?: Question
+  question?: Question
+  evidence?: EvidenceCheck
 }
 
 /** The input of a check of real requests, which is only possible on a running cluster. */
@@ -38,6 +71,12 @@ export interface LabSpec {
 /** A step and how it is judged. */
 export interface CheckedStep extends StepDefinition {
   check: Check
+  /** It has no state of its own to judge: its check is a question. */
+  onlyAsks: boolean
+  /** Those of its points that its prediction and question earn. */
+  understanding: number
+  /** How the truth of its prediction and of its question is computed. */
+  asked: StepQuestions
   /** It sends real requests, which is not possible for a capture. */
   needsCluster: boolean
   /** The number of points deducted if the step passes, for example for hints. */

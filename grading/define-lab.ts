@@ -1,13 +1,18 @@
+import { askingCheck } from './asking-check.ts'
 import {
   type Check,
+  type CheckContext,
   type CheckedStep,
   type LabSpec,
   type LiveContext,
   type Observer,
   onCluster,
+  type Question,
+  type StepQuestions,
 } from './check-context.ts'
-import { readLab, type StepDefinition } from './lab-definition.ts'
-import { type Question, questionCheck } from './question.ts'
+import { type LabDefinition, readLab, type StepDefinition } from './lab-definition.ts'
+import { learningCost, learningOf, understandingPoints } from './learning-notes.ts'
+import { questionCheck } from './question.ts'
 import { registerSteps } from './steps-as-tests.ts'
 
 /** Only in a worker of vitest (its environment variables reach child processes, too); scripts import the specs without it. */
@@ -15,15 +20,18 @@ const vitest = '__vitest_worker__' in globalThis ? await import('vitest') : unde
 
 /** The functions of a lab's spec. */
 export interface SpecFunctions {
-  /** Defines the check of the step with that id in lab.yaml. */
-  step(id: string, check: Check): void
+  /** Defines the check of the step with that id in lab.yaml, and the truth of what is predicted and asked beside its state. */
+  step(id: string, check: Check, asked?: StepQuestions): void
   /** The same for a step that consists of real requests: not applicable to a capture. */
-  liveStep(id: string, check: Check<LiveContext>): void
-  /** Defines the correct answer to the question of that step in lab.yaml, and the deduction from its points. */
+  liveStep(id: string, check: Check<LiveContext>, asked?: StepQuestions): void
+  /** Defines the correct answer of a step that only asks, and a further deduction from its points. */
   question(id: string, ask: Question, cost?: CheckedStep['cost']): void
   /** Registers an observer that runs at every live round. */
   observe(observer: Observer): void
 }
+
+/** What the spec defines for a step. */
+type Defined = Pick<CheckedStep, 'check' | 'needsCluster' | 'onlyAsks' | 'asked' | 'cost'>
 
 /**
  * Joins the steps of `labs/NN-name/lab.yaml` with their checks. In vitest's project `checks` each step becomes one test;
@@ -32,36 +40,67 @@ export interface SpecFunctions {
  */
 export function defineLab(number: number, define: (words: SpecFunctions) => void): LabSpec {
   const lab = readLab(number)
-  const checks = new Map<string, Pick<CheckedStep, 'check' | 'needsCluster' | 'cost'>>()
+  const checks = new Map<string, Defined>()
   const observers: Observer[] = []
-  const stepOf = (id: string, asks: boolean): StepDefinition => {
+  const add = (id: string, defined: Defined) => {
     const definition = lab.steps.find((step) => step.id === id)
     if (!definition) throw new Error(`The check "${id}" has no step in labs/${lab.folder}/lab.yaml.`)
     if (checks.has(id)) throw new Error(`There are two checks for step "${id}" of lab ${number}.`)
-    if ((definition.question !== undefined) === asks) return definition
-    const fault = asks ? 'has no question in lab.yaml' : 'asks a question, so its check must be a question(…)'
-    throw new Error(`Step "${id}" of lab ${number} ${fault}.`)
+    expectSameQuestions(lab, definition, defined)
+    checks.set(id, defined)
   }
   define({
-    step(id, check) {
-      stepOf(id, false)
-      checks.set(id, { check, needsCluster: false })
+    step(id, check, asked = {}) {
+      add(id, { check, asked, needsCluster: false, onlyAsks: false })
     },
-    liveStep(id, check) {
-      stepOf(id, false)
-      checks.set(id, { check: onCluster(check), needsCluster: true })
+    liveStep(id, check, asked = {}) {
+      add(id, { check: onCluster(check), asked, needsCluster: true, onlyAsks: false })
     },
     question(id, ask, cost) {
-      checks.set(id, { check: questionCheck(number, stepOf(id, true), ask), needsCluster: false, cost })
+      add(id, { check: () => undefined, asked: { question: ask }, needsCluster: false, onlyAsks: true, cost })
     },
     observe: (observer) => observers.push(observer),
   })
   const steps = lab.steps.map((step) => {
-    const check = checks.get(step.id)
-    if (!check) throw new Error(`Step "${step.id}" of labs/${lab.folder}/lab.yaml has no check.`)
-    return { ...step, ...check }
+    const defined = checks.get(step.id)
+    if (!defined) throw new Error(`Step "${step.id}" of labs/${lab.folder}/lab.yaml has no check.`)
+    return checkedStep(number, step, defined)
   })
   const spec = { lab, steps, observers }
   if (vitest?.inject('grades')) registerSteps(spec, vitest)
   return spec
+}
+
+/** lab.yaml and the spec must predict and ask at the same steps. */
+function expectSameQuestions({ number }: LabDefinition, step: StepDefinition, { asked, onlyAsks }: Defined): void {
+  const place = `Step "${step.id}" of lab ${number}`
+  for (const name of ['predict', 'question'] as const) {
+    if ((step[name] !== undefined) === (asked[name] !== undefined)) continue
+    if (step[name] === undefined) throw new Error(`${place} has no ${name} in lab.yaml.`)
+    throw new Error(`${place} has a ${name} in lab.yaml, so its check must have { ${name}: … }, or be a question(…).`)
+  }
+  if (onlyAsks && step.predict) throw new Error(`${place} only asks, so there is nothing to predict.`)
+}
+
+/** A step with its check around the state, its questions and what they cost. */
+export function checkedStep(lab: number, step: StepDefinition, defined: Defined): CheckedStep {
+  const { check, asked, onlyAsks, cost } = defined
+  const understanding = understandingPoints(step, onlyAsks)
+  const asking = { lab, step, understanding }
+  const { question, predict, evidence } = asked
+  const asksBeside = predict ?? question ?? evidence
+  const deducted = (context: CheckContext) => {
+    const learnt = onlyAsks || context.asks ? learningCost(understanding, learningOf(step.id, context.notes)) : 0
+    return learnt + (cost?.(context) ?? 0)
+  }
+  return {
+    ...step,
+    ...defined,
+    check:
+      onlyAsks && question ? questionCheck(asking, question) : asksBeside ? askingCheck(asking, check, asked) : check,
+    understanding,
+    // An answer remains correct when the cluster changes later.
+    moment: step.moment || onlyAsks,
+    cost: asksBeside || cost ? deducted : undefined,
+  }
 }

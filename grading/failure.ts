@@ -1,5 +1,5 @@
 import { shellWord } from '../host/shell-word.ts'
-import type { Difference, Verdict } from './report-schema.ts'
+import type { Difference, StepLearning, Verdict } from './report-schema.ts'
 
 /** A check's failure, for the learner. Everything except `expected` and `actual` has a default. */
 export interface FailureDetail {
@@ -26,6 +26,10 @@ export interface StepOutcome {
   reason?: string
   /** Not yet passed, only because this round sends no packets: all other conditions are met. */
   unsent?: true
+  /** Not yet passed, only because the learner has not predicted or answered: the state that the step is about holds. */
+  unanswered?: 'prediction' | 'answer'
+  /** What the learner predicted and answered; absent for a step that does neither. */
+  learning?: StepLearning
   /** Not applicable at any moment of this cluster. */
   outOfReach?: true
   failure?: FailureDetail
@@ -41,6 +45,16 @@ export class Failure extends Error {
     super(`expected ${detail.expected}, found ${detail.actual}`)
     this.name = 'Failure'
     this.detail = detail
+  }
+}
+
+/** The state of the step holds, and its prediction or answer is missing. */
+export class Unanswered extends Failure {
+  readonly missing: 'prediction' | 'answer'
+
+  constructor(missing: 'prediction' | 'answer', detail: FailureDetail) {
+    super(detail)
+    this.missing = missing
   }
 }
 

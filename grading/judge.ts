@@ -1,9 +1,10 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { timeoutScale } from '../host/wait.ts'
 import type { CheckContext, CheckedStep, LabSpec } from './check-context.ts'
-import { Failure, NotApplicable, OutOfReach, type StepOutcome, Trouble } from './failure.ts'
+import { Failure, NotApplicable, OutOfReach, type StepOutcome, Trouble, Unanswered } from './failure.ts'
 import type { StepDefinition } from './lab-definition.ts'
 import { LabNotes } from './lab-notes.ts'
+import { learningOf } from './learning-notes.ts'
 import { type LiveCluster, PacketsHeld, type SnapshotSource } from './live-cluster.ts'
 import { pendingChanges } from './pending-changes.ts'
 import type { Snapshot } from './snapshot.ts'
@@ -48,15 +49,27 @@ export async function judge(spec: LabSpec, source: SnapshotSource, options: Judg
 const stillMoving = (outcome: StepOutcome, reason: string): StepOutcome =>
   outcome.verdict === 'failed' ? { ...outcome, verdict: 'not yet', reason } : outcome
 
+/**
+ * The input of the checks of one round. Predictions and questions beside a state are asked on a running cluster, and of a
+ * capture with notes of the lab; `asks` says otherwise.
+ */
+export const contextOf = (
+  snapshot: Snapshot,
+  notes: LabNotes,
+  live: LiveCluster | undefined,
+  asks = live !== undefined || notes.exist,
+): CheckContext => ({ snapshot, nodes: snapshot.nodes, notes, live, asks, show: () => {} })
+
 /** Judges every step once, all on the same snapshot. */
 export async function judgeRound(
   spec: LabSpec,
   snapshot: Snapshot,
   live: LiveCluster | undefined,
   only?: readonly string[],
+  asks?: boolean,
 ): Promise<StepOutcome[]> {
   const notes = new LabNotes(spec.lab.number, snapshot)
-  const context = { snapshot, nodes: snapshot.nodes, notes, live, show: () => {} }
+  const context = contextOf(snapshot, notes, live, asks)
   if (live) for (const observe of spec.observers) observeQuietly(observe, context)
   const outcomes = new Map<string, StepOutcome>()
   for (const step of spec.steps)
@@ -88,8 +101,9 @@ function observeQuietly(observe: LabSpec['observers'][number], context: CheckCon
 
 function waitsFor({ id, needs }: StepDefinition, outcomes: ReadonlyMap<string, StepOutcome>): StepOutcome | undefined {
   const open = needs.filter((need) => {
-    const { verdict, unsent } = outcomes.get(need) ?? {}
-    return !unsent && verdict !== undefined && verdict !== 'passed' && verdict !== 'not applicable'
+    const { verdict, unsent, unanswered } = outcomes.get(need) ?? {}
+    // The state that this step builds on holds, even if nobody has predicted or answered there.
+    return !unsent && !unanswered && verdict !== undefined && verdict !== 'passed' && verdict !== 'not applicable'
   })
   if (open.length === 0) return undefined
   const uncheckable = open.some((need) => outcomes.get(need)?.verdict === 'could not check')
@@ -103,7 +117,8 @@ async function judgeStep(step: CheckedStep, context: CheckContext): Promise<Step
     measured = [...lines]
   }
   const outcome = await outcomeOf(step, { ...context, show })
-  return { id: step.id, ...outcome, ...(measured.length > 0 && { measured }) }
+  const learning = step.question || step.predict ? learningOf(step.id, context.notes) : undefined
+  return { id: step.id, ...outcome, ...(learning && { learning }), ...(measured.length > 0 && { measured }) }
 }
 
 async function outcomeOf({ check, cost }: CheckedStep, context: CheckContext): Promise<Omit<StepOutcome, 'id'>> {
@@ -112,6 +127,10 @@ async function outcomeOf({ check, cost }: CheckedStep, context: CheckContext): P
     const deducted = cost?.(context) ?? 0
     return { verdict: 'passed', ...(deducted > 0 && { cost: deducted }) }
   } catch (error) {
+    if (error instanceof Unanswered) {
+      const reason = `waits for your ${error.missing}`
+      return { verdict: 'not yet', unanswered: error.missing, reason, failure: error.detail }
+    }
     if (error instanceof Failure) return { verdict: 'failed', failure: error.detail }
     if (error instanceof PacketsHeld)
       return { verdict: 'not yet', unsent: true, reason: 'the requests that prove it have not been sent' }

@@ -7,16 +7,20 @@ import type { LabNeeds } from '../cluster/doctor/facts.ts'
 import type { Cluster } from '../cluster/driver.ts'
 import { projectRoot } from '../host/layout.ts'
 import { UserError } from '../host/main.ts'
-import { shortened } from '../host/plain-text.ts'
+import { askedTextSchema } from './asked-text.ts'
 import { Trouble } from './failure.ts'
 
 const sentence = z.string().trim().min(10)
 const stepSchema = z.strictObject({
   id: z.string().regex(/^[a-z][a-z0-9-]*$/),
   title: sentence,
+  /** Asked before the step's commands: the first answer is kept and compared with what the nodes show; wrong costs nothing. */
+  predict: askedTextSchema.optional(),
   /** A question, answered with `make answer`; the correct answer is computed from the cluster. */
-  question: sentence.endsWith('?').optional(),
+  question: askedTextSchema.optional(),
   points: z.number().int().min(1).max(20),
+  /** Those of its points that are earned by prediction and question; `understandingPoints` has the default. */
+  understanding: z.number().int().min(0).optional(),
   /** Steps that must pass before this one is judged. */
   needs: z.array(z.string()).default([]),
   /** About a temporary state: the step is recorded when it passes, and remains passed. */
@@ -24,6 +28,23 @@ const stepSchema = z.strictObject({
   why: sentence,
   /** From a general hint to the command. */
   hints: z.array(sentence).min(2),
+})
+/** A question about an earlier lab, asked at the start of this one; it earns no points. */
+const recallSchema = z.strictObject({
+  id: z.string().regex(/^[a-z][a-z0-9-]*$/),
+  ask: sentence.endsWith('?'),
+  choices: z.array(z.string().trim().min(1)).min(2).default([]),
+  accepts: z.array(z.string().trim().min(1)).min(1),
+  /** Typical wrong answers, with the misconception behind each. */
+  wrong: z.array(z.strictObject({ when: z.string().trim().min(1), because: sentence })).default([]),
+  because: sentence,
+})
+/** A part of a long lab, from its first step to the step before the next part. */
+const partSchema = z.strictObject({
+  id: z.string().regex(/^[a-z]$/),
+  title: sentence.or(z.string().trim().min(3)),
+  minutes: z.number().int().positive(),
+  first: z.string(),
 })
 const kernelNeed = z.enum(['ipvs', 'ipset', 'recent', 'nft'])
 const labSchema = z.strictObject({
@@ -36,6 +57,8 @@ const labSchema = z.strictObject({
   kernelOfSteps: z.array(kernelNeed).default([]),
   /** Its steps judge a measurement, which `make measure` takes in User-Mode Linux on this machine. */
   measures: z.boolean().default(false),
+  recall: z.array(recallSchema).default([]),
+  parts: z.array(partSchema).default([]),
   steps: z.array(stepSchema).min(1),
 })
 const claimsSchema = z.record(z.string().regex(/^[A-D]\d+$/), z.array(z.string().regex(/^\d+\/[a-z0-9-]+$/)).min(1))
@@ -48,8 +71,13 @@ export interface LabDefinition extends LabNeeds {
   folder: string
   title: string
   minutes: number
+  recall?: readonly RecallQuestion[]
+  parts?: readonly LabPart[]
   steps: StepDefinition[]
 }
+
+export type RecallQuestion = z.infer<typeof recallSchema>
+export type LabPart = z.infer<typeof partSchema>
 
 /** The content of lab.yaml, without labs/claims.yaml. */
 export type WrittenLab = z.infer<typeof labSchema>
@@ -64,7 +92,19 @@ export function parseLab(text: string, file: string): WrittenLab {
     if (unknown) throw new Error(`${file}: step "${step.id}" needs "${unknown}", which does not precede it.`)
     if (ids.has(step.id)) throw new Error(`${file}: there are two steps "${step.id}".`)
     ids.add(step.id)
+    if ((step.understanding ?? 0) > step.points)
+      throw new Error(`${file}: step "${step.id}" has ${step.points} points, fewer than its understanding.`)
+    if (step.understanding !== undefined && !step.predict && !step.question)
+      throw new Error(`${file}: step "${step.id}" has understanding, but neither predicts nor asks.`)
   }
+  for (const { id, choices, accepts } of read.data.recall) {
+    if (ids.has(id)) throw new Error(`${file}: there are two questions "${id}".`)
+    ids.add(id)
+    if (choices.length > 0 && !accepts.every((answer) => choices.includes(answer)))
+      throw new Error(`${file}: recall "${id}" accepts an answer that is not among its choices.`)
+  }
+  const lost = read.data.parts.find(({ first }) => !read.data.steps.some(({ id }) => id === first))
+  if (lost) throw new Error(`${file}: part "${lost.id}" begins with "${lost.first}", which is not a step.`)
   return read.data
 }
 
@@ -72,15 +112,10 @@ export function parseLab(text: string, file: string): WrittenLab {
 export function readLab(number: number): LabDefinition {
   const folder = labFolder(number)
   const file = join(labsFolder, folder, 'lab.yaml')
-  const { title, minutes, kernel, kernelOfSteps, measures, steps } = parseLab(readFileSync(file, 'utf8'), file)
+  const { id: _id, steps, ...lab } = parseLab(readFileSync(file, 'utf8'), file)
   const claims = readClaims()
-  const withClaims = steps.map((step) => ({
-    ...step,
-    // An answer remains correct when the cluster changes later.
-    moment: step.moment || step.question !== undefined,
-    claims: claimsOf(claims, number, step.id),
-  }))
-  return { number, folder, title, minutes, kernel, kernelOfSteps, measures, steps: withClaims }
+  const withClaims = steps.map((step) => ({ ...step, claims: claimsOf(claims, number, step.id) }))
+  return { number, folder, ...lab, steps: withClaims }
 }
 
 /** Claim id → the steps (`lab/step`) that prove it. */
@@ -102,23 +137,6 @@ export function findStep(lab: LabDefinition, id: string): StepDefinition {
   const step = lab.steps.find((candidate) => candidate.id === id)
   if (step) return step
   throw new Error(`Lab ${lab.number} has no step "${id}": its steps are ${lab.steps.map((s) => s.id).join(', ')}.`)
-}
-
-/** The only step of that id with a question, in that lab or in all. Throws UserError with the existing questions. */
-export function findQuestion(id: string, number?: number): { lab: LabDefinition; step: StepDefinition } {
-  const labs = (number ? [number] : listLabs().map((lab) => lab.number)).map(readLab)
-  const steps = labs.flatMap((lab) => lab.steps.map((step) => ({ lab, step })))
-  const asking = steps.filter(({ step }) => step.question !== undefined)
-  const [found, another] = asking.filter(({ step }) => step.id === id)
-  if (found && another)
-    throw new UserError(`Labs ${found.lab.number} and ${another.lab.number} have a step "${id}": add LAB=…`)
-  if (found) return found
-  const questions = [...new Set(asking.map(({ step }) => `Q=${step.id}`))].join(', ')
-  const all = questions === '' ? 'There is no question.' : `Questions: ${questions}.`
-  if (id === '') throw new UserError(`Q= must name a question. ${all}`)
-  const named = steps.find(({ step }) => step.id === id)
-  if (named) throw new UserError(`Step "${id}" of lab ${named.lab.number} has no question. ${all}`)
-  throw new UserError(`${number ? `Lab ${number} has no` : 'No lab has the'} question "${shortened(id, 60)}". ${all}`)
 }
 
 /** Throws Trouble if the kernel of a running cluster lacks a feature that a lab needs, which is not the learner's fault. */

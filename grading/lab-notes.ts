@@ -31,6 +31,7 @@ export class LabNotes {
     this.#lab = lab
     const map = snapshot.find('ConfigMap', NOTES_NAMESPACE, notesName(lab))
     this.#written = map?.data ?? {}
+    this.exist = map !== undefined
   }
 
   /** The note under a key; undefined when there is none or it is not JSON of that shape. */
@@ -41,6 +42,15 @@ export class LabNotes {
       return undefined
     }
   }
+
+  /** The number of notes whose keys begin with a prefix. */
+  count(prefix: string): number {
+    const keys = new Set([...Object.keys(this.#written), ...Object.keys(this.#fresh)])
+    return [...keys].filter((key) => key.startsWith(prefix)).length
+  }
+
+  /** True if the cluster, or the capture, has notes of this lab: somebody worked on it there. */
+  readonly exist: boolean
 
   /** Adds a note, unless the key exists. */
   keep(key: string, note: unknown): void {

@@ -3,6 +3,7 @@ import { chalk } from 'zx/core'
 import { plainText, shortened } from '../host/plain-text.ts'
 import type { StepOutcome } from './failure.ts'
 import { listLabs, type StepDefinition } from './lab-definition.ts'
+import { learningLines } from './learning-lines.ts'
 import { findingOf, pointsWith } from './report.ts'
 import type { Difference, Report, ReportedFinding, Source, StepReport, Verdict } from './report-schema.ts'
 
@@ -29,8 +30,8 @@ export function learnerReport(report: Report): string {
   let opened = false
   for (const step of report.steps) {
     lines.push(stepLine(step, width))
-    if (step.question !== undefined && (step.verdict === 'failed' || step.verdict === 'not yet'))
-      lines.push(chalk.dim(`    asks: ${step.question}`))
+    lines.push(...askedBy(step).map((line) => chalk.dim(`    ${line}`)))
+    if (report.steps.length === 1) lines.push(...learningLines(step.learning).map((line) => `    ${line}`))
     lines.push(...measuredLines(step))
     if (!step.finding) continue
     if (!opened) lines.push(...findingLines(report.lab, step.id, step.finding))
@@ -39,6 +40,13 @@ export function learnerReport(report: Report): string {
     opened = true
   }
   return `${[...lines, ...noteLines(report), '', ...summary(report)].join('\n')}\n`
+}
+
+/** What an open step still asks: its prediction until one was given, then its question. */
+function askedBy({ verdict, predict, question, learning }: StepReport): string[] {
+  if (verdict !== 'failed' && verdict !== 'not yet') return []
+  if (predict !== undefined && !learning?.prediction) return [`predict: ${predict}`]
+  return question === undefined || learning?.answered ? [] : [`asks: ${question}`]
 }
 
 const noteLines = ({ notes = [] }: Report): string[] =>

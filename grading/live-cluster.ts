@@ -119,6 +119,9 @@ export interface SnapshotSource {
   live?: LiveCluster
 }
 
+/** A running cluster as a source of snapshots. */
+export type OpenedCluster = SnapshotSource & { live: LiveCluster }
+
 /** Opens the source of snapshots: a capture folder, or the cluster that CLUSTER and NAME select. Throws UserError. */
 export async function openSource(source: Source): Promise<SnapshotSource> {
   if (source.kind === 'cluster') {
@@ -139,7 +142,7 @@ const SYNC_MS = 3000
 export async function openCluster(
   cluster: Cluster,
   { depth, ...options }: { keepMoments?: boolean; depth?: ReportDepth } = {},
-): Promise<SnapshotSource & { live: LiveCluster }> {
+): Promise<OpenedCluster> {
   await requireUp(cluster)
   const client = await kubeClient(cluster)
   const live = new LiveCluster(cluster, client, options)

@@ -1,83 +1,139 @@
-import * as z from 'zod'
+// Whether the learner's answer is right on this cluster now.
+
 import type { KubeClient } from '../cluster/kube-client.ts'
 import { answerForm, readAnswer, sameAnswer } from './answer.ts'
-import type { Check, CheckContext } from './check-context.ts'
-import { Failure, fail, NotApplicable, Trouble } from './failure.ts'
+import { type AskedText, describeChoices, normalAnswer } from './asked-text.ts'
+import type { Check, CheckContext, Question, Truth } from './check-context.ts'
+import { Failure, fail, NotApplicable, Trouble, Unanswered } from './failure.ts'
 import type { StepDefinition } from './lab-definition.ts'
-import { writeNotes } from './lab-notes.ts'
+import { notesName, readConfigMap, writeNotes } from './lab-notes.ts'
+import {
+  type AnswerNote,
+  answeredKey,
+  answerKey,
+  answerNote,
+  costOfTries,
+  gaveUpKey,
+  guessableAnswers,
+  learningOf,
+  predictedKey,
+  wrongTryKey,
+} from './learning-notes.ts'
 
-/** The correct answer for the current state of the cluster. */
-export interface Truth {
-  /** All accepted answers. */
-  accepts: readonly string[]
-  /** A read-only command to find it. */
-  inspect: string
+export type { Truth } from './check-context.ts'
+
+/** A step that asks, and what its answer is worth. */
+export interface AskedStep {
+  lab: number
+  step: Omit<StepDefinition, 'claims'>
+  understanding: number
 }
 
-/** Computes the correct answer from the snapshot. Throws Failure, NotApplicable or Trouble like a check. */
-export type Question = (context: CheckContext) => Truth | Promise<Truth>
-
-/** An answer in the lab's notes in the cluster. */
-export const answerNote = z.object({ text: z.string(), at: z.string() })
-export type AnswerNote = z.infer<typeof answerNote>
-
-/** Key of the note with the learner's last answer. */
-export const answerKey = (step: string) => `answer.${step}`
-/** Key of the note with the answer that was correct when it was given. */
-export const answeredKey = (step: string) => `answered.${step}`
-
-/** The note of an answer. Throws Error with a sentence for the learner when it is not valid. */
-export const noteOfAnswer = (typed: string, at = new Date()): AnswerNote => ({
-  text: readAnswer(typed),
+/** The note of an answer. Throws UserError or Error with a sentence for the learner when it is not valid. */
+export const noteOfAnswer = (asked: AskedText, typed: string, at = new Date()): AnswerNote => ({
+  text: normalAnswer(asked, typed),
   at: at.toISOString(),
 })
 
-/** How a question is answered. */
+/** How a prediction or question is answered. */
 export const answerCommand = (lab: number, step: string) => `make answer LAB=${lab} Q=${step} A='…'`
 
-/** The check of a question: on a live cluster a correct answer remains correct; for a capture the answer is computed from the capture. */
-export function questionCheck(
-  lab: number,
-  { id, question = '' }: Pick<StepDefinition, 'id' | 'question'>,
-  ask: Question,
-): Check {
-  return async (context) => {
-    const { notes, live } = context
-    const right = notes.read(answeredKey(id), answerNote)
-    const given = notes.read(answerKey(id), answerNote)
-    const text = given && usable(given)
-    if (live && right) return tellLaterAnswer(context, ask, right.text, text)
-    const { accepts, inspect } = await ask(context)
-    if (given && text !== undefined && isAccepted(text, accepts)) {
-      notes.keep(answeredKey(id), given)
-      return
-    }
-    if (right) throw new NotApplicable('the cluster had changed since the answer when this capture was taken')
-    const form = answerForm(accepts)
-    fail({
-      inspect,
-      expected: `the answer to "${question}"${form ? `, ${form.words}` : ''}`,
-      actual: text === undefined ? 'no answer yet' : whatIsWrong(text, form),
-      hint: 'Look with the command above, and answer:',
-      next: answerCommand(lab, id),
-    })
-  }
+/** The check of a step that only asks: on a live cluster a correct answer remains correct; for a capture it is computed from the capture. */
+export function questionCheck(asking: AskedStep, ask: Question): Check {
+  return (context) => expectRightAnswer(asking, ask, context, fail)
 }
 
-const isAccepted = (text: string, accepts: readonly string[]) => accepts.some((accepted) => sameAnswer(text, accepted))
+/**
+ * Passes if the last answer is right, or an earlier one was on this cluster. A wrong answer fails with the misconception
+ * behind it; `unanswered` throws if there is none. Only a learner who had the answer shown needs none.
+ */
+export async function expectRightAnswer(
+  { lab, step, understanding }: AskedStep,
+  ask: Question,
+  context: CheckContext,
+  unanswered: (detail: Failure['detail']) => never,
+): Promise<void> {
+  const { id, question } = step
+  if (!question) return
+  const { notes, live } = context
+  const { answered, answer, gaveUp } = learningOf(id, notes)
+  if (gaveUp) return
+  const text = answer && usable(question, answer)
+  if (live && answered) return tellLaterAnswer(context, question, ask, answered.text, text)
+  const truth = await ask(context)
+  const { accepts, inspect, because } = truth
+  if (answer && text !== undefined && isAccepted(question, text, accepts)) {
+    notes.keep(answeredKey(id), { ...answer, ...(because !== undefined && { because }) })
+    return
+  }
+  if (answered) throw new NotApplicable('the cluster had changed since the answer when this capture was taken')
+  const form = question.choices.length > 0 ? undefined : answerForm(accepts)
+  const wanted = form ? form.words : describeChoices(question)
+  const common = {
+    inspect,
+    expected: `the answer to "${question.ask}"${wanted && `, ${wanted}`}`,
+    next: answerCommand(lab, id),
+  }
+  if (text === undefined)
+    return unanswered({ ...common, actual: 'no answer yet', hint: 'Look with the command above, and answer:' })
+  const mistake = misconception(question, truth, text)
+  const cost = guessableAnswers(step) === undefined ? '' : keepWrongTry({ id, understanding }, context, text)
+  fail({
+    ...common,
+    actual: form && !form.fits(text) ? `"${text}", which is not ${form.words}` : `"${text}", which ${NOT_RIGHT}`,
+    ...(mistake !== undefined && { why: mistake }),
+    hint: `${cost}Look with the command above, and answer again:`,
+  })
+}
 
-const whatIsWrong = (text: string, form: ReturnType<typeof answerForm>) =>
-  form && !form.fits(text)
-    ? `"${text}", which is not ${form.words}`
-    : `"${text}", which is not right on this cluster now`
+const NOT_RIGHT = 'is not right on this cluster now'
+
+/** Counts a wrong try of a question with few possible answers. Returns what it has cost. */
+function keepWrongTry(
+  { id, understanding }: { id: string; understanding: number },
+  { notes }: CheckContext,
+  text: string,
+): string {
+  notes.keep(wrongTryKey(id, text), { text })
+  const { wrongTries } = learningOf(id, notes)
+  const lost = costOfTries(understanding, wrongTries)
+  const next = costOfTries(understanding, wrongTries + 1) - lost
+  const more = next > 0 ? `another wrong one costs ${next} more` : 'more tries cost nothing'
+  return `Wrong answers have cost ${lost} of this step's ${understanding} points for understanding, ${more}. `
+}
+
+/** True if an answer in its normal form equals an accepted one. */
+export function isAccepted(asked: AskedText, text: string, accepts: readonly string[]): boolean {
+  if (asked.choices.length === 0) return accepts.some((accepted) => sameAnswer(text, accepted))
+  return accepts.some((accepted) => text === normalAnswer(asked, accepted === '' ? 'none' : accepted))
+}
+
+/** The misconception behind a wrong answer in its normal form; undefined if it is no typical one. */
+export function misconception(
+  asked: AskedText,
+  { wrong = [] }: Pick<Truth, 'wrong'>,
+  text: string,
+): string | undefined {
+  const isMeant = ({ when }: { when: string | ((answer: string) => boolean) }) =>
+    typeof when === 'string' ? isAccepted(asked, text, [when]) : when(text)
+  return wrong.find(isMeant)?.because
+}
 
 /** A correct answer keeps its points on the live cluster. A later wrong answer is reported. */
-async function tellLaterAnswer(context: CheckContext, ask: Question, right: string, later?: string): Promise<void> {
+async function tellLaterAnswer(
+  context: CheckContext,
+  question: AskedText,
+  ask: Question,
+  right: string,
+  later?: string,
+): Promise<void> {
   if (later === undefined || sameAnswer(later, right)) return
   try {
     const { accepts } = await ask(context)
-    if (isAccepted(later, accepts)) return
-    const wrong = whatIsWrong(later, answerForm(accepts))
+    if (isAccepted(question, later, accepts)) return
+    const form = question.choices.length > 0 ? undefined : answerForm(accepts)
+    const wrong =
+      form && !form.fits(later) ? `"${later}", which is not ${form.words}` : `"${later}", which ${NOT_RIGHT}`
     context.show([`Your last answer is ${wrong}. The earlier "${right}" was right and keeps its points.`])
   } catch (error) {
     // The correct answer can't be determined now.
@@ -86,15 +142,58 @@ async function tellLaterAnswer(context: CheckContext, ask: Question, right: stri
 }
 
 /** Notes can be written by other means than `make answer`; an invalid answer counts as none. */
-function usable({ text }: AnswerNote): string | undefined {
+export function usable(asked: AskedText, { text }: AnswerNote): string | undefined {
   try {
-    return readAnswer(text)
+    return normalAnswer(asked, readAnswer(text))
   } catch {
     return undefined
   }
 }
 
-/** Stores an answer in the cluster, replacing an earlier one. Throws Error with a sentence for the learner if the text can't be one. */
-export async function keepAnswer(client: KubeClient, lab: number, step: string, typed: string): Promise<void> {
-  await writeNotes(client, lab, { [answerKey(step)]: JSON.stringify(noteOfAnswer(typed)) })
+/** Stores an answer in the cluster, replacing an earlier one. Throws like `noteOfAnswer`. */
+export async function keepAnswer(
+  client: KubeClient,
+  lab: number,
+  { id, question }: Pick<StepDefinition, 'id' | 'question'>,
+  typed: string,
+): Promise<void> {
+  if (!question) throw new Error(`Step "${id}" of lab ${lab} has no question.`)
+  await writeNotes(client, lab, { [answerKey(id)]: JSON.stringify(noteOfAnswer(question, typed)) })
 }
+
+/** Stores a prediction unless there is one already. Returns the one that counts. Throws like `noteOfAnswer`. */
+export async function keepPrediction(
+  client: KubeClient,
+  lab: number,
+  { id, predict }: Pick<StepDefinition, 'id' | 'predict'>,
+  typed: string,
+): Promise<AnswerNote> {
+  if (!predict) throw new Error(`Step "${id}" of lab ${lab} has no prediction.`)
+  const first = await storedPrediction(client, lab, id)
+  if (first) return first
+  const note = noteOfAnswer(predict, typed)
+  await writeNotes(client, lab, { [predictedKey(id)]: JSON.stringify(note) })
+  return note
+}
+
+/** The prediction of a step in the cluster's notes; undefined before it was given. */
+export async function storedPrediction(client: KubeClient, lab: number, step: string): Promise<AnswerNote | undefined> {
+  const data = await readConfigMap(client, notesName(lab))
+  try {
+    return answerNote.safeParse(JSON.parse(data?.[predictedKey(step)] ?? 'null')).data
+  } catch {
+    return undefined
+  }
+}
+
+/** Stores that the learner had the answer shown, which costs the step's points for understanding. */
+export async function keepGivenUp(client: KubeClient, lab: number, step: string): Promise<void> {
+  await writeNotes(client, lab, { [gaveUpKey(step)]: JSON.stringify({ at: new Date().toISOString() }) })
+}
+
+/** Throws that an answer or prediction is missing. */
+export const missing =
+  (what: 'prediction' | 'answer') =>
+  (detail: Failure['detail']): never => {
+    throw new Unanswered(what, detail)
+  }

@@ -31,9 +31,32 @@ export const findingSchema = z.object({
   evidence: z.string().optional().describe('the file that keeps the whole finding, relative to the checkout'),
 })
 
+const answerAt = { text: z.string(), at: z.string().describe('when it was given') }
+const because = z.string().optional().describe('what really happens and why')
+const learningSchema = z.object({
+  prediction: z
+    .object({
+      ...answerAt,
+      accepts: z.array(z.string()).optional().describe('what the nodes showed'),
+      right: z.boolean().optional(),
+      mistake: z.string().optional().describe('the misconception behind it, where it is a known one'),
+      because,
+    })
+    .optional()
+    .describe('the first one'),
+  answer: z.object(answerAt).optional().describe('the last one'),
+  answered: z
+    .object({ ...answerAt, because })
+    .optional()
+    .describe('the right one'),
+  wrongTries: z.number().int().nonnegative().describe('different wrong answers that cost points'),
+  gaveUp: z.boolean().describe('the learner had the answer shown'),
+})
+
 export const stepSchema = z.object({
   id: z.string(),
   title: z.string().describe('a sentence that is true when the step is solved'),
+  predict: z.string().optional().describe('what the step has the learner predict'),
   question: z.string().optional().describe('what the step asks, if it asks'),
   claims: z.array(z.string()),
   verdict: verdictSchema,
@@ -43,6 +66,8 @@ export const stepSchema = z.object({
   reason: z.string().optional().describe('why it is not applicable, not yet, or could not be checked'),
   finding: findingSchema.optional(),
   measured: z.array(z.string()).optional().describe('what the step measured, in lines for people'),
+  unanswered: z.enum(['prediction', 'answer']).optional().describe('all that is missing: the state holds'),
+  learning: learningSchema.optional().describe('what the learner predicted and answered'),
 })
 
 export const reportSchema = z
@@ -77,6 +102,8 @@ export const reportSchema = z
 
 export type Report = z.infer<typeof reportSchema>
 export type StepReport = z.infer<typeof stepSchema>
+/** What a learner has predicted and answered at a step. */
+export type StepLearning = z.infer<typeof learningSchema>
 export type ReportedFinding = z.infer<typeof findingSchema>
 export type Difference = z.infer<typeof differenceSchema>
 export type Source = Report['source']

@@ -77,13 +77,14 @@ function exitCodeOf(steps: readonly StepReport[]): 0 | 1 | 2 {
 }
 
 function stepReport(step: StepDefinition, outcome: StepOutcome | undefined, trouble: string | undefined): StepReport {
-  const { id, title, question, claims, points: maxPoints } = step
+  const { id, title, predict, question, claims, points: maxPoints } = step
   const verdict = outcome?.verdict ?? 'could not check'
   const reason = outcome ? outcome.reason : (trouble ?? 'the step was not judged')
   return {
     id,
     title,
-    question,
+    predict: predict?.ask,
+    question: question?.ask,
     claims,
     verdict,
     points: verdict === 'passed' ? pointsWith(maxPoints, outcome) : 0,
@@ -92,6 +93,8 @@ function stepReport(step: StepDefinition, outcome: StepOutcome | undefined, trou
     reason,
     finding: outcome?.failure && findingOf(step, outcome.failure),
     measured: outcome?.measured,
+    unanswered: outcome?.unanswered,
+    learning: outcome?.learning,
   }
 }
 

@@ -1,28 +1,47 @@
-// Answers a lab's question and grades the answer:  Q=service-chain A=KUBE-SVC-… [LAB=1] answer.ts
+// Answers what a step predicts or asks, and grades it:  Q=service-chain A=KUBE-SVC-… [LAB=1] [SHOW=1] answer.ts
 import { consent } from '../cluster/consent.ts'
-import { selectCluster } from '../cluster/select.ts'
+import { runningCluster, selectCluster } from '../cluster/select.ts'
+import { answerStep, keepRecall, showAnswer } from '../course/answer-step.ts'
+import { findAsked } from '../grading/find-asked.ts'
 import { loadSpec } from '../grading/grader.ts'
-import { judge } from '../grading/judge.ts'
-import { findQuestion, labNumber, mustRunHere } from '../grading/lab-definition.ts'
+import { labNumber, mustRunHere } from '../grading/lab-definition.ts'
 import { notesName } from '../grading/lab-notes.ts'
-import { failureLines, measuredLines, outcomeLine } from '../grading/learner-report.ts'
+import { askedLines, priceOfWrong } from '../grading/learning-lines.ts'
 import { openCluster } from '../grading/live-cluster.ts'
-import { answerCommand, keepAnswer } from '../grading/question.ts'
+import { answerCommand } from '../grading/question.ts'
+import { recallLines } from '../grading/recall.ts'
 import { ExitCode, main, UserError } from '../host/main.ts'
 
 await main(async () => {
-  const { Q: id = '', A: text, LAB } = process.env
-  const { lab, step } = findQuestion(id, LAB ? labNumber(LAB) : undefined)
-  if (!text) throw new UserError(`${step.question} Answer with: ${answerCommand(lab.number, id)}`)
+  const { Q: id = '', A: text, LAB, SHOW } = process.env
+  const place = findAsked(id, LAB ? labNumber(LAB) : undefined)
+  const { lab } = place
+  if ('recall' in place) {
+    if (!text) throw new UserError(`${place.recall.ask} Answer with: ${answerCommand(lab.number, id)}`)
+    const { isRight, lines } = recallLines(place.recall, text)
+    const running = await runningCluster().catch(() => undefined)
+    if (running && isRight) await keepRecall(running, lab.number, id, text)
+    for (const line of lines) console.log(line)
+    return isRight ? ExitCode.passed : ExitCode.notYet
+  }
+  const spec = await loadSpec(lab)
+  const step = spec.steps.find((candidate) => candidate.id === id)
+  if (!step) throw new Error(`Step "${id}" of lab ${lab.number} has no check.`)
+  if (!text && !SHOW) {
+    const { predict, question } = step
+    const lines = [
+      ...(predict ? askedLines('Predict', predict) : []),
+      ...(question ? askedLines('Question', question) : []),
+      priceOfWrong(step),
+      `Answer with: ${answerCommand(lab.number, id)}`,
+    ]
+    throw new UserError(lines.filter(Boolean).join(' '))
+  }
   const cluster = await selectCluster()
   const source = await openCluster(cluster)
   await mustRunHere(cluster, lab)
   await consent(cluster, `write the answer into ConfigMap "${notesName(lab.number)}" in namespace "default"`)
-  await keepAnswer(source.live.client, lab.number, id, text)
-  const [outcome] = (await judge(await loadSpec(lab), source, { only: [id] })).outcomes
-  if (!outcome) return ExitCode.trouble
-  console.log(`${step.question}\n${outcomeLine(outcome, step)}`)
-  for (const line of [...measuredLines(outcome), ...failureLines(lab.number, step, outcome)]) console.log(line)
-  if (outcome.verdict === 'could not check') return ExitCode.trouble
-  return outcome.verdict === 'passed' ? ExitCode.passed : ExitCode.notYet
+  const { lines, exitCode } = text ? await answerStep(spec, step, source, text) : await showAnswer(spec, step, source)
+  for (const line of lines) console.log(line)
+  return exitCode
 })

@@ -15,7 +15,8 @@ import { sameAnswer } from '../../grading/answer.ts'
 import type { CheckContext } from '../../grading/check-context.ts'
 import { expectFound, fail, Trouble } from '../../grading/failure.ts'
 import type { LabNotes } from '../../grading/lab-notes.ts'
-import { answeredKey, answerKey, answerNote, type Truth } from '../../grading/question.ts'
+import { answeredKey, answerKey, answerNote } from '../../grading/learning-notes.ts'
+import type { Truth } from '../../grading/question.ts'
 import { shortened } from '../../host/plain-text.ts'
 
 /** The open incident according to the cluster's notes. */

@@ -36,7 +36,7 @@ function textRows(state: GuideState, width: number, style: Style): Row[] {
   if (state.isExplained) return layoutMarkdown(seen, width, style)
   const done = `**Done when:** ${definition.title}.`
   const question =
-    definition.question === undefined ? '' : `\n\n**Question:** ${definition.question} Press a to answer.`
+    definition.question === undefined ? '' : `\n\n**Question:** ${definition.question.ask} Press a to answer.`
   return layoutMarkdown(`${task}\n\n${done}${question}`, width, style)
 }
 

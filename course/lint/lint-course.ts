@@ -2,6 +2,7 @@ import { parseClaims, parseLab, type WrittenLab } from '../../grading/lab-defini
 import type { LabSolution } from '../lab-solution.ts'
 import { type Fence, type LabText, parseLabText, SEEN } from '../lab-text.ts'
 import { type Complaint, type CourseFiles, filesOfLab, type LabFiles, oneLine, UNWRITTEN } from './course-files.ts'
+import { lintQuotes } from './lint-quotes.ts'
 
 type Complaints = Generator<Complaint>
 
@@ -82,7 +83,8 @@ function* lintDefinition(file: string, folder: string, { id, steps }: WrittenLab
 }
 
 /** The text has a section for each step, in order, with the observed output; its commands and files exist. */
-function* lintText(file: string, text: LabText, { steps }: WrittenLab, course: CourseFiles): Complaints {
+function* lintText(file: string, text: LabText, lab: WrittenLab, course: CourseFiles): Complaints {
+  const { steps } = lab
   const ids = steps.map(({ id }) => id)
   const own = [...text.sections.keys()]
   const missing = ids.filter((id) => !own.includes(id))
@@ -94,6 +96,7 @@ function* lintText(file: string, text: LabText, { steps }: WrittenLab, course: C
   for (const [id, { seen }] of text.sections)
     if (seen === '') yield { file, text: `the section of step "${id}" must contain ${SEEN}` }
   for (const fence of text.fences) yield* lintFence(file, fence, course)
+  yield* lintQuotes(file, text, lab)
 }
 
 function* lintFence(path: string, { commands, line }: Fence, { makefile, exists }: CourseFiles): Complaints {
@@ -117,7 +120,10 @@ function* lintSolution(file: string, solution: LabSolution, { steps }: WrittenLa
   if (own !== ids) yield { file, text: `must have the steps ${ids} in this order; it has ${own || 'none'}.` }
   if (!text) return
   for (const [id, { commands, cleanup }] of Object.entries(solution.steps)) {
-    const typed = text.fences.filter(({ step }) => step === id).flatMap((fence) => fence.commands.split('\n'))
+    const typed = [
+      ...text.fences.filter(({ step }) => step === id).flatMap((fence) => fence.commands.split('\n')),
+      ...text.quotes.filter(({ step }) => step === id).map(({ command }) => command.replace(/\bA=….*$/, "A='…'")),
+    ]
     for (const command of [...commands, ...(cleanup?.commands ?? [])])
       if (!typed.includes(command) && !typed.includes(withoutAnswer(command)))
         yield { file, text: `step "${id}" runs "${command}", which no fence of its section in the README contains.` }

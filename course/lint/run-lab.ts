@@ -6,19 +6,20 @@ import { selectCluster } from '../../cluster/select.ts'
 import type { LabSpec } from '../../grading/check-context.ts'
 import { loadSpec } from '../../grading/grader.ts'
 import { judgeRound } from '../../grading/judge.ts'
-import { readLab } from '../../grading/lab-definition.ts'
+import { type LabDefinition, readLab } from '../../grading/lab-definition.ts'
 import { openCluster } from '../../grading/live-cluster.ts'
 import { projectRoot } from '../../host/layout.ts'
 import { createProgress } from '../../host/progress.ts'
+import { shellWord } from '../../host/shell-word.ts'
 import { timeoutScale } from '../../host/wait.ts'
 import { LabBench } from '../lab-bench.ts'
 import { type LabSolution, loadSolution, resetLab } from '../lab-solution.ts'
-import { type Fence, readLabText } from '../lab-text.ts'
+import { type AskedQuote, type Fence, partsInOrder, readLabText } from '../lab-text.ts'
 import { openLab, playSteps } from '../play-lab.ts'
 import type { Complaint } from './course-files.ts'
 
 /** The commands of a fence, with `A='…'` replaced by the answers that the reference solution computes. */
-export function withAnswers(commands: string, { steps }: LabSolution): string {
+function withAnswers(commands: string, { steps }: LabSolution): string {
   const answers = Object.values(steps).flatMap((step) =>
     step.commands.filter((line) => line.startsWith('make answer ')),
   )
@@ -29,6 +30,20 @@ export function withAnswers(commands: string, { steps }: LabSolution): string {
       return (prompt && answers.find((answer) => answer.startsWith(prompt))) ?? line
     })
     .join('\n')
+}
+
+/** The command that answers at a blockquote, as the reference solution types it; of a recall question, an accepted answer. */
+function answerAt(
+  { kind, step = '', command }: AskedQuote,
+  { steps }: LabSolution,
+  { recall = [] }: LabDefinition,
+): string {
+  if (kind === 'recall') {
+    const { accepts = [] } = recall.find(({ id }) => new RegExp(`\\bQ=${id}\\b`).test(command)) ?? {}
+    return command.replace(/\bA=.*$/, `A=${shellWord(accepts[0] ?? '')}`)
+  }
+  const answers = (steps[step]?.commands ?? []).filter((line) => line.startsWith('make answer '))
+  return (kind === 'predict' ? answers[0] : answers.at(-1)) ?? command
 }
 
 /** One bash in which the fences of a text are run in sequence, so that variables and functions persist. */
@@ -66,6 +81,16 @@ export class FenceShell {
     if (pid !== undefined && this.#bash.exitCode === null) process.kill(-pid, 'SIGKILL')
   }
 }
+
+const ANSWER_SECONDS = 60
+
+/** Everything that a reader of a lab's text types: the fences, and at each blockquote the reference solution's answer. */
+export const typedParts = (lab: LabDefinition, solution: LabSolution): Fence[] =>
+  partsInOrder(readLabText(lab.folder)).map((part) =>
+    'commands' in part
+      ? { ...part, commands: withAnswers(part.commands, solution) }
+      : { commands: answerAt(part, solution, lab), timeout: ANSWER_SECONDS, line: part.line },
+  )
 
 /** The environment of a learner's shell: npm sets NODE to the path of node for its children. */
 export function learnerEnvironment(name: string): NodeJS.ProcessEnv {
@@ -113,7 +138,7 @@ async function failsUnsolved(spec: LabSpec, { cluster }: LabBench): Promise<Comp
     // Judged separately: a step must not fail only because another one does.
     const [outcome] = await judgeRound(spec, snapshot, source.live, [id])
     // A step that is not applicable on this cluster earns no points in either case.
-    if (outcome?.verdict === 'failed' || outcome?.verdict === 'not applicable') continue
+    if (outcome?.verdict === 'failed' || outcome?.verdict === 'not applicable' || outcome?.unanswered) continue
     const result = `${outcome?.verdict}${outcome?.reason ? ` (${outcome.reason})` : ''}`
     complaints.push({
       file: `checks/${spec.lab.folder}.check.ts`,
@@ -137,16 +162,12 @@ async function typesText({ lab }: LabSpec, { cluster }: LabBench): Promise<Compl
   const shell = new FenceShell(projectRoot, learnerEnvironment(cluster.name))
   const solution = await loadSolution(lab.folder)
   try {
-    for (const fence of readLabText(lab.folder).fences) {
-      console.log(`\n${fence.commands}`)
-      const { exitCode, output } = await shell.type({
-        ...fence,
-        commands: withAnswers(fence.commands, solution),
-        timeout: fence.timeout * timeoutScale(),
-      })
+    for (const part of typedParts(lab, solution)) {
+      console.log(`\n${part.commands}`)
+      const { exitCode, output } = await shell.type({ ...part, timeout: part.timeout * timeoutScale() })
       if (exitCode === 0) continue
       const last = output.split('\n').at(-1) ?? ''
-      return [{ file: `labs/${lab.folder}/README.md:${fence.line}`, text: `a command of this fence fails: ${last}` }]
+      return [{ file: `labs/${lab.folder}/README.md:${part.line}`, text: `a command here fails: ${last}` }]
     }
     return []
   } finally {

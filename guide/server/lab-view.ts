@@ -57,7 +57,7 @@ export function labContent({ definition, intro, steps }: GuideLab, places: strin
       task: blocksOf(task),
       seen: blocksOf(seen),
       hints: hints.length,
-      question,
+      question: question?.ask,
     })),
     labs: listLabs().map(({ number }) => ({ number, title: readLab(number).title })),
     places,

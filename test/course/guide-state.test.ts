@@ -176,7 +176,10 @@ test('l lists the steps; a number selects one', () => {
 test('an answer can be typed, corrected and submitted; q is an ordinary letter', () => {
   const asks: GuideLab = {
     ...lab,
-    steps: lab.steps.map((step) => ({ ...step, definition: { ...step.definition, question: 'Which one is it?' } })),
+    steps: lab.steps.map((step) => ({
+      ...step,
+      definition: { ...step.definition, question: { ask: 'Which one is it?', choices: [], many: false } },
+    })),
   }
   const state = play(start(undefined, asks), 'enter', 'a', 'q', 'x', 'backspace', '1').state
   expect(state.typed).toBe('q1')

@@ -9,6 +9,10 @@ import { good, goodCourse, madeLab, solution } from './made-course.ts'
 const said = (course: CourseFiles) => lintCourse(course).map(({ file, text }) => `${file}: ${text}`)
 const { definition, text } = good
 
+const predicting = definition.replace('points: 20', 'points: 20\n    predict: How many members are there?')
+const quoted = (ask: string, command: string) =>
+  text.replace('```bash', `> **Predict.** ${ask}\n> \`make answer ${command}\`\n\n\`\`\`bash`)
+
 test('the course of this checkout has nothing to complain of', async () => {
   expect(said(await readCourse())).toEqual([])
 })
@@ -126,6 +130,26 @@ test.each<[string, CourseFiles, RegExp]>([
     'a claim of an unknown step',
     goodCourse({}, { claims: 'A1: [7/one, 7/two, 7/three, 7/four, 7/five, 7/six]' }),
     /claim A1 names 7\/six/,
+  ],
+  [
+    'a prediction without a blockquote',
+    goodCourse({ definition: predicting }),
+    /no blockquote "> \*\*Predict\.\*\* How many members are there\?" for "one"/,
+  ],
+  [
+    'a blockquote with another text',
+    goodCourse({ definition: predicting, text: quoted('How many sets are there?', 'Q=one') }),
+    /README\.md:\d+: must have the text of lab\.yaml: .*members/,
+  ],
+  [
+    'a blockquote that lab.yaml does not know',
+    goodCourse({ text: quoted('How many sets are there?', 'Q=one') }),
+    /README\.md:\d+: asks what lab\.yaml does not ask/,
+  ],
+  [
+    'a blockquote without a command',
+    goodCourse({ definition: predicting, text: quoted('How many members are there?', 'LAB=7 Q=one') }),
+    /must end with `make answer LAB=7 Q=one A=…`/,
   ],
   ['invalid claims', goodCourse({}, { claims: 'Z1: [7/one]' }), /claims\.yaml: /],
   ['no row in the README', goodCourse({}, { readme: '' }), /no row for labs\/07-made/],

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { LabBench } from '../../course/lab-bench.ts'
-import { answers, mode, podsReady, typing, withVariables } from '../../course/typed-commands.ts'
+import { answers, mode, podsReady, predictions, typing, withVariables } from '../../course/typed-commands.ts'
 import { variantFor } from '../../grading/variant.ts'
 
 /** A bench that records the commands on machines and the answers. */
@@ -13,6 +13,7 @@ function recordingBench(variant = variantFor(undefined)) {
       return 'KUBE-SVC-1\n'
     },
     answer: async (lab, step, text) => void calls.push([`${lab}/${step}`, text]),
+    predict: async (lab, step, text) => void calls.push([`predicts ${lab}/${step}`, text]),
   }
   return { calls, bench: bench as LabBench }
 }
@@ -50,5 +51,22 @@ test('words joined to one step print all their commands', () => {
   expect(typing(mode('ipvs', { scheduler: 'lc', version: '1.20' }), podsReady('a', 'b')).commands).toEqual([
     'make ipvs SCHEDULER=lc KUBE_PROXY_VERSION=1.20',
     'kubectl wait --for=condition=Ready pod/a pod/b --timeout=90s',
+  ])
+})
+
+test('a step predicts before its commands and answers after them; only the commands change the cluster', async () => {
+  const { calls, bench } = recordingBench()
+  const step = typing(predictions(2)('sets', '23', '23'), exec(['$NODE', "'ipset list'"]), answers(2)('sets', '6', '6'))
+  expect(step.commands).toEqual([
+    'make answer LAB=2 Q=sets A=23',
+    "make exec NODE=$NODE CMD='ipset list'",
+    'make answer LAB=2 Q=sets A=6',
+  ])
+  expect(step.words?.map(({ reads }) => reads === true)).toEqual([true, false, true])
+  await step.play?.(bench)
+  expect(calls).toEqual([
+    ['predicts 2/sets', '23'],
+    ['worker', 'ipset list'],
+    ['2/sets', '6'],
   ])
 })

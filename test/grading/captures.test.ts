@@ -30,7 +30,14 @@ test('the short commands must work on every node, not only on the last', async (
   const live = Object.assign(madeLiveCluster(), {
     readOnNode: async (node: string) => ({ stdout: '', stderr: '', exitCode: node === first?.name ? 1 : 0 }),
   })
-  const context = { snapshot, nodes: snapshot.nodes, notes: new LabNotes(2, snapshot), live, show: () => undefined }
+  const context = {
+    snapshot,
+    nodes: snapshot.nodes,
+    notes: new LabNotes(2, snapshot),
+    live,
+    asks: false,
+    show: () => undefined,
+  }
   await expect(toolsWork(context)).rejects.toMatchObject({ detail: { node: first?.name, actual: 'exit code 1' } })
 })
 
@@ -100,7 +107,8 @@ describe('captures of genuine clusters', () => {
     const countedIn = (capture: Capture) => {
       const snapshot = new Snapshot(capture)
       const notes = new LabNotes(2, snapshot)
-      const count = () => keepCounts({ snapshot, nodes: snapshot.nodes, notes, live: undefined, show: () => {} })
+      const count = () =>
+        keepCounts({ snapshot, nodes: snapshot.nodes, notes, live: undefined, asks: false, show: () => {} })
       return { notes, count }
     }
     const settled = countedIn(good)

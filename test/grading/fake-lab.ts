@@ -4,10 +4,10 @@ import { Snapshot } from '../../grading/snapshot.ts'
 
 export type FakeStep = Partial<Omit<CheckedStep, 'id'>>
 
-/** A lab of a few steps that exist only in a test. */
-export function fakeLab(fakes: Record<string, FakeStep>): LabSpec {
-  const steps = Object.entries(fakes).map(([id, given]) => ({
-    id,
+/** A step that exists only in a test. */
+export const madeStep = (given: FakeStep & { id: string }): CheckedStep => {
+  const { id } = given
+  return {
     title: `The step ${id} is done`,
     points: 2,
     needs: [],
@@ -16,9 +16,17 @@ export function fakeLab(fakes: Record<string, FakeStep>): LabSpec {
     hints: ['Look at the test.', 'Change the test.'],
     claims: [],
     needsCluster: false,
+    onlyAsks: false,
+    understanding: 0,
+    asked: {},
     check: () => undefined,
     ...given,
-  }))
+  }
+}
+
+/** A lab of a few such steps. */
+export function fakeLab(fakes: Record<string, FakeStep>): LabSpec {
+  const steps = Object.entries(fakes).map(([id, given]) => madeStep({ id, ...given }))
   const lab: LabDefinition = { number: 99, folder: '99-fake', title: 'A lab for tests', minutes: 1, steps }
   return { lab, steps, observers: [] }
 }

@@ -96,7 +96,7 @@ function contextOf({
     return { exitCode: 0, stdout, stderr: '' }
   }
   live.log = async () => requests.join('\n')
-  return { snapshot, nodes: snapshot.nodes, notes: new LabNotes(7, snapshot), live, show: () => {} }
+  return { snapshot, nodes: snapshot.nodes, notes: new LabNotes(7, snapshot), live, asks: false, show: () => {} }
 }
 
 /** What a check says: the node and the finding of a failure, the reason where it can't be asked, or `passed`. */

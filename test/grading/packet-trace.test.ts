@@ -118,6 +118,7 @@ describe('where a broken packet stops, in IPVS mode', () => {
       nodes: snapshot.nodes,
       live: undefined,
       notes: new LabNotes(2, snapshot),
+      asks: false,
       show: () => {},
     }
     const failure = await Promise.resolve()

@@ -4,30 +4,35 @@ import { fail } from '../../grading/failure.ts'
 import { judgeRound } from '../../grading/judge.ts'
 import { LabNotes } from '../../grading/lab-notes.ts'
 import { learnerReport } from '../../grading/learner-report.ts'
+import { type AnswerNote, answerKey } from '../../grading/learning-notes.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
-import { type AnswerNote, answerKey, noteOfAnswer, questionCheck } from '../../grading/question.ts'
+import { noteOfAnswer, questionCheck } from '../../grading/question.ts'
 import { reportOf } from '../../grading/report.ts'
 import type { Snapshot } from '../../grading/snapshot.ts'
 import type { Manifest } from '../../instructors/submission/manifest.ts'
 import { readAnswers } from '../../instructors/submission/pack.ts'
 import { rejudge } from '../../instructors/submission/rejudge.ts'
-import { emptySnapshot, fakeLab } from './fake-lab.ts'
+import { emptySnapshot, fakeLab, madeStep } from './fake-lab.ts'
 import { madeLiveCluster } from './made-live-cluster.ts'
 
 const QUESTION = 'Which colour has the cluster?'
+const asked = { ask: QUESTION, choices: [], many: false }
 const at = '2026-11-21T10:00:00.000Z'
 const note = (text: string): AnswerNote => ({ text, at })
 
 /** A lab that asks for the colour, which is an object of the cluster. */
 function asking(): LabSpec {
-  const check = questionCheck(99, { id: 'colour', question: QUESTION }, ({ snapshot }) => {
-    const colour = snapshot.find('Colour', '', 'it')?.data?.is
-    const inspect = 'kubectl get colour it'
-    return colour === undefined
-      ? fail({ inspect, expected: 'a colour', actual: 'none' })
-      : { accepts: [colour], inspect }
-  })
-  return fakeLab({ colour: { check, question: QUESTION, moment: true } })
+  const check = questionCheck(
+    { lab: 99, step: madeStep({ id: 'colour', question: asked }), understanding: 2 },
+    ({ snapshot }) => {
+      const colour = snapshot.find('Colour', '', 'it')?.data?.is
+      const inspect = 'kubectl get colour it'
+      return colour === undefined
+        ? fail({ inspect, expected: 'a colour', actual: 'none' })
+        : { accepts: [colour], inspect }
+    },
+  )
+  return fakeLab({ colour: { check, question: asked, onlyAsks: true, moment: true } })
 }
 
 const cluster = (colour: string, notes: Record<string, unknown> = {}) => {
@@ -122,8 +127,8 @@ describe('a question', () => {
   })
 
   test("refuses text that can't be an answer", () => {
-    expect(() => noteOfAnswer('a\nb')).toThrow('one line')
-    expect(noteOfAnswer(' x ', new Date(at))).toEqual(note('x'))
+    expect(() => noteOfAnswer(asked, 'a\nb')).toThrow('one line')
+    expect(noteOfAnswer(asked, ' x ', new Date(at))).toEqual(note('x'))
     expect(answerKey('colour')).toBe('answer.colour')
   })
 })

@@ -74,7 +74,7 @@ test('ranges without the only address of the machine outside: the failure names 
   }
   const snapshot = emptySnapshot([service])
   const live = madeLiveCluster({ node: () => '2: eth0    inet 172.18.0.1/16 scope global eth0\n' })
-  const context = { snapshot, nodes: [], notes: new LabNotes(3, snapshot), live, show: () => undefined }
+  const context = { snapshot, nodes: [], notes: new LabNotes(3, snapshot), live, asks: false, show: () => undefined }
   await expect(rangesLetIn(context)).rejects.toThrow('expected ranges that hold 172.18.0.1, the address of the machine')
 })
 
@@ -91,6 +91,6 @@ test.each<[string, object[], MadeAnswers, typeof Failure | typeof Trouble]>([
 ])('%s', async (_what, items, answers, error) => {
   const snapshot = emptySnapshot(items)
   const live = madeLiveCluster(answers)
-  const context = { snapshot, nodes: [], notes: new LabNotes(7, snapshot), live, show: () => undefined }
+  const context = { snapshot, nodes: [], notes: new LabNotes(7, snapshot), live, asks: false, show: () => undefined }
   await expect(connect(context, live, { ...service, ...at }, 1)).rejects.toThrow(error)
 })

@@ -2,4 +2,4 @@
 
 import { typeText } from './typed-text.ts'
 
-typeText(1)
+await typeText(1)

@@ -2,4 +2,4 @@
 
 import { typeText } from './typed-text.ts'
 
-typeText(3)
+await typeText(3)

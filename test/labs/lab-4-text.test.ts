@@ -2,4 +2,4 @@
 
 import { typeText } from './typed-text.ts'
 
-typeText(4)
+await typeText(4)

@@ -2,4 +2,4 @@
 
 import { typeText } from './typed-text.ts'
 
-typeText(5)
+await typeText(5)

@@ -3,4 +3,4 @@
 
 import { typeText } from './typed-text.ts'
 
-typeText(6, /could not be checked, which costs no points: the noise hides/)
+await typeText(6, /could not be checked, which costs no points: the noise hides/)

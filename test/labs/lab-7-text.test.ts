@@ -2,4 +2,4 @@
 
 import { typeText } from './typed-text.ts'
 
-typeText(7)
+await typeText(7)

@@ -3,8 +3,7 @@ import type { Cluster } from '../../cluster/driver.ts'
 import { selectCluster } from '../../cluster/select.ts'
 import { LabBench } from '../../course/lab-bench.ts'
 import { loadSolution, resetLab } from '../../course/lab-solution.ts'
-import { readLabText } from '../../course/lab-text.ts'
-import { FenceShell, learnerEnvironment, withAnswers } from '../../course/lint/run-lab.ts'
+import { FenceShell, learnerEnvironment, typedParts } from '../../course/lint/run-lab.ts'
 import { readLab } from '../../grading/lab-definition.ts'
 import { projectRoot } from '../../host/layout.ts'
 import { silent } from '../../host/progress.ts'
@@ -13,13 +12,14 @@ import { timeoutScale } from '../../host/wait.ts'
 const timeoutOf = (seconds: number) => seconds * 1000 * timeoutScale()
 
 /**
- * Registers a test for every fence of a lab's text: all of them are typed into one shell, in order, on a cluster of their own.
+ * Registers a test for every fence and blockquote of a lab's text: all of them are typed into one shell, in order, on a
+ * cluster of their own.
  * `allowedFailure` matches the output of a fence that may fail because of the machine.
  */
-export function typeText(number: number, allowedFailure?: RegExp): void {
+export async function typeText(number: number, allowedFailure?: RegExp): Promise<void> {
   const name = `k8s-guide-text-${number}`
   const lab = readLab(number)
-  const { fences } = readLabText(lab.folder)
+  const parts = typedParts(lab, await loadSolution(lab.folder))
   let cluster: Cluster
   let shell: FenceShell
 
@@ -35,14 +35,10 @@ export function typeText(number: number, allowedFailure?: RegExp): void {
     await cluster?.down(silent)
   })
 
-  test.each(fences)(
+  test.each(parts)(
     'line $line: $commands',
-    async (fence) => {
-      const { exitCode, output } = await shell.type({
-        ...fence,
-        commands: withAnswers(fence.commands, await loadSolution(lab.folder)),
-        timeout: timeoutOf(fence.timeout) / 1000,
-      })
+    async (part) => {
+      const { exitCode, output } = await shell.type({ ...part, timeout: timeoutOf(part.timeout) / 1000 })
       if (exitCode === 0 || allowedFailure?.test(output)) return
       expect.fail(output)
     },

@@ -37,6 +37,7 @@ describe('references', () => {
     intro: '',
     outro: '',
     sections: new Map(),
+    quotes: [],
     fences: [
       { commands: 'first', timeout: 30, line: 1 },
       { commands: 'a\nb\nc', timeout: 30, line: 2, step: 'web' },

@@ -1,0 +1,72 @@
+import { expect, test } from 'vitest'
+import { parseLabText, partsInOrder } from '../../course/lab-text.ts'
+
+const text = `# Lab 9
+
+> **Recall.** Which chain is first?
+> \`make answer LAB=9 Q=recall-chain A=…\`
+
+## 1. Sets
+
+<!-- step: sets -->
+
+> **Predict.** How many members will KUBE-CLUSTER-IP
+> have after twenty more Services?
+> \`make answer LAB=9 Q=sets A=…\`
+
+> A quotation that asks nothing?
+
+\`\`\`bash
+make web
+\`\`\`
+
+> **Question.** Which counters grow? \`INPUT\` · \`OUTPUT\`
+> \`make answer LAB=9 Q=sets A=…\`
+
+**What you saw.** Members.
+
+**Before you go on.** Needed later:
+
+\`\`\`bash
+WEB=1
+\`\`\`
+`
+
+test('blockquotes that ask are read with their choices and commands, in the order of what a reader types', () => {
+  const read = parseLabText(text, 'README.md')
+  expect(read.quotes).toEqual([
+    {
+      kind: 'recall',
+      ask: 'Which chain is first?',
+      choices: [],
+      command: 'make answer LAB=9 Q=recall-chain A=…',
+      line: 3,
+    },
+    {
+      kind: 'predict',
+      ask: 'How many members will KUBE-CLUSTER-IP have after twenty more Services?',
+      choices: [],
+      command: 'make answer LAB=9 Q=sets A=…',
+      step: 'sets',
+      line: 10,
+    },
+    {
+      kind: 'question',
+      ask: 'Which counters grow?',
+      choices: ['INPUT', 'OUTPUT'],
+      command: 'make answer LAB=9 Q=sets A=…',
+      step: 'sets',
+      line: 20,
+    },
+  ])
+  const kinds = partsInOrder(read).map((part) => ('kind' in part ? part.kind : part.commands))
+  expect(kinds).toEqual(['recall', 'predict', 'make web', 'question', 'WEB=1'])
+})
+
+test('what later steps need is no part of the explanation', () => {
+  const { task = '', seen, onward } = parseLabText(text, 'README.md').sections.get('sets') ?? {}
+  expect(task).toContain('**Question.**')
+  expect(task).not.toContain('Members.')
+  expect(seen?.trim()).toBe('**What you saw.** Members.')
+  expect(onward).toContain('WEB=1')
+})
