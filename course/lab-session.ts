@@ -8,6 +8,7 @@ import { findStep, type LabDefinition, listLabs, readLab } from '../grading/lab-
 import { notesName, readConfigMap, writeNotes } from '../grading/lab-notes.ts'
 import { scoreLine } from '../grading/learner-report.ts'
 import type { LiveCluster } from '../grading/live-cluster.ts'
+import { storedPrediction } from '../grading/question.ts'
 import type { StepReport } from '../grading/report-schema.ts'
 import type { Snapshot } from '../grading/snapshot.ts'
 import { personalise, type Variant } from '../grading/variant.ts'
@@ -76,9 +77,16 @@ export class LabSession {
     return outcomes[0] ?? { id: step, verdict: 'could not check', reason: 'the step was not judged' }
   }
 
-  /** Stores an answer in the cluster. Throws Error with a sentence for the learner if it is not valid. */
-  answer(step: string, text: string): Promise<void> {
-    return this.bench.answer(this.lab.definition.number, step, text)
+  /**
+   * Stores the prediction of a step in the cluster if it has one that was not given yet, else an answer. Throws Error with a
+   * sentence for the learner if it is not valid.
+   */
+  async answer(step: string, text: string): Promise<void> {
+    const { number } = this.lab.definition
+    const { predict } = findStep(this.lab.definition, step)
+    const isPrediction = predict && !(await storedPrediction(this.bench.client, number, step))
+    if (isPrediction) return this.bench.predict(number, step, text)
+    return this.bench.answer(number, step, text)
   }
 
   rememberHint(step: string, tier: number): void {
