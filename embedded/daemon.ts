@@ -6,9 +6,11 @@ import { clusterFolder } from '../host/layout.ts'
 import { explainSystemError } from '../host/system-trouble.ts'
 import { timeoutScale } from '../host/wait.ts'
 import { type Ending, startControlPlane } from './control-plane.ts'
+import { closeInherited } from './inherited-descriptors.ts'
 import { remainingAccess } from './machine/confinement.ts'
 import { machineOn } from './machine/guest-machine.ts'
 import { bootKernel } from './machine/kernel-process.ts'
+import { watchMemory } from './machine/memory-watch.ts'
 import {
   becomeDaemon,
   consoleFile,
@@ -57,6 +59,13 @@ function shutDown(exitCode: number, reason: string): Promise<never> {
   return ending
 }
 
+/** At once: other programs of the user need the memory that the guest has filled. */
+function endForMemory(reason: string): void {
+  death = `its kernel ${reason}`
+  endKernel()
+  shutDown(1, `the kernel ${reason}`)
+}
+
 /** No command can find a daemon whose folder was removed or belongs to another one, so it ends by itself. */
 const checkIntervalMs = 3000
 function endWithFolder(name: string): void {
@@ -86,11 +95,12 @@ async function start({ name, packages, kernel: kernelName, kubeProxy }: DaemonOp
     const { open } = (kernel.confinement && remainingAccess(kernel.confinement)) ?? {}
     if (open !== undefined) report({ type: 'note', text: `The embedded kernel is not fully confined: ${open}.` })
     endKernel = () => kernel.end()
+    if (!kernel.ownKernel) watchMemory(endForMemory)
     return machineOn(kernel)
   })
   endings.push(() => machine.stop())
   machine.ended.then((reason) => {
-    if (ending === undefined) death = `its kernel ${reason}`
+    if (ending === undefined) death ??= `its kernel ${reason}`
     shutDown(1, `the kernel ${reason}`)
   })
   const { port, token, nodes } = await startControlPlane({ machine, name, directory, kubeProxy, step, endings })
@@ -118,6 +128,7 @@ process.on('disconnect', () => {
 process.on('uncaughtException', (error) => console.log(error))
 process.on('unhandledRejection', (error) => console.log(error))
 
+closeInherited()
 try {
   const options: DaemonOptions = JSON.parse(process.argv[2] ?? '{}')
   await Promise.race([start(options), notInTime(options)])

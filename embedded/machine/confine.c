@@ -5,6 +5,9 @@
  *   confine [OPTION]... [-- PROGRAM [ARGUMENT]...]
  *
  * Without PROGRAM it only tries: exit code 0 when everything asked for works here. Options are carried out in this order:
+ *   --close NUMBER       no descriptors from this one on, which the caller inherited
+ *   --keyring            a session keyring of its own, instead of the keys of whoever logged in
+ *   --processes NUMBER   at most so many processes and threads of this user in its user namespace; before Linux 5.14, in all of them
  *   --enter PID          share the namespaces, root and working directory of a process
  *   --join FILE          share one namespace (setns(2))
  *   --new KIND           new namespaces for a container (mount, ipc, uts or pid), none of whose processes is left when its first one has ended
@@ -12,7 +15,8 @@
  *   --hostname NAME      the name of the uts namespace
  *   --root DIR           a mount point as root, with a /proc and /sys of its own
  *   --container          with --root: the devices of a container in its empty /dev, and nothing of the kernel that can be changed
- *   --mounts             every mount read-only but those at and below the folders of --write
+ *   --mounts             every mount read-only but those at and below the folders of --write, and a process namespace, so that no signal
+ *                        reaches others
  *   --capabilities MASK  no other capabilities (hexadecimal), now and after any execve
  *   --no-new-privs       nor by setuid files
  *   --landlock           files only as --read and --write say, no TCP, no signals to others
@@ -20,7 +24,7 @@
  *   --write DIR          may be changed: plain files, folders and sockets
  *   --one-user           for a user namespace in which one user is mapped: who sets supplementary groups is told they are set, which nobody may
  *                        there (user_namespaces(7)), and ipvsadm gets no generic netlink, which IPVS refuses there
- *   --filter             no system calls that change the mode, owner or times of files, mount, or reach other programs
+ *   --filter             no system calls that change the mode, owner or times of files, mount, watch files, or reach other programs
  */
 typedef unsigned char u8;
 typedef unsigned short u16;
@@ -29,7 +33,7 @@ typedef unsigned long u64;
 
 enum {
 	/* Since Linux 5.1 numbers are the same for all processors. */
-	SYS_io_uring_setup = 425, SYS_io_uring_enter = 426, SYS_open_tree = 428, SYS_move_mount = 429, SYS_fsopen = 430, SYS_fsmount = 432,
+	SYS_clone3 = 435, SYS_close_range = 436, SYS_io_uring_setup = 425, SYS_io_uring_enter = 426, SYS_open_tree = 428, SYS_move_mount = 429, SYS_fsopen = 430, SYS_fsmount = 432,
 	SYS_fspick = 433, SYS_pidfd_getfd = 438, SYS_mount_setattr = 442, SYS_landlock_create_ruleset = 444, SYS_landlock_add_rule = 445,
 	SYS_landlock_restrict_self = 446, SYS_fchmodat2 = 452, SYS_setxattrat = 463, SYS_removexattrat = 466, SYS_file_setattr = 469,
 #ifdef __x86_64__
@@ -44,6 +48,12 @@ enum {
 	SYS_fchownat = 260, SYS_futimesat = 261, SYS_symlinkat = 266, SYS_fchmodat = 268, SYS_unshare = 272, SYS_utimensat = 280,
 	SYS_open_by_handle_at = 304, SYS_setns = 308, SYS_process_vm_readv = 310, SYS_process_vm_writev = 311,
 	SYS_finit_module = 313, SYS_bpf = 321, SYS_userfaultfd = 323,
+	SYS_shmget = 29, SYS_shmat = 30, SYS_shmctl = 31, SYS_sendto = 44, SYS_sendmsg = 46, SYS_socketpair = 53, SYS_semget = 64, SYS_semop = 65,
+	SYS_semctl = 66, SYS_shmdt = 67, SYS_msgget = 68, SYS_msgsnd = 69, SYS_msgrcv = 70, SYS_msgctl = 71, SYS_fcntl = 72, SYS_flock = 73,
+	SYS_setpriority = 141, SYS_sched_setparam = 142, SYS_sched_setscheduler = 144, SYS_sched_setaffinity = 203, SYS_semtimedop = 220,
+	SYS_mq_open = 240, SYS_mq_unlink = 241, SYS_ioprio_set = 251, SYS_inotify_init = 253, SYS_inotify_add_watch = 254,
+	SYS_migrate_pages = 256, SYS_move_pages = 279, SYS_inotify_init1 = 294, SYS_perf_event_open = 298, SYS_fanotify_init = 300,
+	SYS_fanotify_mark = 301, SYS_prlimit64 = 302, SYS_sendmmsg = 307, SYS_kcmp = 312, SYS_sched_setattr = 314,
 	AUDIT_ARCH = 0xc000003e /* AUDIT_ARCH_X86_64 */, O_DIRECTORY = 0x10000
 #else
 	/* include/uapi/asm-generic/unistd.h; the calls that take a path without a folder are not among them */
@@ -56,6 +66,12 @@ enum {
 	SYS_add_key = 217, SYS_request_key = 218, SYS_keyctl = 219, SYS_clone = 220, SYS_execve = 221, SYS_swapon = 224, SYS_wait4 = 260,
 	SYS_open_by_handle_at = 265, SYS_setns = 268, SYS_process_vm_readv = 270, SYS_process_vm_writev = 271, SYS_finit_module = 273,
 	SYS_bpf = 280, SYS_userfaultfd = 282,
+	SYS_fcntl = 25, SYS_inotify_init1 = 26, SYS_inotify_add_watch = 27, SYS_ioprio_set = 30, SYS_flock = 32, SYS_sched_setparam = 118,
+	SYS_sched_setscheduler = 119, SYS_sched_setaffinity = 122, SYS_setpriority = 140, SYS_mq_open = 180, SYS_mq_unlink = 181,
+	SYS_msgget = 186, SYS_msgctl = 187, SYS_msgrcv = 188, SYS_msgsnd = 189, SYS_semget = 190, SYS_semctl = 191, SYS_semtimedop = 192,
+	SYS_semop = 193, SYS_shmget = 194, SYS_shmctl = 195, SYS_shmat = 196, SYS_shmdt = 197, SYS_socketpair = 199, SYS_sendto = 206,
+	SYS_sendmsg = 211, SYS_migrate_pages = 238, SYS_move_pages = 239, SYS_perf_event_open = 241, SYS_prlimit64 = 261,
+	SYS_fanotify_init = 262, SYS_fanotify_mark = 263, SYS_sendmmsg = 269, SYS_kcmp = 272, SYS_sched_setattr = 274,
 	AUDIT_ARCH = 0xc00000b7 /* AUDIT_ARCH_AARCH64 */, O_DIRECTORY = 0x4000
 #endif
 };
@@ -82,8 +98,10 @@ static const u32 call_code[] __attribute__((section(".text"))) = {
 #define call(number, a, b, c, d, e) ((long (*)(long, long, long, long, long, long))call_code)(number, a, b, c, d, e)
 #endif
 
-#define EINVAL 22
+#define EPERM 1
 #define ENOENT 2
+#define EINVAL 22
+#define ENOSYS 38
 #define TIOCSCTTY 0x540e
 #define TIOCNOTTY 0x5422
 #define SIGHUP 1
@@ -167,6 +185,50 @@ static const char *join(const char *one, const char *other)
 		joined[at++] = *other++;
 	joined[at] = 0;
 	return joined;
+}
+
+static u64 number_of(const char *text)
+{
+	u64 number = 0;
+
+	for (; *text >= '0' && *text <= '9'; text++)
+		number = number * 10 + *text - '0';
+	return number;
+}
+
+/* What a shell, make and Node.js pass on without knowing of it: a folder's descriptor opens every file of the folder, and a lock stays held. */
+static void close_from(u64 first)
+{
+	static u64 limits[2];
+	u64 last;
+
+	/* Linux 5.9 and later. */
+	if (call(SYS_close_range, first, 0xffffffffL, 0, 0, 0) >= 0)
+		return;
+	must(call(SYS_prlimit64, 0, 7 /* RLIMIT_NOFILE */, 0, ADDRESS(limits), 0), "the number of descriptors", "");
+	for (last = limits[0] < 1048576 ? limits[0] : 1048576; first < last; first++)
+		call(SYS_close, first, 0, 0, 0, 0);
+}
+
+/* Only root of the machine raises the second one, the hard limit, again (do_prlimit of kernel/sys.c). */
+static void limit_processes(u64 most)
+{
+	u64 limits[2];
+
+	must(call(SYS_prlimit64, 0, 6 /* RLIMIT_NPROC */, 0, ADDRESS(limits), 0), "the number of processes", "");
+	if (limits[1] < most)
+		most = limits[1];
+	limits[0] = limits[1] = most;
+	must(call(SYS_prlimit64, 0, 6, ADDRESS(limits), 0, 0), "the number of processes", "");
+}
+
+/* A kernel without keys, or a filter that forbids them, shows none either. */
+static void new_keyring(void)
+{
+	long result = call(SYS_keyctl, 1 /* KEYCTL_JOIN_SESSION_KEYRING */, 0, 0, 0, 0);
+
+	if (result != -ENOSYS && result != -EPERM)
+		must(result, "a session keyring", "");
 }
 
 /* -- Namespaces and mounts ------------------------------------------------------------------------------------------------ */
@@ -382,15 +444,16 @@ struct mount_attributes {
 	u64 set, clear, propagation, user_namespace;
 };
 
-/* Needs Linux 5.12, and where the caller is not root, user namespaces. */
+/* Needs Linux 5.12, and where the caller is not root, user namespaces. Returns in the first process of a process namespace. */
 static void fix_mounts(char **write)
 {
 	static struct mount_attributes fixed = { MS_RDONLY, 0, 0, 0 }, open = { 0, MS_RDONLY, 0, 0 };
 	u64 uid = call(SYS_getuid, 0, 0, 0, 0, 0), gid = call(SYS_getgid, 0, 0, 0, 0, 0);
 	char **folder;
+	long child;
 
-	if (call(SYS_unshare, CLONE_NEWNS, 0, 0, 0, 0) < 0) {
-		must(call(SYS_unshare, CLONE_NEWUSER | CLONE_NEWNS, 0, 0, 0, 0), "a user namespace", "");
+	if (call(SYS_unshare, CLONE_NEWNS | CLONE_NEWPID, 0, 0, 0, 0) < 0) {
+		must(call(SYS_unshare, CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID, 0, 0, 0, 0), "a user namespace", "");
 		write_file("/proc/self/setgroups", "deny");
 		map_identity("/proc/self/uid_map", uid);
 		map_identity("/proc/self/gid_map", gid);
@@ -402,6 +465,10 @@ static void fix_mounts(char **write)
 	for (folder = write; *folder; folder++)
 		must(call(SYS_mount_setattr, AT_FDCWD, ADDRESS(*folder), AT_RECURSIVE, ADDRESS(&open), sizeof open), "opening ",
 		     *folder);
+	child = fork_child();
+	if (child)
+		end_as(wait_for(child));
+	must(call(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0), "pdeathsig", "");
 }
 
 /* -- Capabilities --------------------------------------------------------------------------------------------------------- */
@@ -495,10 +562,10 @@ static void landlock(char **read, char **write)
 /* -- System calls ---------------------------------------------------------------------------------------------------------- */
 
 enum {
-	LOAD = 0x20, EQUAL = 0x15, AT_LEAST = 0x35, RETURN = 0x06,
-	NUMBER = 0, ARCHITECTURE = 4, FIRST_ARGUMENT = 16, THIRD_ARGUMENT = 32,
-	RETURN_ERRNO = 0x50000, RETURN_ALLOW = 0x7fff0000, EPERM = 1, EPROTONOSUPPORT = 93,
-	AF_UNIX = 1, AF_NETLINK = 16, NETLINK_GENERIC = 16
+	LOAD = 0x20, EQUAL = 0x15, AT_LEAST = 0x35, ANY_BIT = 0x45, RETURN = 0x06, NOT = 0,
+	NUMBER = 0, ARCHITECTURE = 4, FIRST_ARGUMENT = 16, SECOND_ARGUMENT = 24, THIRD_ARGUMENT = 32, FIFTH_ARGUMENT = 48,
+	RETURN_ERRNO = 0x50000, RETURN_ALLOW = 0x7fff0000, EPROTONOSUPPORT = 93,
+	SOCK_STREAM = 1, F_SETLEASE = 1024, F_NOTIFY = 1026, AF_NETLINK = 16, NETLINK_GENERIC = 16
 };
 
 struct instruction {
@@ -507,7 +574,7 @@ struct instruction {
 	u32 value;
 };
 
-static struct instruction filter[256];
+static struct instruction filter[512];
 static struct {
 	u16 length;
 	struct instruction *code;
@@ -523,17 +590,26 @@ static void emit(u16 code, u8 if_true, u8 if_false, u32 value)
 	one->value = value;
 }
 
-/* Landlock doesn't know modes, owners, times and attributes of files. */
+/*
+ * What Landlock doesn't know (modes, owners, times and attributes of files; who watches or locks them) and what reaches other programs of
+ * this user: limits, priorities, processors, queues and memory of System V and POSIX, sockets. User-Mode Linux needs none of it.
+ */
 static const u16 denied[] = {
 #ifdef __x86_64__
-	SYS_chmod, SYS_chown, SYS_lchown, SYS_utime, SYS_utimes, SYS_futimesat, SYS_mknod,
+	SYS_chmod, SYS_chown, SYS_lchown, SYS_utime, SYS_utimes, SYS_futimesat, SYS_mknod, SYS_inotify_init,
 #endif
 	SYS_fchmodat, SYS_fchmodat2, SYS_fchown, SYS_fchownat, SYS_utimensat, SYS_setxattr, SYS_lsetxattr, SYS_fsetxattr, SYS_setxattrat, SYS_removexattr,
 	SYS_lremovexattr, SYS_fremovexattr, SYS_removexattrat, SYS_file_setattr, SYS_mknodat, SYS_mount,
 	SYS_umount2, SYS_pivot_root, SYS_chroot, SYS_open_tree, SYS_move_mount, SYS_fsopen, SYS_fsmount, SYS_fspick,
 	SYS_mount_setattr, SYS_unshare, SYS_setns, SYS_swapon, SYS_reboot, SYS_init_module, SYS_finit_module, SYS_kexec_load,
 	SYS_bpf, SYS_userfaultfd, SYS_add_key, SYS_request_key, SYS_keyctl, SYS_open_by_handle_at, SYS_process_vm_readv,
-	SYS_process_vm_writev, SYS_pidfd_getfd, SYS_connect, SYS_io_uring_setup, SYS_io_uring_enter
+	SYS_process_vm_writev, SYS_pidfd_getfd, SYS_io_uring_setup, SYS_io_uring_enter,
+	SYS_inotify_init1, SYS_inotify_add_watch, SYS_fanotify_init, SYS_fanotify_mark, SYS_flock,
+	SYS_socket, SYS_connect, SYS_sendmsg, SYS_sendmmsg,
+	SYS_shmget, SYS_shmat, SYS_shmctl, SYS_shmdt, SYS_semget, SYS_semop, SYS_semtimedop, SYS_semctl, SYS_msgget, SYS_msgsnd, SYS_msgrcv,
+	SYS_msgctl, SYS_mq_open, SYS_mq_unlink,
+	SYS_setpriority, SYS_ioprio_set, SYS_sched_setparam, SYS_sched_setscheduler, SYS_sched_setaffinity, SYS_sched_setattr,
+	SYS_migrate_pages, SYS_move_pages, SYS_kcmp, SYS_perf_event_open
 };
 
 static void load_filter(void)
@@ -563,6 +639,22 @@ static void help_one_user(void)
 	load_filter();
 }
 
+/* Denies a system call whose argument (its lower 32 bits) passes a test; behind it, the number of the call is loaded again. */
+static void deny_if(u32 number, u32 argument, u16 test, u32 value)
+{
+	emit(EQUAL, 0, 4, number);
+	emit(LOAD, 0, 0, argument);
+	if (test == NOT)
+		emit(EQUAL, 1, 0, value);
+	else
+		emit(test, 0, 1, value);
+	emit(RETURN, 0, 0, RETURN_ERRNO | EPERM);
+	emit(LOAD, 0, 0, NUMBER);
+}
+
+/* CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID and NEWNET */
+#define NEW_NAMESPACES 0x7e020000
+
 static void filter_system_calls(void)
 {
 	u64 index;
@@ -580,10 +672,18 @@ static void filter_system_calls(void)
 	/* User-Mode Linux ends unless it can change the mode of its memory's file: it is told so and nothing happens. */
 	emit(EQUAL, 0, 1, SYS_fchmod);
 	emit(RETURN, 0, 0, RETURN_ERRNO);
-	emit(EQUAL, 0, 3, SYS_socket);
-	emit(LOAD, 0, 0, FIRST_ARGUMENT);
-	emit(EQUAL, 1, 0, AF_UNIX);
-	emit(RETURN, 0, 0, RETURN_ERRNO | EPERM);
+	/* The C library falls back to clone(2), whose flags are no memory that a filter can't read. */
+	emit(EQUAL, 0, 1, SYS_clone3);
+	emit(RETURN, 0, 0, RETURN_ERRNO | ENOSYS);
+	deny_if(SYS_clone, FIRST_ARGUMENT, ANY_BIT, NEW_NAMESPACES);
+	/* Its own limits only. */
+	deny_if(SYS_prlimit64, FIRST_ARGUMENT, NOT, 0);
+	/* Streams of a pair are connected for good; a datagram socket of a pair can send to any path. */
+	deny_if(SYS_socketpair, SECOND_ARGUMENT, ANY_BIT, 0xf & ~SOCK_STREAM);
+	deny_if(SYS_sendto, FIFTH_ARGUMENT, NOT, 0);
+	deny_if(SYS_sendto, FIFTH_ARGUMENT + 4, NOT, 0);
+	deny_if(SYS_fcntl, SECOND_ARGUMENT, EQUAL, F_NOTIFY);
+	deny_if(SYS_fcntl, SECOND_ARGUMENT, EQUAL, F_SETLEASE);
 	emit(RETURN, 0, 0, RETURN_ALLOW);
 	load_filter();
 }
@@ -649,7 +749,8 @@ void begin(long *stack)
 	long count = *stack, reads = 0, writes = 0, joins = 0, kinds = 0;
 	char **argument = (char **)(stack + 1);
 	const char *pid = 0, *root = 0, *hostname = 0, *capabilities = 0, *option;
-	int terminal = 0, container = 0, mounts = 0, lock = 0, filtered = 0, no_new = 0, one_user = 0;
+	u64 first_closed = 0, processes = 0;
+	int keyring = 0, terminal = 0, container = 0, mounts = 0, lock = 0, filtered = 0, no_new = 0, one_user = 0;
 
 	environment = argument + count + 1;
 	for (argument++; *argument && **argument == '-'; argument++) {
@@ -672,12 +773,18 @@ void begin(long *stack)
 			one_user = 1;
 		else if (same(option, "--no-new-privs"))
 			no_new = 1;
+		else if (same(option, "--keyring"))
+			keyring = 1;
 		else if (!*++argument)
 			fail("option ", option, -EINVAL);
 		else if (same(option, "--read") && reads < MOST - 1)
 			readable[reads++] = *argument;
 		else if (same(option, "--write") && writes < MOST - 1)
 			writable[writes++] = *argument;
+		else if (same(option, "--close"))
+			first_closed = number_of(*argument);
+		else if (same(option, "--processes"))
+			processes = number_of(*argument);
 		else if (same(option, "--enter"))
 			pid = *argument;
 		else if (same(option, "--join") && joins < MOST - 1)
@@ -693,6 +800,12 @@ void begin(long *stack)
 		else
 			fail("option ", option, -EINVAL);
 	}
+	if (first_closed)
+		close_from(first_closed);
+	if (keyring)
+		new_keyring();
+	if (processes)
+		limit_processes(processes);
 	if (terminal)
 		release_terminal();
 	if (pid)

@@ -44,6 +44,9 @@ export function remainingAccess({ files, systemCalls }: Confinement): { open: st
 /** CAP_DAC_READ_SEARCH: root may read a checkout that belongs to a user. Landlock says what of it. */
 const READ_ANY = '4'
 
+/** The first descriptor that a kernel doesn't get from this program: below are its console and the line to its agent (bootKernel). */
+export const FIRST_INHERITED = '5'
+
 /** A command that keeps only this access to files: to read (if Landlock is available), and the folders to write. */
 export function confinedCommand(
   tree: string,
@@ -52,7 +55,7 @@ export function confinedCommand(
   command: readonly string[],
 ): string[] {
   return [
-    ...[join(tree, CONFINE), '--capabilities', READ_ANY, '--no-new-privs'],
+    ...[join(tree, CONFINE), '--close', FIRST_INHERITED, '--keyring', '--capabilities', READ_ANY, '--no-new-privs'],
     ...(files === undefined ? [] : [`--${files}`]),
     ...(files === 'landlock' ? read.flatMap((path) => ['--read', path]) : []),
     ...write.flatMap((path) => ['--write', path]),

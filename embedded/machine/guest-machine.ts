@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { PassThrough, Writable } from 'node:stream'
 import { text } from 'node:stream/consumers'
+import { setTimeout as delay } from 'node:timers/promises'
 import type { ExecOptions, ExecResult } from '../../host/shell-word.ts'
 import { timeoutScale } from '../../host/wait.ts'
 import { encodeFrame, type Frame, FrameDecoder, FrameType, pump, SerialLine, writeData } from './agent-line.ts'
@@ -22,6 +23,9 @@ import {
 type Listener = (frame: Frame) => void
 
 const bootDeadlineMs = 60_000
+
+/** Processes that a kernel left behind may keep its console open. */
+const recordedMs = 2000
 
 /** Boots a kernel and waits until its agent answers, as machineOn does. */
 export const startMachine = async (options: BootOptions): Promise<Machine> => machineOn(await bootKernel(options))
@@ -72,7 +76,10 @@ class GuestMachine implements Machine {
         resolve(reason)
       }
       kernel.process.on('error', (error) => end(`could not be started (${error.message})`))
-      kernel.process.on('exit', () => end(`ended ${describeKernelEnd(consoleTail(kernel.consoleFile))}`))
+      kernel.process.on('exit', async () => {
+        await Promise.race([kernel.recorded, delay(recordedMs, undefined, { ref: false })])
+        end(`ended ${describeKernelEnd(consoleTail(kernel.consoleFile))}`)
+      })
     })
     const decoder = new FrameDecoder()
     kernel.fromGuest.on('data', (bytes: Buffer) => {

@@ -16,6 +16,9 @@ import { fstabWord, GUEST_CONFINE } from './machine.ts'
  */
 const NOBODY = 65_534
 
+/** A cluster of three nodes has 60 processes and threads, and a hundred Pods have 400 more. */
+const GUEST_PROCESSES = 4096
+
 /** The folder in which the guest's root is set up. It stays empty, because the mounts on it are in a separate namespace. */
 const makePlace = () => mkdtempSync(join(tmpdir(), 'kube-service-labs-'))
 
@@ -116,6 +119,7 @@ export function hostKernel(options: BootOptions, agent: string): KernelStart {
   const files = [agent, ...readable.filter((file) => !folders.some((folder) => file.startsWith(`${folder}/`)))]
   const variables = shellVariables({
     ...{ place, packages, whole: whole ? 'yes' : '', uid: String(isRoot ? NOBODY : 0), agent, confine: GUEST_CONFINE },
+    processes: String(GUEST_PROCESSES),
     ...{ folders: folders.join(' '), links: links.join(' '), devices: devices.join(' ') },
     fstab: rootMounts(place, folders, whole).join('\n'),
     node: whole ? '/usr/bin/node' : realpathSync(process.execPath),

@@ -6,6 +6,7 @@
 #   devices      names in /dev
 #   fstab        the mounts on the root
 #   confine      the program of confine.c in the guest
+#   processes    how many processes and threads the guest may have
 #   node, agent  the program that runs the agent, and the agent
 set -e
 
@@ -48,7 +49,9 @@ run_agent() {
     done; done
     break
   done
+  # Where memory runs out, the guest ends before the programs of its user.
+  echo 1000 >/proc/self/oom_score_adj
   # Its first request loads ip_vs; behind --one-user nothing does.
   chroot . ipvsadm -Ln >/dev/null 2>&1 || true
-  exec chroot . "$confine" --one-user -- /bin/sh -c '"$0" "$1"; exit' "$node" "$agent"
+  exec chroot . "$confine" --close 5 --keyring --processes "$processes" --one-user -- /bin/sh -c '"$0" "$1"; exit' "$node" "$agent"
 }

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import type { Readable, Writable } from 'node:stream'
 import { projectRoot } from '../../host/layout.ts'
 import { plainText, shortened } from '../../host/plain-text.ts'
+import { recordConsole } from './console-file.ts'
 import { hostKernel } from './host-kernel.ts'
 import type { BootOptions, Kernel } from './kernel.ts'
 import { isWholeRoot } from './kernel-package.ts'
@@ -16,9 +17,12 @@ const ENDED = 'The process of the kernel ended with status '
 /**
  * A kernel consists of several processes in a separate session, and the helpers of User-Mode Linux survive if the main process is
  * killed. The shells kill the process group when the kernel ends, and when descriptor 5 is closed, which happens whenever this process
- * ends.
+ * ends. Files of the guest don't depend on the umask of the user who starts it.
  */
-const supervisor = `"$@" 5<&- & kernel=$!
+const supervisor = `exec 2>&1
+umask 022
+ulimit -c 0
+"$@" 5<&- & kernel=$!
 { read -r _ <&5; kill -KILL "-$kernel"; kill -KILL "$kernel"; } 2>/dev/null &
 wait "$kernel"
 echo "${ENDED}$?"
@@ -45,26 +49,24 @@ export async function bootKernel(options: BootOptions): Promise<Kernel> {
   mkdirSync(options.directory, { recursive: true })
   const start = (options.kernel === 'host' ? hostKernel : umlKernel)(options, bundleAgent(options.directory))
   const consoleFile = options.consoleFile ?? join(options.directory, 'console.log')
-  // A file instead of a pipe, so that a kernel's last output is complete when its end is reported.
-  const output = openSync(consoleFile, 'w', 0o600)
   const child = spawn('sh', ['-c', supervisor, 'sh', ...start.command], {
     cwd: start.cwd,
     // Debian's ordinary users do not have pivot_root on their PATH.
     env: { PATH: `${process.env.PATH}:/usr/sbin:/sbin`, HOME: options.directory, ...start.env },
-    stdio: ['ignore', output, output, 'pipe', 'pipe', 'pipe'],
+    stdio: ['ignore', 'pipe', 'ignore', 'pipe', 'pipe', 'pipe'],
     // A separate process group: Ctrl-C in the terminal signals only this process, which then ends the group.
     detached: true,
   })
   // Registered first: a caller that waits for the end may end this process.
   for (const event of ['exit', 'error']) child.once(event, start.ended)
-  closeSync(output)
-  const [, , , toGuest, fromGuest, lifeline] = child.stdio as readonly (Readable | Writable | null)[]
+  const [, console, , toGuest, fromGuest, lifeline] = child.stdio as readonly (Readable | Writable | null)[]
   return {
     ...start,
     process: child,
     toGuest: toGuest as Writable,
     fromGuest: fromGuest as Readable,
     consoleFile,
+    recorded: recordConsole(console as Readable, consoleFile),
     end: () => {
       lifeline?.destroy()
       try {

@@ -18,7 +18,7 @@ export interface BootOptions {
   name: string
   /** Of User-Mode Linux; the host's kernel shares the memory of the host. */
   memoryMegabytes?: number
-  /** The file for its console output; default: `console.log` in its folder, which root of the guest can change. */
+  /** The file for its console output; default: `console.log` in its folder. */
   consoleFile?: string
   /** Further files of the host that programs of the guest read. */
   readable?: readonly string[]
@@ -51,6 +51,8 @@ export interface Kernel extends Omit<KernelStart, 'command' | 'cwd' | 'env' | 'e
   fromGuest: Readable
   /** Contains its console output, and at its end the supervisor's line (kernel-process.ts). */
   consoleFile: string
+  /** Resolves when all of its console output is in that file, after the end of its processes. */
+  recorded: Promise<void>
   /** Kills the kernel with all its helpers immediately. No data is lost, because a guest stores everything in memory. */
   end(): void
 }

@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from 'node:fs'
+import { chmodSync, existsSync, readFileSync } from 'node:fs'
 import { arch, platform } from 'node:os'
 import { join } from 'node:path'
 import { which } from 'zx/core'
@@ -82,7 +82,11 @@ async function compileInto(tree: string): Promise<void> {
     ensureArtifact({
       path: join(tree, result),
       parts: [readFileSync(join(sources, source), 'utf8')],
-      make: (fresh) => runTool([compiler, '-nostdlib', ...flags, '-o', fresh, source], sources),
+      make: async (fresh) => {
+        await runTool([compiler, '-nostdlib', ...flags, '-o', fresh, source], sources)
+        // Whatever the umask is: root's cluster on the host's kernel runs it as nobody.
+        chmodSync(fresh, 0o755)
+      },
     })
   await Promise.all(ownPrograms().map(compile))
 }

@@ -1,6 +1,7 @@
 # The first program of a guest on User-Mode Linux, behind lines that set (uml-kernel.ts):
 #   packages     root of the unpacked packages (usr-merged); empty if they are all there is
 #   fstab        the mounts below /mnt
+#   foreign      not empty: files of the host's root belong to nobody here (uml-kernel.ts)
 #   node, agent  the program that runs the agent, and the agent
 # It mounts a writable tmpfs over the host's read-only file system, so that the guest cannot write to the host, and then runs the agent; the
 # kernel ends with the agent.
@@ -8,6 +9,7 @@ set -e
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TERM=linux
 # See ONE_CALL in uml-kernel.ts.
 export LIBMOUNT_FORCE_MOUNT2=always
+[ -z "$foreign" ] || "$packages/usr/lib/uml/confine" --no-new-privs -- mount -o remount,nosuid /
 mount -t proc proc /proc
 # Requests that io_uring completes later corrupt page tables of User-Mode Linux; libuv 1.45 and later makes them. Kernels before
 # 6.6 lack this switch, so programs of Node are also told not to ask.
@@ -21,6 +23,8 @@ mkdir /mnt/upper /mnt/work /mnt/root /mnt/packages
 printf '%s\n' "$fstab" >/mnt/fstab
 mount -a -T /mnt/fstab
 cd /mnt/root
+# The folders that programs of the guest create files in belong to its root nevertheless.
+[ -z "$foreign" ] || chown -h root:root . *
 # No program here needs the kernel's uevents.
 [ ! -w sys/kernel/uevent_helper ] || echo >sys/kernel/uevent_helper
 # Not only chroot: the kernel finds modprobe, and a Pod with hostPID the guest's files, by the first process.

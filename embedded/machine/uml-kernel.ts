@@ -18,7 +18,11 @@ const INIT_SOURCE = join(projectRoot, 'embedded/machine/uml-init.sh')
  */
 const UNNEEDED_INITCALLS = ['raid6_select_algo', 'calibrate_xor_blocks', 'init_jfs_fs', 'init_zswap']
 
-/** User-Mode Linux with the host's file system as its read-only root (Documentation/virt/uml/user_mode_linux_howto_v2). */
+/**
+ * User-Mode Linux with the host's file system as its read-only root (Documentation/virt/uml/user_mode_linux_howto_v2). Confined by
+ * mounts, the kernel of an ordinary user runs in a user namespace in which only this user is mapped: files of the host's root belong to nobody
+ * there, and a setuid program such as mount would make root of the guest that user. All mounts are therefore without setuid.
+ */
 export function umlKernel(options: BootOptions, agent: string): KernelStart {
   const confinement = options.confinement ?? detectConfinement(options.packages)
   const megabytes = options.memoryMegabytes ?? 1024
@@ -28,10 +32,12 @@ export function umlKernel(options: BootOptions, agent: string): KernelStart {
   // libmount treats a double quote in mount options as the start of a quoted text.
   const packages = plainPath(realpathSync(options.packages))
   const whole = isWholeRoot(options.packages)
+  const foreign = confinement.files === 'mounts' && process.getuid?.() !== 0
+  const layerOptions = foreign ? ',nosuid' : ''
   const mounts = [
     ...(whole ? [] : [`none /mnt/packages hostfs ${fstabWord(packages.path)}`]),
     // hostfs once more, as overlayfs refuses a layer that lies inside another one of the same file system.
-    `overlay /mnt/root overlay lowerdir=${whole ? '' : '/mnt/packages:'}/,upperdir=/mnt/upper,workdir=/mnt/work`,
+    `overlay /mnt/root overlay lowerdir=${whole ? '' : '/mnt/packages:'}/,upperdir=/mnt/upper,workdir=/mnt/work${layerOptions}`,
     'proc /mnt/root/proc proc defaults',
     'sysfs /mnt/root/sys sysfs defaults',
     'tmpfs /mnt/root/run tmpfs mode=0755',
@@ -47,6 +53,7 @@ export function umlKernel(options: BootOptions, agent: string): KernelStart {
   ]
   const init = shellVariables({
     packages: whole ? '' : packages.path,
+    foreign: foreign ? 'yes' : '',
     fstab: mounts.join('\n'),
     node: whole ? 'node' : process.execPath,
     agent,
@@ -55,11 +62,15 @@ export function umlKernel(options: BootOptions, agent: string): KernelStart {
     mode: 0o755,
   })
   const program = kernelProgram(options.packages)
-  // A separate folder, because the kernel may write there.
+  // The only folder where the kernel may write. It is removed once the kernel has started, so that root of the guest can fill no disk.
   const memory = mkdtempSync(join(room, 'kube-service-labs-'))
   const allowance = {
-    read: [...(whole ? systemFiles() : programFiles()), realpathSync(options.packages), ...(options.readable ?? [])],
-    write: [realpathSync(options.directory), memory],
+    read: [
+      ...(whole ? systemFiles() : programFiles()),
+      ...[options.packages, options.directory].map((folder) => realpathSync(folder)),
+      ...(options.readable ?? []),
+    ],
+    write: [realpathSync(memory)],
   }
   const cpu = ownCpu()
   const command = [
@@ -72,7 +83,7 @@ export function umlKernel(options: BootOptions, agent: string): KernelStart {
     // con0=null would open /dev/null for writing, which Landlock forbids, and without its input there is no console.
     ...['con=null', 'con0=fd:0,fd:1', 'ssl=null', 'ssl0=fd:3,fd:4', 'quiet'],
     ...[`initcall_blacklist=${UNNEEDED_INITCALLS.join()}`, 'pty.legacy_count=0'],
-    ...[`umid=${options.name}`, `uml_dir=${directory.path}/`],
+    ...[`umid=${options.name}`, `uml_dir=${memory}/`],
   ]
   return {
     confinement,
@@ -85,9 +96,9 @@ export function umlKernel(options: BootOptions, agent: string): KernelStart {
     ownKernel: true,
     layer: (root, upper, work) => ({
       folders: [],
-      mounts: [`overlay ${root} overlay lowerdir=/,upperdir=${upper},workdir=${work} 0 0`],
+      mounts: [`overlay ${root} overlay lowerdir=/,upperdir=${upper},workdir=${work}${layerOptions} 0 0`],
     }),
-    // The file is unlinked after it is opened; no other file is created there.
+    // The memory's file is unlinked after it is opened; the others are for a management console that is not used.
     booted: () => rmSync(memory, { recursive: true, force: true }),
     ended: () => {
       for (const { end } of [directory, packages]) end()
