@@ -37,8 +37,21 @@ export function mergeAddresses(members: readonly string[]): string[] | undefined
   return isComplete && ranges.length > 0 ? merge(ranges).map(print) : undefined
 }
 
-/** An anonymous set, without braces if it has only one member: nft prints either form, depending on how the rule was written. */
-export function anonymousSetText(members: readonly string[]): string {
-  const merged = mergeAddresses(members) ?? [...members].sort()
-  return merged.length === 1 ? `${merged[0]}` : `{ ${merged.join(', ')} }`
-}
+/** An anonymous set in braces, as nft lists the set of a rule that was written with several members. */
+export const anonymousSetText = (members: readonly string[]): string =>
+  `{ ${(mergeAddresses(members) ?? [...members].sort()).join(', ')} }`
+
+/**
+ * The right side of a match that is written as a set with these members. nft makes a comparison of a set with one member when it reads
+ * the rule, before it joins ranges: a set that becomes one range later keeps its braces.
+ */
+export const writtenSetText = (members: readonly string[]): string =>
+  members.length === 1 ? `${mergeAddresses(members)?.[0] ?? members[0]}` : anonymousSetText(members)
+
+/** A rule with its sets of addresses in one spelling: joined or not, with braces or not, the same addresses have the same text. */
+export const withSameAddresses = (rule: string): string =>
+  rule.replace(/\{ ([^{}]*) \}/g, (set, list: string) => {
+    const merged = list.includes(' : ') ? undefined : mergeAddresses(list.split(', '))
+    if (merged === undefined) return set
+    return merged.length === 1 ? `${merged[0]}` : `{ ${merged.join(', ')} }`
+  })

@@ -2,6 +2,7 @@ import { misplaced, multisetDifference, pairsOf, sameSequence } from '../collect
 import { AFFINITY_PREFIX, isServicePortChain } from '../kube-proxy/nftables/builder.ts'
 import { branchesOf, describeBranch } from '../kube-proxy/nftables/service-branches.ts'
 import { DROPS_UNALLOCATED } from '../kube-proxy/nftables/static-chains.ts'
+import { withSameAddresses } from '../nft-addresses.ts'
 import { KUBE_PROXY_TABLE, type NftChain, type NftRule, type NftTable, nftTitle } from '../nft-table.ts'
 import { type CompareOptions, compareMembers, type Finding, onlyOnOneSide } from './finding.ts'
 
@@ -69,7 +70,9 @@ function* compareChain(nft: string, name: string, wanted: NftChain, found: NftCh
   }
   // Without a ServiceCIDR object, the prediction can only guess the Service ranges.
   const text = (rule: NftRule) =>
-    rule.comment === DROPS_UNALLOCATED ? `${rule.text.split(' ').at(-1)}: ${rule.comment}` : rule.text
+    rule.comment === DROPS_UNALLOCATED
+      ? `${rule.text.split(' ').at(-1)}: ${rule.comment}`
+      : withSameAddresses(rule.text)
   const isOptional = (rule: NftRule) =>
     rule.comment === DROPS_UNALLOCATED && !wanted.rules.some((one) => one.comment === DROPS_UNALLOCATED)
   const expected = wanted.rules.map(text)

@@ -1,9 +1,10 @@
 import type { Ruleset } from '../iptables-save.ts'
+import type { VirtualServer } from '../ipvsadm-save.ts'
 import type { NodeState } from '../node-state.ts'
 import type { ClusterObjects } from '../objects.ts'
 import type { PredictOptions } from '../predict.ts'
 import type { KubeProxyConfig, KubeProxyMode } from './config.ts'
-import { isChainOfAnyMode } from './mode-ownership.ts'
+import { DUMMY_LINK, isChainOfAnyMode, isNodePort } from './mode-ownership.ts'
 import { addressesAtLastSync, heldAddresses } from './node-addresses.ts'
 import { featuresOf } from './versions.ts'
 
@@ -18,7 +19,8 @@ interface KnownNode {
 
 /**
  * The options of a prediction that is compared with an observed node. Every circumstance that only the node's state shows is
- * decided here: its addresses, nfacct counters, feature gate IPv6DualStack of 1.20, and whether its kube-proxy writes IPv6 rules.
+ * decided here: its addresses, nfacct counters, feature gate IPv6DualStack of 1.20, a second sync in IPVS mode, and whether its
+ * kube-proxy writes IPv6 rules.
  * @throws VersionError for a version that is not modelled
  */
 export function observedOptions(objects: ClusterObjects, observed: NodeState, known: KnownNode): PredictOptions {
@@ -27,6 +29,7 @@ export function observedOptions(objects: ClusterObjects, observed: NodeState, kn
     ...known.config,
     nfacct: known.config.nfacct || hasCounters(observed.iptables),
     dualStack: known.config.dualStack || hasIPv6Sets(observed),
+    resynced: known.config.resynced || servesNodePortsOnBound(observed),
   }
   const servesBoth = mode !== 'userspace' && (featuresOf(version).dualStack === 'always' || config.dualStack)
   return {
@@ -51,6 +54,16 @@ const hasCounters = (rules: Ruleset): boolean =>
   )
 
 const hasIPv6Sets = ({ ipsets }: NodeState): boolean => [...ipsets.keys()].some((name) => name.startsWith('KUBE-6-'))
+
+/** Whether a port in the range of node ports is served on an address of kube-ipvs0 and on another address. */
+function servesNodePortsOnBound({ links, virtualServers }: NodeState): boolean {
+  const dummy = links.find(({ name }) => name === DUMMY_LINK)
+  const bound = new Set(dummy?.addresses.map(({ address }) => address))
+  const key = ({ protocol, port }: VirtualServer) => `${protocol} ${port}`
+  const servers = virtualServers.filter(({ port }) => isNodePort(port))
+  const elsewhere = new Set(servers.filter(({ address }) => !bound.has(address)).map(key))
+  return servers.some((server) => bound.has(server.address) && elsewhere.has(key(server)))
+}
 
 /** kube-proxy writes no IPv6 rules on a kernel without them; the kubelet's own chains may be there all the same. */
 const hasOwnChains = (rules: Ruleset): boolean =>

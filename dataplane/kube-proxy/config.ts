@@ -36,6 +36,11 @@ export const defaultConfig = () => ({
   nfacct: false,
   /** Feature gate IPv6DualStack of 1.20; later versions always serve both families. */
   dualStack: false,
+  /**
+   * ipvs: kube-proxy has synced again since it bound the addresses of Services to kube-ipvs0; see
+   * observedOptions. Assumed of versions that sync every 30 s.
+   */
+  resynced: false,
   /** Userspace mode: `first-last`; empty lets the kernel choose. */
   portRange: '',
 })

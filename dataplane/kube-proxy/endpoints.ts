@@ -5,7 +5,7 @@ import type { Features } from './versions.ts'
 /** One endpoint of one Service port, as kube-proxy tracks it. */
 export interface TrackedEndpoint
   extends Pick<Endpoint, 'ready' | 'serving' | 'terminating' | 'zoneHints' | 'nodeHints'> {
-  /** `ip:port`, which determines chain names and order; before 1.36 with the IP as written in the slice. */
+  /** `ip:port`, which determines chain names and order; before 1.31 with the IP as written in the slice. */
   text: string
   ip: string
   port: number

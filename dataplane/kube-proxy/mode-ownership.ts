@@ -94,8 +94,8 @@ const SET_NAMES: ReadonlySet<string> = new Set([...setNames('ipv4'), ...setNames
 /** Whether IPVS mode creates a set with this name, in either family. */
 export const isIpvsModeSet = (name: string): boolean => SET_NAMES.has(name)
 
-/** The API server's default range (--service-node-port-range). */
-const isNodePort = (port: number) => port >= 30_000 && port <= 32_767
+/** Whether a port is in the API server's default range of node ports (--service-node-port-range). */
+export const isNodePort = (port: number) => port >= 30_000 && port <= 32_767
 
 /**
  * The virtual servers that kube-proxy created, not those created manually: their address is bound to kube-ipvs0 or is in one of

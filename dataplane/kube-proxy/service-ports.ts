@@ -1,4 +1,4 @@
-import { canonicalCidr, type Family, familyOf } from '../ip-address.ts'
+import { canonicalCidr, type Family, familyOf, isZeroCidr } from '../ip-address.ts'
 import type { ClusterObjects, Service } from '../objects.ts'
 import { serviceHash } from './chain-names.ts'
 import { type EndpointsByPort, endpointsKey, isIgnored, type TrackedEndpoint } from './endpoints.ts'
@@ -47,6 +47,7 @@ function portsOf(service: Service, clusterIP: string, endpoints: EndpointsByPort
   const path = `${service.namespace}/${service.name}`
   const ofFamily = (addresses: readonly string[]) => addresses.filter((address) => familyOf(address) === family)
   const externalLocal = isExternalLocal(service, features)
+  const ranges = ofFamily(service.loadBalancerSourceRanges).map(canonicalCidr)
   const shared = {
     clusterIP,
     externalIPs: ofFamily(service.externalIPs),
@@ -55,7 +56,7 @@ function portsOf(service: Service, clusterIP: string, endpoints: EndpointsByPort
         ip === undefined || (features.ingressIPMode && ipMode === 'Proxy') ? [] : [ip],
       ),
     ),
-    sourceRanges: ofFamily(service.loadBalancerSourceRanges).map(canonicalCidr),
+    sourceRanges: features.zeroRangeAllowsAll && ranges.some(isZeroCidr) ? [] : ranges,
     /** Seconds of ClientIP affinity. */
     affinity: service.sessionAffinity === 'ClientIP' ? service.sessionAffinityTimeout : undefined,
     internalLocal: features.internalTrafficPolicy !== 'ignored' && service.internalTrafficPolicy === 'Local',

@@ -9,7 +9,7 @@ const V1_20 = {
   endpointsMergeByPort: false,
   /** Of duplicate endpoints a local one is used, later the last one that does not terminate (kubernetes#135593). */
   mergedEndpoint: 'local' as 'local' | 'running',
-  /** Endpoint IPs are converted to canonical form before chain names are computed. */
+  /** Endpoint IPs are converted to canonical form before chain names are computed (#126203). */
   canonicalEndpointIPs: false,
   /** internalTrafficPolicy: ignored, filters remote endpoints first (1.23), or has a separate chain. */
   internalTrafficPolicy: 'ignored' as 'ignored' | 'filters' | 'categorises',
@@ -21,6 +21,8 @@ const V1_20 = {
   nodeHints: false,
   /** externalTrafficPolicy Local also applies to ClusterIP Services with externalIPs. */
   localPolicyForExternalIPs: false,
+  /** A source range of length 0 means that there are no source ranges of its family (#132722). */
+  zeroRangeAllowsAll: false,
   /** Ingress addresses with ipMode Proxy are ignored. */
   ingressIPMode: false,
   /**
@@ -88,6 +90,8 @@ const V1_20 = {
   ipvsOutFilter: false,
   /** ipvs: KUBE-IPVS-FILTER lets KUBE-EXTERNAL-IP-LOCAL pass. */
   ipvsFilterExternalLocal: false,
+  /** ipvs: without a change, the next sync is an hour after the first one, not syncPeriod (#134147). */
+  ipvsHourlyResync: false,
 }
 
 /** The behaviour of one version of kube-proxy, with its number: `1.30`. */
@@ -121,7 +125,13 @@ const CHANGES: Readonly<Record<string, Partial<typeof V1_20>>> = {
   '1.28': { nodeIPs: 'first', ipvsSkipsNodeAddresses: true, ipvsFilterHealthCheck: true },
   '1.29': { liberalConntrack: true, ipvsOutFilter: true, nodeIPs: 'both', localPolicyForExternalIPs: true },
   '1.30': { ingressIPMode: true, ipvsFilterExternalLocal: true, nftables: 'gated' },
-  '1.31': { nfacct: true, primaryNodePortAddress: true, zoneHints: 'always', nftables: 'available' },
+  '1.31': {
+    canonicalEndpointIPs: true,
+    nfacct: true,
+    primaryNodePortAddress: true,
+    zoneHints: 'always',
+    nftables: 'available',
+  },
   '1.32': {},
   '1.33': { nftDropsUnallocated: true },
   // Cherry-picks #133969 and #134099.
@@ -132,11 +142,16 @@ const CHANGES: Readonly<Record<string, Partial<typeof V1_20>>> = {
     nftInterfaceName: false,
     nftClusterIPPort: false,
     syncBurst: 1,
+    zeroRangeAllowsAll: true,
+    ipvsHourlyResync: true,
   },
   // Cherry-pick #134118.
   '1.34.2': { nftInterfaceName: true },
-  '1.35': {},
-  '1.36': { nftHairpinSet: true, mergedEndpoint: 'running', canonicalEndpointIPs: true },
+  // Cherry-picks #136123 and #136122.
+  '1.34.4': { ipvsHourlyResync: false },
+  '1.35': { ipvsHourlyResync: true },
+  '1.35.1': { ipvsHourlyResync: false },
+  '1.36': { nftHairpinSet: true, mergedEndpoint: 'running' },
 }
 
 /** `v1.30.3`, `1.30`, `v1.31.0-rc.1`, `v1.30.3+k3s1`: the minor and patch number; without a patch number the latest. */

@@ -1,7 +1,8 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { brotliDecompressSync } from 'node:zlib'
-import { recordingPath } from './recordings.ts'
+
+const RECORDINGS = join(import.meta.dirname, '../../data/recordings')
 
 /**
  * The files of `data/recordings/NAME.json.br` by path. These recordings are whole captures with much text in common: Brotli
@@ -9,7 +10,9 @@ import { recordingPath } from './recordings.ts'
  */
 export const unpackedRecording = (name: string): ReadonlyMap<string, string> =>
   new Map(
-    Object.entries<string>(JSON.parse(brotliDecompressSync(readFileSync(recordingPath(`${name}.json.br`))).toString())),
+    Object.entries<string>(
+      JSON.parse(brotliDecompressSync(readFileSync(join(RECORDINGS, `${name}.json.br`))).toString()),
+    ),
   )
 
 /** Writes the files of an archive whose paths begin with `prefix` below a folder, and returns it. */

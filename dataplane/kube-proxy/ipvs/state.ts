@@ -134,7 +134,7 @@ export const dummyLink = (addresses: Iterable<string>): Link => ({
 
 /**
  * The addresses on which node ports become virtual servers: all of the node's own, or those in the ranges of
- * nodePortAddresses; kube-proxy then also includes the addresses that it bound to kube-ipvs0.
+ * nodePortAddresses; kube-proxy then also includes the addresses that it bound to kube-ipvs0 in an earlier sync.
  */
 function nodePortServers(proxier: Proxier, bound: ReadonlySet<string>): string[] {
   const { config, features, family, nodeIP, nodeAddresses } = proxier
@@ -143,7 +143,9 @@ function nodePortServers(proxier: Proxier, bound: ReadonlySet<string>): string[]
     if (features.ipvsLoopbackNodePorts) addresses.push(family === 'ipv4' ? '127.0.0.1' : '::1')
     return [...new Set(addresses)]
   }
-  const matching = nodePortAddresses(config, [...nodeAddresses, ...bound], nodeIP, family, features)
+  // A sync reads the addresses before it binds those of new Services: they serve node ports from the next sync on.
+  const boundBefore = features.ipvsHourlyResync && !config.resynced ? [] : bound
+  const matching = nodePortAddresses(config, [...nodeAddresses, ...boundBefore], nodeIP, family, features)
   if (matching.all) return []
   return matching.addresses.filter((address) => features.ipvsLoopbackNodePorts || !isLoopback(address))
 }

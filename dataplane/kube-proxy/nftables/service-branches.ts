@@ -1,4 +1,5 @@
 import { printEndpoint } from '../../ip-address.ts'
+import { withSameAddresses } from '../../nft-addresses.ts'
 import type { NftTable } from '../../nft-table.ts'
 
 /** One branch of a Service's chains. A packet takes the first branch whose conditions are true. */
@@ -120,6 +121,6 @@ export function describeBranch({ when, end, endpoints, of, masqueraded, remember
   const always = conditions.includes('')
   const mark = conditions.length === 0 ? '' : `, masqueraded${always ? '' : ` if ${conditions.join(' or ')}`}`
   const sticky = remembered === undefined ? '' : `, session affinity for ${remembered} s`
-  const senders = when.join(', ')
+  const senders = when.map(withSameAddresses).join(', ')
   return `${senders === '' ? '' : `${senders}: `}${ends[end]}${mark}${sticky}`
 }

@@ -1,5 +1,5 @@
 import { contains } from '../../ip-address.ts'
-import { anonymousSetText } from '../../nft-addresses.ts'
+import { writtenSetText } from '../../nft-addresses.ts'
 import type { NftTable } from '../../nft-table.ts'
 import type { KubeProxyConfig } from '../config.ts'
 import type { TrackedEndpoint } from '../endpoints.ts'
@@ -76,7 +76,7 @@ function writeExternal(builder: NftTableBuilder, port: ServicePort, chains: Chai
 function writeFirewall(builder: NftTableBuilder, port: ServicePort, chain: string): void {
   const fromNode = port.sourceRanges.some((range) => contains(range, builder.proxier.nodeIP))
   const sources = [...port.sourceRanges, ...(fromNode ? port.loadBalancerIPs : [])]
-  builder.rule(chain, `${builder.ip} saddr != ${anonymousSetText(sources)} drop`)
+  builder.rule(chain, `${builder.ip} saddr != ${writtenSetText(sources)} drop`)
 }
 
 const asConcat = ({ ip, port }: TrackedEndpoint): string => `${ip} . ${port}`

@@ -1,5 +1,5 @@
 import { isLoopback } from '../../ip-address.ts'
-import { anonymousSetText } from '../../nft-addresses.ts'
+import { writtenSetText } from '../../nft-addresses.ts'
 import type { Proxier } from '../proxier.ts'
 import type { NftTableBuilder } from './builder.ts'
 
@@ -114,7 +114,7 @@ function writeDispatch(builder: NftTableBuilder): void {
   builder.rule('cluster-ips-check', `${ip} daddr @cluster-ips reject`, 'Reject traffic to invalid ports of ClusterIPs')
   const { serviceCIDRs } = proxier
   if (proxier.features.nftDropsUnallocated && serviceCIDRs.length > 0)
-    builder.rule('cluster-ips-check', `${ip} daddr ${anonymousSetText(serviceCIDRs)} drop`, DROPS_UNALLOCATED)
+    builder.rule('cluster-ips-check', `${ip} daddr ${writtenSetText(serviceCIDRs)} drop`, DROPS_UNALLOCATED)
   builder.rule('reject-chain', 'reject')
 }
 

@@ -15,11 +15,18 @@ const FREE = new Set([
 
 const service = (spec: string): string => /--comment "([^" ]*\/[^" ]*)/.exec(spec)?.[1] ?? ''
 
+/** With nodePortAddresses, the last rules of nat KUBE-SERVICES are one per address, in the order of a Go map. */
+function nodePortsSorted(specs: readonly string[]): string[] {
+  const tail = specs.filter((spec) => spec.endsWith('-j KUBE-NODEPORTS')).sort()
+  const others = specs.slice(0, specs.length - tail.length)
+  return others.some((spec) => spec.endsWith('-j KUBE-NODEPORTS')) ? [...specs] : [...others, ...tail]
+}
+
 /** The rules of a chain sorted by Service if the order of Services is not fixed; rules of no Service keep their place. */
 function settled(place: string, specs: string[]): string[] {
   if (!FREE.has(place)) return specs
   if (place === 'filter KUBE-IPVS-OUT-FILTER') return [...specs].sort()
-  const rank = specs.map((spec, index) => ({ spec, index, service: service(spec) }))
+  const rank = nodePortsSorted(specs).map((spec, index) => ({ spec, index, service: service(spec) }))
   const own = rank.filter((rule) => rule.service !== '')
   own.sort((a, b) => (a.service < b.service ? -1 : a.service > b.service ? 1 : a.index - b.index))
   return rank.map((rule) => (rule.service === '' ? rule.spec : (own.shift()?.spec ?? '')))

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { canonicalAddress } from '../../../dataplane/ip-address.ts'
 import { readObjects } from '../../../dataplane/objects.ts'
 import { predict } from '../../../dataplane/predict.ts'
 import { type Cause, type Causes, causesOf } from '../../../dataplane/view/causes.ts'
@@ -33,7 +34,7 @@ function faultsOf({ path, state, objects, options, items }: RecordedNode): strin
     for (const cause of because.filter((one) => one.kind === 'service')) {
       const value = valueAt(find(cause.object), cause.field)
       if (value === undefined) faults.push(`${id}: ${cause.object} has no ${cause.field}`)
-      else if (typeof value !== 'object' && !cause.reason.includes(String(value)))
+      else if (typeof value !== 'object' && !cause.reason.includes(canonicalAddress(String(value))))
         faults.push(`${id}: ${cause.reason} does not tell ${value}`)
     }
     // The names and addresses in a text are those of its cause.
