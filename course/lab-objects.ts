@@ -30,13 +30,26 @@ export class LabObjects {
 
   /** `kubectl apply -f` for missing objects; existing ones are not changed. */
   async apply(file: string): Promise<void> {
-    await Promise.all(readManifest(file).map((object) => unlessCode(409, this.#objects.create(object))))
+    await Promise.all(readManifest(file).map((object) => this.#createMissing(object)))
   }
 
   /** `kubectl create` of an object in the default namespace; an existing one is not changed. Resolves to whether it is new. */
   async create(kind: string, name: string, labels: Record<string, string>, body: object): Promise<boolean> {
     const object = { ...typeOf(kind), metadata: { name, namespace, labels }, ...body }
-    return (await unlessCode(409, this.#objects.create(object))) !== undefined
+    return this.#createMissing(object)
+  }
+
+  /**
+   * Creates an object unless it exists; resolves to whether it is new. Of an object that exists, an API server reports first that its
+   * node port is allocated (422), and only then that it exists (409).
+   */
+  async #createMissing(object: KubernetesObject & { metadata: { name: string; namespace: string } }): Promise<boolean> {
+    try {
+      return (await unlessCode(409, this.#objects.create(object))) !== undefined
+    } catch (error) {
+      if (await unlessCode(404, this.#objects.read(object))) return false
+      throw error
+    }
   }
 
   /** `kubectl delete -f --ignore-not-found` */

@@ -66,7 +66,20 @@ export class Api {
     return this.store.list<T>(resource, options.namespace).filter(selects(resourceNamed(resource), options))
   }
 
-  /** Adds an object. Throws StatusError: 400, 403, 404 (namespace), 409 AlreadyExists or 422 Invalid, as Kubernetes does. */
+  /**
+   * Adds an object. Throws StatusError: 400, 403, 404 (namespace), 422 Invalid, and last 409 AlreadyExists. Kubernetes (1.20–1.36) finds
+   * out that an object exists when it writes to etcd, so everything else is checked before (registry/generic/registry/store.go, Create):
+   *
+   * | checked before AlreadyExists | by | answer |
+   * |---|---|---|
+   * | the namespace exists, and is not being deleted | admission, NamespaceLifecycle | 404, 403 |
+   * | the Pod's ServiceAccount exists | admission, ServiceAccount | 403 (not here: every account is accepted) |
+   * | names, labels and all fields are valid | rest.BeforeCreate | 422 |
+   * | the requested cluster IP is in the range and free | BeginCreate of Services | 422 |
+   * | requested node ports, also for health checks, are in the range and free | BeginCreate of Services | 422 |
+   *
+   * So a second `create` of a Service with a fixed node port is refused because of the port, which the Service itself has.
+   */
   create<T extends KubeObject>(
     resourceName: string,
     namespace: string | undefined,
@@ -77,10 +90,10 @@ export class Api {
     const object = newMetadata(resource, namespace, draft)
     const { name } = object.metadata
     admitToNamespace(this.store, resource, object)
-    if (this.store.get(resource.name, object.metadata.namespace, name)) throw alreadyExists(resource, name)
     prepare(resource, object)
     if (resource.generation) object.metadata.generation = 1
     this.check(resource, object)
+    if (this.store.get(resource.name, object.metadata.namespace, name)) throw alreadyExists(resource, name)
     const stored = this.settle(resource, object, undefined, options)
     // The default account of Pods.
     if (resource.name === 'namespaces' && !options.dryRun)

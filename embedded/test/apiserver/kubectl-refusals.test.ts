@@ -118,6 +118,28 @@ spec:
     await cluster.ok('create service nodeport second --tcp=80:80 --node-port=30123')
   })
 
+  // registry/generic/registry/store.go: an object that exists is noticed last, when it is written.
+  test('of an object that exists everything else is checked first', async () => {
+    await cluster.ok('create namespace early')
+    await cluster.ok('create configmap early -n early')
+    await cluster.ok('create service nodeport early -n early --tcp=80 --node-port=30444')
+    await cluster.ok('create service clusterip early-ip -n early --tcp=80 --clusterip=10.96.44.44')
+    const again = (text: string) => refused('create -f -', text)
+    const service = (name: string, spec: object) =>
+      again(JSON.stringify({ apiVersion: 'v1', kind: 'Service', metadata: { name, namespace: 'early' }, spec }))
+    const ports = [{ port: 80 }]
+    const nodePort = (nodePort: number) => ({ type: 'NodePort', ports: [{ port: 80, nodePort }] })
+    expect(await service('early', nodePort(30444))).toContain('provided port is already allocated')
+    expect(await service('early', nodePort(80))).toContain('provided port is not in the valid range')
+    expect(await service('early-ip', { clusterIP: '10.96.44.44', ports })).toContain('provided IP is already allocated')
+    expect(await service('early', { ports: [{ port: 0 }] })).toContain('must be between 1 and 65535')
+    expect(await service('early', nodePort(0))).toContain('services "early" already exists')
+    const map = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'early', namespace: 'early' } }
+    expect(await again(JSON.stringify({ ...map, data: { 'a b': '' } }))).toContain('Invalid value: "a b"')
+    expect(await again(JSON.stringify(map))).toContain('configmaps "early" already exists')
+    expect(await refused('create configmap early -n nowhere')).toContain('namespaces "nowhere" not found')
+  })
+
   test('a wrong token is unauthorized', async () => {
     const { stderr } = await cluster.kubectl(['get', 'pods', '--token=wrong'])
     expect(stderr).toMatch(/You must be logged in|Unauthorized/)
