@@ -83,6 +83,8 @@ export interface DataplanePush {
   moment: number
   nodes: NodeHoldings[]
   changes: Change[]
+  /** The command that made the changes, or `while … ran`, where that is known. */
+  by: string | undefined
   /** Every cause once, as many entries have the same. */
   causes: Cause[]
   /** By node, for each of its entries in the order of entriesOf, the indices of its causes. */

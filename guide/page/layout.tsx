@@ -87,7 +87,7 @@ export function Maximise() {
 }
 
 /** The sizes of a terminal's letters in pixels. */
-export const LETTER_SIZES = { least: 9, most: 22, usual: 13, compact: 12 }
+const LETTER_SIZES = { least: 9, most: 22, usual: 13, compact: 12 }
 /** The columns for which letters are made a little smaller: what `kubectl get -o wide` and a rule need. */
 const COLUMNS = 120
 /** The width of a letter of a monospaced font, as a part of its height. */

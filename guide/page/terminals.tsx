@@ -100,7 +100,13 @@ function LatestChanges({ state: { dataplane } }: { state: State }) {
   return (
     <section class="latest" aria-label="Latest changes on the nodes">
       <h3>
-        Latest changes on the nodes{' '}
+        Latest changes on the nodes
+        {dataplane?.by !== undefined && changes.length > 0 && (
+          <>
+            {' '}
+            (<code>{dataplane.by}</code>)
+          </>
+        )}{' '}
         {dataplane && changes.length > 0 && <time>{new Date(dataplane.at).toLocaleTimeString()}</time>}
       </h3>
       {changes.length === 0 ? (

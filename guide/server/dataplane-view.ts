@@ -27,6 +27,8 @@ export class DataplaneView {
   readonly #commands: CommandLog
   /** When the read before began: what changed since then is new in the next one. */
   #readAt: number | undefined
+  /** What made the changes of the latest moment. */
+  #by: string | undefined
   #snapshot: Snapshot | undefined
   #causes: CauseTable = { causes: [], causedBy: {} }
   #decisive = ''
@@ -50,14 +52,17 @@ export class DataplaneView {
     const moment = this.#latest
     const { number, at, nodes, changes } = moment
     const isOtherMoment = number !== before?.number
-    if (isOtherMoment) moment.label = this.#labelOf(moment)
+    if (isOtherMoment) {
+      this.#by = this.#readAt === undefined ? undefined : this.#commands.culprit(this.#readAt, moment.at)
+      moment.label = this.#labelOf(moment)
+    }
     this.#readAt = readAt
     const ends = endsIn(snapshot, this.#outside)
     const decisive = JSON.stringify([decisiveIn(snapshot), ends])
     const isNew = isOtherMoment || decisive !== this.#decisive
     if (isNew) this.#causes = causesIn(snapshot, nodes)
     this.#decisive = decisive
-    const latest = { at, moment: number, nodes, changes, ...this.#causes, ...ends }
+    const latest = { at, moment: number, nodes, changes, by: this.#by, ...this.#causes, ...ends }
     const counters = movedCounters(before?.nodes ?? [], nodes)
     return { latest, isNew, ...(Object.keys(counters).length > 0 && { counters }) }
   }
@@ -77,12 +82,11 @@ export class DataplaneView {
   }
 
   /** `make ipvs: TCP 10.96.0.1:443 rr added, and 35 more`. */
-  #labelOf({ at, changes }: Moment): string {
+  #labelOf({ changes }: Moment): string {
     const [first, ...more] = changes
     const text = first && (first.text.length > LABEL ? `${first.text.slice(0, LABEL)}…` : first.text)
     const changed = first && `${text} ${first.change}${more.length === 0 ? '' : `, and ${more.length} more`}`
-    if (this.#readAt === undefined || changed === undefined) return changed ?? 'the first read'
-    return [this.#commands.culprit(this.#readAt, at), changed].filter(Boolean).join(': ')
+    return [this.#by, changed ?? 'the first read'].filter(Boolean).join(': ')
   }
 
   /** The nodes at a moment. Throws Error with a sentence when it is no longer kept. */
