@@ -37,11 +37,21 @@ export interface Trace {
   /** The hooks that the packet reached, in order. */
   hooks: Hook[]
   steps: Step[]
+  /** The packets at their ends, the most probable one first, delivered before stopped; with `sightings` only. */
+  flows?: readonly EndedFlow[]
+}
+
+/** A packet at its end. `stoppedAt`: the hook of the rule that stopped it. */
+export interface EndedFlow {
+  flow: Flow
+  stoppedAt?: Hook
 }
 
 export interface TraceOptions {
   /** Do not record rules that do not match: most callers need only the result. */
   matchingOnly?: boolean
+  /** Record how each delivered or stopped packet left every place. */
+  sightings?: boolean
 }
 
 /**
@@ -53,7 +63,7 @@ export function tracePacket(state: NodeState, packet: Packet, options: TraceOpti
   const steps: Step[] = []
   const context = { network, ipsets: state.ipsets }
   const path = new KernelPath(state, context, (step) => steps.push(step), options.matchingOnly)
-  const flow = enter(packet, network)
+  const flow = { ...enter(packet, network), ...(options.sightings && { sightings: [] }) }
   if (packet.from === 'host') path.output(flow)
   else path.prerouting(flow)
   const outcomes = gather(path.delivered)
@@ -68,7 +78,14 @@ export function tracePacket(state: NodeState, packet: Packet, options: TraceOpti
     packet: describeFlow(flow),
     hooks: [...path.hooks],
     steps,
+    ...(options.sightings && { flows: endedFlows(path) }),
   }
+}
+
+function endedFlows({ delivered, lost }: KernelPath): EndedFlow[] {
+  const likely = (one: EndedFlow, other: EndedFlow) => other.flow.probability - one.flow.probability
+  const stopped = lost.map(({ flow, by }): EndedFlow => ({ flow, stoppedAt: by.hook }))
+  return [...delivered.map((flow): EndedFlow => ({ flow })).sort(likely), ...stopped.sort(likely)]
 }
 
 function enter(packet: Packet, network: NodeNetwork): Flow {

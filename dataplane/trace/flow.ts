@@ -83,6 +83,34 @@ export interface Flow {
   ipvs?: IpvsOrigin
   /** The packet returned through the loopback device. */
   looped: boolean
+  /** How it left each place so far; absent if the trace does not record it. */
+  sightings?: readonly Sighting[]
+}
+
+/** The header of a packet as it leaves a hook, or IPVS at that hook. */
+export interface Sighting
+  extends Pick<Flow, 'source' | 'destination' | 'port' | 'mark' | 'inInterface' | 'outInterface'> {
+  hook: 'PREROUTING' | 'INPUT' | 'FORWARD' | 'OUTPUT' | 'POSTROUTING'
+  byIpvs: boolean
+}
+
+/** A flow with its latest sighting, which replaces one of the same place. */
+export function sighted(flow: Flow, hook: Sighting['hook'], byIpvs = false): Flow {
+  if (!flow.sightings) return flow
+  const { source, destination, port, mark, inInterface, outInterface } = flow
+  const seen: Sighting = {
+    hook,
+    byIpvs,
+    source,
+    destination,
+    port,
+    mark,
+    ...(inInterface !== undefined && { inInterface }),
+    ...(outInterface !== undefined && { outInterface }),
+  }
+  const last = flow.sightings.at(-1)
+  const before = last?.hook === hook && last.byIpvs === byIpvs ? flow.sightings.slice(0, -1) : flow.sightings
+  return { ...flow, sightings: [...before, seen] }
 }
 
 /** `10.244.1.99 → 10.96.0.10:53/udp` */
@@ -94,7 +122,7 @@ export function mergeFlows(flows: Flow[]): Flow[] {
   if (flows.length < 2) return flows
   const merged = new Map<string, Flow>()
   for (const flow of flows) {
-    const key = JSON.stringify({ ...flow, probability: 0 })
+    const key = JSON.stringify({ ...flow, probability: 0, sightings: undefined })
     const same = merged.get(key)
     merged.set(key, same ? { ...same, probability: same.probability + flow.probability } : flow)
   }

@@ -2,7 +2,7 @@ import { familyOf, printEndpoint } from '../ip-address.ts'
 import { printIpvsadmSave, type RealServer, type VirtualServer, virtualServerKey } from '../ipvsadm-save.ts'
 import type { NftTable } from '../nft-table.ts'
 import type { NodeState } from '../node-state.ts'
-import type { Flow } from './flow.ts'
+import { type Flow, sighted } from './flow.ts'
 import type { TraceContext } from './judge-rule.ts'
 import { HOOKS, type Hook, type Step, stepOf } from './step.ts'
 import { type HookEnd, iptablesRules, type RuleLanguage, Walk } from './walk-chain.ts'
@@ -117,7 +117,8 @@ export class KernelPath {
         return isNat ? passed.map((one) => ({ ...one, [side]: !isTranslated(flow) && isTranslated(one) })) : passed
       })
     const isBound = chains.some(({ isNat }) => isNat)
-    return isBound ? flows.map((flow) => (flow.tracked ? { ...flow, [side]: true } : flow)) : flows
+    const bound = isBound ? flows.map((flow) => (flow.tracked ? { ...flow, [side]: true } : flow)) : flows
+    return bound.map((flow) => sighted(flow, hook))
   }
 
   #passed(ends: readonly HookEnd[]): Flow[] {
@@ -194,7 +195,7 @@ export class KernelPath {
     this.#record({ ...step, change })
     const { destination, port: virtualPort, protocol } = flow
     const ipvs = { address: destination, port: virtualPort, protocol, method: real.forward }
-    return { ...flow, destination: real.address, port, probability, ipvs }
+    return sighted({ ...flow, destination: real.address, port, probability, ipvs }, hook, true)
   }
 
   #ipvsStep(hook: Hook, server: VirtualServer, reals: RealServer[], flow: Flow, verdict: string, reason: string): Step {

@@ -1,0 +1,76 @@
+import { expect, test } from 'vitest'
+import { parsePacket } from '../../../dataplane/trace.ts'
+import { journeyOf, type Station } from '../../../dataplane/view/journey.ts'
+import { NODE, stateAt } from '../recordings.ts'
+
+const WEB = '10.96.119.228:80'
+/** Of web-three-endpoints: one Pod is on this node, the others on another one. */
+const LOCAL = '10.244.1.6:80'
+
+const state = (mode: string) => stateAt(`v1.30.3/${mode}/web-three-endpoints`)
+const around = {
+  node: NODE,
+  nodeOfPod: (address: string) => (address.startsWith('10.244.1.') ? NODE : 'k8s-guide-worker2'),
+  stateOf: () => undefined,
+}
+const journey = (mode: string, from: string, to?: string, more = {}) =>
+  journeyOf(state(mode), parsePacket(from, WEB), { ...around, ...more }, to)
+const told = (stations: readonly Station[]) =>
+  stations.map(({ place, hook, changed, isStopped }) =>
+    [place, hook, changed.join('+'), isStopped && 'stopped'].filter(Boolean).join(' '),
+  )
+
+test('iptables mode, from a Pod: the destination changes at PREROUTING, and nothing else', () => {
+  const stations = journey('iptables', 'pod:10.244.1.99', LOCAL)
+  expect(told(stations)).toEqual(['Pod', 'PREROUTING destination', 'FORWARD', 'POSTROUTING', 'Pod'])
+  expect(stations[1]).toMatchObject({
+    packet: { source: '10.244.1.99', destination: LOCAL, mark: '0x0' },
+    conntrack: { original: `10.244.1.99 → ${WEB}`, reply: `${LOCAL} → 10.244.1.99` },
+  })
+})
+
+test('IPVS takes a Pod’s packet at LOCAL_IN, and the node’s own at LOCAL_OUT, where it is marked and masqueraded', () => {
+  expect(told(journey('ipvs', 'pod:10.244.1.99', LOCAL))).toEqual([
+    'Pod',
+    'PREROUTING',
+    'INPUT',
+    'IPVS LOCAL_IN destination',
+    'OUTPUT',
+    'POSTROUTING',
+    'Pod',
+  ])
+  const own = journey('ipvs', 'host', LOCAL)
+  expect(told(own)).toEqual([
+    'process',
+    'OUTPUT mark',
+    'IPVS LOCAL_OUT destination',
+    'OUTPUT',
+    'POSTROUTING source+mark',
+    'Pod',
+  ])
+  expect(own[1]?.packet.mark).toBe('0x4000')
+  expect(own[4]?.conntrack?.reply).toBe(`${LOCAL} → ${own[4]?.packet.source}`)
+})
+
+test('to a Pod of another node: over the wire, and through the hooks there', () => {
+  const other = { stateOf: () => state('iptables') }
+  const far = journey('iptables', 'pod:10.244.1.99', '10.244.2.4:80', other)
+  expect(far.map(({ node, place }) => `${node === '' ? '' : node.slice(10)} ${place}`.trim())).toEqual([
+    'worker Pod',
+    'worker PREROUTING',
+    'worker FORWARD',
+    'worker POSTROUTING',
+    'wire',
+    'worker2 PREROUTING',
+    'worker2 FORWARD',
+    'worker2 POSTROUTING',
+    'worker2 Pod',
+  ])
+  expect(journey('iptables', 'pod:10.244.1.99', '10.244.2.4:80').at(-1)?.place).toBe('outside')
+})
+
+test('a packet that a rule stops goes no further', () => {
+  const rejected = stateAt('v1.30.3/iptables/web-no-endpoints')
+  const stations = journeyOf(rejected, parsePacket('pod:10.244.1.99', WEB), around)
+  expect(stations.at(-1)).toMatchObject({ place: 'FORWARD', isStopped: true })
+})
