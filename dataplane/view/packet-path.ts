@@ -22,6 +22,7 @@ import type { Hook, Step } from '../trace/step.ts'
 import { stoppingPlace } from '../trace/stopping-place.ts'
 import { type Trace, tracePacket } from '../trace.ts'
 import { idOf } from './holdings.ts'
+import { journeyOf, type Station, type Surroundings } from './journey.ts'
 
 /** The path of one packet through a node, to be drawn. */
 export interface PacketPath {
@@ -38,6 +39,8 @@ export interface PacketPath {
   /** Those that it came to, in the order of the packet. */
   hooks: PathHook[]
   ends: PathEnd[]
+  /** The most probable packet on its whole journey; absent where the other nodes are not known. */
+  journey?: Station[]
   /** What conntrack remembers of the connection, as a sentence; absent for one that does not get through. */
   conntrack?: string
   /** Where it is stopped, in words: the rule, the chain and the consequence for the sender. `rule` is empty where it lacks one. */
@@ -69,11 +72,13 @@ export interface PathOptions {
   real: boolean
   /** The destination is one of a Service: a packet that nothing translates is stuck somewhere. */
   isService: boolean
+  /** For the journey. */
+  surroundings?: Surroundings | undefined
 }
 
 /** The path of a packet through what a node holds. Throws as tracePacket does. */
 export function packetPath(state: NodeState, packet: Packet, options: PathOptions): PacketPath {
-  const { node, mode, real, isService } = options
+  const { node, mode, real, isService, surroundings } = options
   const trace = tracePacket(state, packet)
   const hooks = trace.hooks.map((hook) => ({
     hook,
@@ -92,6 +97,7 @@ export function packetPath(state: NodeState, packet: Packet, options: PathOption
     local: isByIpvs(trace) && trace.hooks[0] !== 'OUTPUT' ? 'IPVS' : 'process',
     hooks,
     ends: endsOf(trace),
+    ...(surroundings && { journey: journeyOf(state, packet, { ...surroundings, node }) }),
     ...(conntrack && { conntrack }),
     ...(stop && { stop }),
   }
@@ -149,14 +155,14 @@ export function pathsInAllModes(
   state: NodeState,
   objects: ClusterObjects,
   packet: Packet,
-  own: Omit<PredictOptions, 'mode'> & { mode: string; isService: boolean },
+  own: Omit<PredictOptions, 'mode'> & Pick<PathOptions, 'mode' | 'isService' | 'surroundings'>,
 ): PacketPath[] {
-  const { node, mode, isService, ...options } = own
+  const { node, mode, isService, surroundings, ...options } = own
   const others = MODES.filter((one) => one !== mode).flatMap((other) => {
     const predicted = predictIn(other)
-    return predicted ? [packetPath(predicted, packet, { node, mode: other, real: false, isService })] : []
+    return predicted ? [packetPath(predicted, packet, { node, mode: other, real: false, isService, surroundings })] : []
   })
-  return [packetPath(state, packet, { node, mode, real: true, isService }), ...others]
+  return [packetPath(state, packet, { node, mode, real: true, isService, surroundings }), ...others]
 
   function predictIn(other: KubeProxyMode): NodeState | undefined {
     try {

@@ -3,20 +3,22 @@ import type { PathAction, PathEnd } from '../../dataplane/view/packet-path.ts'
 import type { ActionReplies, DrawnPath } from '../protocol.ts'
 import { act } from './connection.ts'
 import { Button, Form, Select } from './controls.tsx'
+import { Journey } from './journey.tsx'
 import { now, type State, say, showEntry, update } from './store.ts'
 
 /** The path of a packet through a node: what the rules do with it, in a drawing and in words, in every mode. */
 export function PacketPathView({ state: { dataplane, path } }: { state: State }) {
   const { origins = [], destinations = [], nodes = [] } = dataplane ?? {}
-  const { from = origins[0] ?? 'host', to = destinations[0] ?? '', node = '', found } = path
-  const [isBusy, setBusy] = useState(false)
+  const { from = origins[0] ?? 'host', to = usualDestination(destinations), node = '', found } = path
+  const [isBusy, setBusy] = useState<'look' | 'send'>()
   const change = (part: State['path']) => update({ path: { ...now().path, ...part } })
   const ask = async (send: boolean) => {
-    if (isBusy) return
-    setBusy(true)
+    if (isBusy !== undefined) return
+    setBusy(send ? 'send' : 'look')
     const reply = await act('path', { from, to, node: node || undefined, send })
-    setBusy(false)
-    if (!reply) return
+    setBusy(undefined)
+    // A path of another packet would stand below the reason.
+    if (!reply) return change({ found: undefined })
     change({ from, to, found: reply })
     const [first] = reply.paths
     if (first) say(first.stop ? `The packet stops: ${first.stop.words}` : 'The packet arrives.')
@@ -32,17 +34,25 @@ export function PacketPathView({ state: { dataplane, path } }: { state: State })
           options={[['', 'its node'], ...nodes.map((one) => one.node)]}
           choose={(node) => change({ node })}
         />
-        <button type="submit" class="main" aria-disabled={isBusy}>
-          Show the path
+        <button type="submit" class="main" aria-disabled={isBusy !== undefined}>
+          {isBusy === 'look' ? 'Looking …' : 'Show the path'}
         </button>
-        <Button aria-disabled={isBusy} onClick={() => void ask(true)}>
-          {isBusy ? 'Sending …' : 'Send a real one'}
+        <Button aria-disabled={isBusy !== undefined} onClick={() => void ask(true)}>
+          {isBusy === 'send' ? 'Sending …' : 'Send a real one'}
         </Button>
       </Form>
-      {found ? <FoundPaths found={found} /> : <p class="empty">Choose where a packet comes from and where it goes.</p>}
+      {found ? (
+        <FoundPaths key={found.paths[0]?.packet} found={found} />
+      ) : (
+        <p class="empty">Choose where a packet comes from and where it goes.</p>
+      )}
     </div>
   )
 }
+
+/** The labs' Service, where it exists. */
+const usualDestination = (destinations: readonly string[]): string =>
+  destinations.find((one) => one === 'svc/web:80') ?? destinations[0] ?? ''
 
 interface PlaceProps {
   label: string
@@ -80,6 +90,7 @@ function FoundPaths({ found: { paths, sent } }: { found: ActionReplies['path'] }
   if (!first) return null
   return (
     <>
+      <Journeys paths={paths} />
       {sent && (
         <details class="sent" open>
           <summary>{sent.count} connections were opened; what the kernel counted is beside the rules</summary>
@@ -98,6 +109,55 @@ function FoundPaths({ found: { paths, sent } }: { found: ActionReplies['path'] }
         </section>
       )}
     </>
+  )
+}
+
+/** What a journey is known by in the list of those to compare with. */
+const titleOf = ({ packet, mode, node, real }: DrawnPath) =>
+  `${packet}, ${mode} mode${real ? ` on ${node}` : ', predicted'}`
+
+/** The journey of the packet, and beside it one to compare with: in another mode, or one that was kept before. */
+function Journeys({ paths }: { paths: readonly DrawnPath[] }) {
+  const { kept } = now().path
+  const [chosen, choose] = useState(kept ? 'kept' : '')
+  const [own] = paths
+  if (!own?.journey) return null
+  const other = chosen === 'kept' ? kept : paths.find(({ mode, real }) => !real && mode === chosen)
+  return (
+    <section class="journeys" aria-label="The journey of the packet">
+      <div class="bar">
+        <Select
+          label="Compare with"
+          value={chosen}
+          options={[
+            ['', 'nothing'],
+            ...(kept ? [['kept', `kept: ${titleOf(kept)}`] as const] : []),
+            ...paths.filter(({ real }) => !real).map(({ mode }) => [mode, `${mode} mode, predicted`] as const),
+          ]}
+          choose={choose}
+        />
+        <Button
+          onClick={() => {
+            update({ path: { ...now().path, kept: own } })
+            say('Kept: show another path to compare it with this one')
+          }}
+        >
+          Keep this one to compare
+        </Button>
+      </div>
+      <div class="pair">
+        {other?.journey && (
+          <div>
+            <h3>{titleOf(other)}</h3>
+            <Journey stations={other.journey} title={titleOf(other)} other={own.journey} />
+          </div>
+        )}
+        <div>
+          <h3>{titleOf(own)}</h3>
+          <Journey stations={own.journey} title={titleOf(own)} other={other?.journey} />
+        </div>
+      </div>
+    </section>
   )
 }
 

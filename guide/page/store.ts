@@ -1,6 +1,6 @@
 // The page's state, in one value. Components get it from App, which is rendered again after each change.
 
-import type { ActionReplies, MovedCounter, Pushes } from '../protocol.ts'
+import type { ActionReplies, DrawnPath, MovedCounter, Pushes } from '../protocol.ts'
 
 export type TabId = 'terminals' | 'dataplane' | 'path' | 'timeline' | 'incident'
 
@@ -26,8 +26,8 @@ export interface State extends Partial<Omit<Pushes, 'counters'>> {
   service: string
   /** A moment of the past that the dataplane shows. */
   past?: ActionReplies['moment'] & { moment: number }
-  /** The question about a packet's path, and its reply. */
-  path: { from?: string; to?: string; node?: string; found?: ActionReplies['path'] }
+  /** The question about a packet's path, its reply, and a path that was kept to be compared with others. */
+  path: { from?: string; to?: string; node?: string; found?: ActionReplies['path'] | undefined; kept?: DrawnPath }
 }
 
 let state: State = { connected: false, moved: {}, said: '', tab: 'terminals', service: '', path: {} }

@@ -8,11 +8,13 @@ import type { NodeState } from '../../dataplane/node-state.ts'
 import { type Packet, parsePacket } from '../../dataplane/trace.ts'
 import { countedOn } from '../../dataplane/view/counted-path.ts'
 import { holdingsOf } from '../../dataplane/view/holdings.ts'
+import type { Surroundings } from '../../dataplane/view/journey.ts'
 import { type PacketPath, pathsInAllModes } from '../../dataplane/view/packet-path.ts'
 import { predictOptions } from '../../grading/evaluate.ts'
+import { Trouble } from '../../grading/failure.ts'
 import { type HttpReply, httpRequests, readReplies } from '../../grading/http-requests.ts'
 import type { LiveCluster } from '../../grading/live-cluster.ts'
-import { modeOf, objectsOf, type Snapshot } from '../../grading/snapshot.ts'
+import { modeOf, objectsOf, type Snapshot, stateOf } from '../../grading/snapshot.ts'
 import { OUTSIDE } from '../../host/outside.ts'
 import { isMetWithin } from '../../host/wait.ts'
 import { drawPath } from '../../slides/figures/packets.ts'
@@ -56,7 +58,24 @@ export function pathsOn(snapshot: Snapshot, node: string, state: NodeState, pack
     family: familyOf(packet.destination) ?? 'ipv4',
     mode: modeOf(view) ?? 'unknown',
     isService: isOfService(snapshot, packet, node),
+    surroundings: surroundingsIn(snapshot),
   })
+}
+
+/** Where Pods are, and what nodes hold that can be read. */
+function surroundingsIn(snapshot: Snapshot): Surroundings {
+  const pods = snapshot.items.filter(({ kind, spec }) => kind === 'Pod' && !spec?.hostNetwork)
+  return {
+    nodeOfPod: (address) => pods.find(({ status }) => status?.podIP === address)?.spec?.nodeName,
+    stateOf(node) {
+      try {
+        return stateOf(snapshot.node(node))
+      } catch (error) {
+        if (error instanceof Trouble) return undefined
+        throw error
+      }
+    },
+  }
 }
 
 /** The kernel adds up the statistics of IPVS every 2 s (net/netfilter/ipvs/ip_vs_est.c). */
