@@ -45,7 +45,7 @@ export function remainingAccess({ files, systemCalls }: Confinement): { open: st
 const READ_ANY = '4'
 
 /** The first descriptor that a kernel doesn't get from this program: below are its console and the line to its agent (bootKernel). */
-export const FIRST_INHERITED = '5'
+const FIRST_INHERITED = '5'
 
 /** A command that keeps only this access to files: to read (if Landlock is available), and the folders to write. */
 export function confinedCommand(
