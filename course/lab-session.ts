@@ -18,7 +18,7 @@ import type { Progress } from '../host/progress.ts'
 import { rememberHint, shownHints } from './hints.ts'
 import { LabBench } from './lab-bench.ts'
 import { type GuideLab, type GuideNote, guideNote, idOf, type LabProgress, startProgress } from './lab-progress.ts'
-import { type LabSolution, resetLab } from './lab-solution.ts'
+import { endIncidentsOfOthers, type LabSolution, resetLab } from './lab-solution.ts'
 import { readLabText } from './lab-text.ts'
 import { gradeLab, type OpenLab, openLab, playSteps } from './play-lab.ts'
 
@@ -59,9 +59,10 @@ export class LabSession {
   ): Promise<LabSession> {
     const bench = await LabBench.open(cluster, progress, `work through lab ${lab.number}`)
     const begun = await readConfigMap(bench.client, notesName(lab.number))
-    if (begun)
+    if (begun) {
+      await endIncidentsOfOthers(lab, bench)
       progress.note(`Lab ${lab.number} continues with the state of the cluster; make reset-${lab.number} starts over.`)
-    else await resetLab(lab, bench)
+    } else await resetLab(lab, bench)
     return new LabSession(await openLab(lab, bench, { depth }), readNote(begun?.[NOTE_KEY]))
   }
 

@@ -9,6 +9,7 @@ import { type LabDefinition, readLab } from '../grading/lab-definition.ts'
 import { begunLabs, notesName } from '../grading/lab-notes.ts'
 import { openCluster } from '../grading/live-cluster.ts'
 import { projectRoot } from '../host/layout.ts'
+import { leaveIncidents } from './incident/revert-incident.ts'
 import type { LabBench } from './lab-bench.ts'
 
 /** One step of a reference solution. */
@@ -99,11 +100,20 @@ export function resetLab(lab: LabDefinition, bench: LabBench): Promise<void> {
 
 async function resetAlone(lab: LabDefinition, bench: LabBench): Promise<void> {
   const solution = await loadSolution(lab.folder)
+  await leaveIncidents(bench)
   await leaveOthers(lab.number, bench)
   await (solution.reset?.(bench) ?? startOver(lab.number, solution, bench))
   rmSync(join(projectRoot, evidenceFolder(lab.number, bench.cluster.name)), { recursive: true, force: true })
   const source = await openCluster(bench.cluster)
   await judgeRound(await loadSpec(lab), await source.snapshot(), source.live, [])
+}
+
+/** Before work on a lab that continues: ends the incidents of other labs, and tells which were not repaired. */
+export function endIncidentsOfOthers({ number }: LabDefinition, bench: LabBench): Promise<void> {
+  return changeCluster(bench.cluster, 'ends an incident on', bench.progress, async () => {
+    for (const lab of await leaveIncidents(bench, number))
+      bench.progress.note(`The incident of lab ${lab} was not repaired. It was undone, because lab ${number} starts.`)
+  })
 }
 
 /** The starting state of most labs. */

@@ -85,6 +85,20 @@ function tellUnwritten(): void {
 export const writeNotes = (client: KubeClient, lab: number, data: Readonly<Record<string, string>>): Promise<void> =>
   writeConfigMap(client, notesName(lab), data)
 
+/** Removes those of a lab's notes whose key fits. */
+export async function forgetNotes(
+  client: KubeClient,
+  lab: number,
+  isForgotten: (key: string) => boolean,
+): Promise<void> {
+  const { core, mergePatch } = client
+  const keys = Object.keys((await readConfigMap(client, notesName(lab))) ?? {}).filter(isForgotten)
+  if (keys.length === 0) return
+  const data = Object.fromEntries(keys.map((key) => [key, null]))
+  const place = { name: notesName(lab), namespace: NOTES_NAMESPACE }
+  await unlessCode(404, core.patchNamespacedConfigMap({ ...place, body: { data } }, mergePatch))
+}
+
 /** The data of a ConfigMap of the labs; undefined if it does not exist. */
 export async function readConfigMap({ core }: KubeClient, name: string): Promise<Record<string, string> | undefined> {
   const map = await unlessCode(404, core.readNamespacedConfigMap({ name, namespace: NOTES_NAMESPACE }))

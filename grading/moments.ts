@@ -6,14 +6,18 @@ import * as z from 'zod'
 import type { Capture } from '../cluster/capture-folder.ts'
 import { cacheFolder } from '../host/layout.ts'
 import { birthMarks, clusterIdentity } from './api-object.ts'
+import { attemptOf } from './attempt.ts'
 import type { StepOutcome } from './failure.ts'
 import { listLabs } from './lab-definition.ts'
 import type { Snapshot } from './snapshot.ts'
 
 const indexSchema = z.object({
   identity: z.string(),
-  /** Step → when it passed first, and the file with the capture of that moment. */
-  steps: z.record(z.string(), z.object({ passedAt: z.iso.datetime(), capture: z.string() })),
+  /** Step → when it passed first, and the file with the capture of that moment; in which attempt, if it has attempts. */
+  steps: z.record(
+    z.string(),
+    z.object({ passedAt: z.iso.datetime(), capture: z.string(), attempt: z.string().optional() }),
+  ),
 })
 type Index = z.infer<typeof indexSchema>
 
@@ -22,6 +26,12 @@ const keptSchema = z.object({
   objects: z.object({ items: z.array(z.unknown()) }),
   nodes: z.array(z.object({ name: z.string(), files: z.array(z.tuple([z.string(), z.string()])) })),
 })
+
+/** A step whose capture is to be stored. */
+interface Fresh {
+  id: string
+  attempt: string | undefined
+}
 
 /** A passed step, and the capture of that moment. */
 export interface Moment {
@@ -43,7 +53,10 @@ export class Moments {
     this.#folder = join(root, 'moments', `${driver}-${cluster}`)
   }
 
-  /** Stores the snapshot for steps that passed for the first time. Does nothing if there are none. */
+  /**
+   * Stores the snapshot for steps that passed for the first time, or for the first time in a new attempt. Does nothing if
+   * there are none.
+   */
   keep(lab: number, snapshot: Snapshot, outcomes: readonly StepOutcome[]): void {
     const passed = outcomes.filter(({ verdict }) => verdict === 'passed')
     if (passed.length === 0) return
@@ -51,7 +64,12 @@ export class Moments {
     const known = this.#readIndex(lab)
     const isNewCluster = known.identity !== identity
     const index = isNewCluster ? { identity, steps: {} } : known
-    const fresh = passed.filter(({ id }) => !index.steps[id])
+    const fresh = passed
+      .map(({ id }) => ({ id, attempt: attemptOf(snapshot, lab, id) }))
+      .filter(({ id, attempt }) => {
+        const before = index.steps[id]
+        return !before || (attempt !== undefined && before.attempt !== attempt)
+      })
     if (fresh.length === 0) return
     try {
       if (isNewCluster) rmSync(this.#labFolder(lab), { recursive: true, force: true })
@@ -74,7 +92,7 @@ export class Moments {
     return listLabs().flatMap(({ number }) => (existsSync(this.#indexFile(number)) ? [number] : []))
   }
 
-  #write(lab: number, index: Index, capture: Capture, fresh: readonly StepOutcome[]): void {
+  #write(lab: number, index: Index, capture: Capture, fresh: readonly Fresh[]): void {
     const kept: z.infer<typeof keptSchema> = {
       takenAt: capture.takenAt ?? Date.now(),
       objects: capture.objects,
@@ -84,7 +102,9 @@ export class Moments {
     const file = `${createHash('sha256').update(text).digest('hex').slice(0, 16)}.json.gz`
     mkdirSync(this.#labFolder(lab), { recursive: true })
     writeFileSync(join(this.#labFolder(lab), file), gzipSync(text, { level: 1 }))
-    for (const { id } of fresh) index.steps[id] = { passedAt: new Date(kept.takenAt).toISOString(), capture: file }
+    const passedAt = new Date(kept.takenAt).toISOString()
+    for (const { id, attempt } of fresh)
+      index.steps[id] = { passedAt, capture: file, ...(attempt !== undefined && { attempt }) }
     // Atomic, because another process may read the index now.
     writeFileSync(`${this.#indexFile(lab)}.new`, `${JSON.stringify(index, null, 1)}\n`)
     renameSync(`${this.#indexFile(lab)}.new`, this.#indexFile(lab))

@@ -2,6 +2,7 @@
 import { parseArgs } from 'node:util'
 import { runningCluster } from '../cluster/select.ts'
 import { LabBench } from '../course/lab-bench.ts'
+import { endIncidentsOfOthers } from '../course/lab-solution.ts'
 import { openLab, playSteps } from '../course/play-lab.ts'
 import { judgeRound } from '../grading/judge.ts'
 import { findStep, labNumber, mustRunHere, readLab } from '../grading/lab-definition.ts'
@@ -15,6 +16,7 @@ await main(async () => {
   const cluster = await runningCluster()
   await mustRunHere(cluster, lab)
   const bench = await LabBench.open(cluster, createProgress(), `play the solution of lab ${lab.number}`)
+  await endIncidentsOfOthers(lab, bench)
   const open = await openLab(lab, bench)
   // Observers note the state before the first step, as `make reset-N` has them do: some steps compare with it.
   await judgeRound(open.spec, await open.source.snapshot(), open.source.live, [])

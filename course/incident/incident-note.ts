@@ -1,17 +1,31 @@
 import { createHash } from 'node:crypto'
 import { deflateRawSync, inflateRawSync } from 'node:zlib'
 import * as z from 'zod'
+import { ATTEMPT_KEY } from '../../grading/attempt.ts'
 import type { Baseline } from './baseline.ts'
-import type { IncidentEnvironment } from './shop.ts'
+import { INCIDENT_LAB, type IncidentEnvironment } from './shop.ts'
 
 /** The step of lab 8 that asks for the cause. */
 export const DIAGNOSIS = 'diagnosis'
+/** The step of another lab that consists of one incident. */
+export const INCIDENT_STEP = 'incident'
+/** The steps that belong to an incident, in lab 8 and in another lab. */
+export const incidentSteps = (lab: number): string[] =>
+  lab === INCIDENT_LAB ? [DIAGNOSIS, 'report', 'cause', 'rules', 'whole'] : [INCIDENT_STEP]
 
 /** The keys of the lab's ConfigMap. */
 export const INCIDENT_KEY = 'incident'
 export const CLOSED_KEY = 'closed'
 export const HISTORY_KEY = 'history'
 export const GUESS_PREFIX = 'guess.'
+
+/** True for the key of a note that belongs to one incident of a lab, which the next one must not find. */
+export function belongsToIncident(lab: number, key: string): boolean {
+  const [, step = ''] = key.split('.')
+  if (key.startsWith(GUESS_PREFIX) || incidentSteps(lab).includes(step)) return true
+  // In lab 8 the guide's progress is that of one incident.
+  return [INCIDENT_KEY, CLOSED_KEY, ATTEMPT_KEY].includes(key) || (lab === INCIDENT_LAB && key === 'guide')
+}
 
 /** An open incident as the lab notes in the cluster store it. */
 export const incidentNote = z.object({

@@ -1,12 +1,13 @@
 import { createHash, randomInt } from 'node:crypto'
 import { chalk } from 'zx/core'
 import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
+import { UserError } from '../../host/main.ts'
 import { wrapText } from '../guide/terminal-text.ts'
 import type { LabBench } from '../lab-bench.ts'
 import type { SolutionStep } from '../lab-solution.ts'
 import type { IncidentContext, Symptom } from './incident-context.ts'
-import { COST, DIAGNOSIS, type IncidentNote } from './incident-note.ts'
-import type { IncidentEnvironment } from './shop.ts'
+import { COST, DIAGNOSIS, INCIDENT_STEP, type IncidentNote } from './incident-note.ts'
+import { INCIDENT_LAB, type IncidentEnvironment } from './shop.ts'
 
 /** A requirement of an incident on the cluster. */
 export type Need =
@@ -15,6 +16,21 @@ export type Need =
   | 'outside'
   /** Nodes with a kernel of their own, whose modules can be unloaded. */
   | 'embedded'
+
+/** Where the packet of the report stops. */
+export type PacketEnd =
+  /** A rule of a node rejects it. */
+  | 'rejected'
+  /** A rule of a node drops it. */
+  | 'dropped'
+  /** Nothing translates it, and it leaves for an address that no machine has. */
+  | 'untranslated'
+  /** IPVS takes it, and has no real server for it. */
+  | 'ipvs'
+  /** It reaches a Pod. */
+  | 'pod'
+  /** It reaches a Pod, and the reply does not come back to the client. */
+  | 'reply'
 
 /** One incident: its fault, its detection and its repair. */
 export interface Incident {
@@ -27,6 +43,10 @@ export interface Incident {
   /** The mode in which it begins, if a switch of the mode is part of it. */
   from?: SwitchedMode
   needs?: readonly Need[]
+  /** Where its packet stops; missing where none does, or where that is not the question. */
+  stops?: PacketEnd
+  /** What this cause would show, in one or two sentences: the reply to a learner who names it in vain. */
+  sign: string
   /** The user's report. Never names the cause. */
   report(environment: IncidentEnvironment): string
   /** Hints, from general to nearly the command. */
@@ -47,6 +67,23 @@ export interface Incident {
 export async function loadIncidents(folder = '08-incidents'): Promise<readonly Incident[]> {
   const module: { incidents: readonly Incident[] } = await import(`../../labs/${folder}/incidents/all.ts`)
   return module.incidents
+}
+
+/** The incidents that are a step of a lab: those that are drawn, and the causes among which the learner chooses. */
+export interface LabIncidents {
+  draws: readonly Incident[]
+  choices: readonly Incident[]
+}
+
+/** The incidents of a lab other than lab 8. Throws UserError with the labs that have some. */
+export async function incidentsOfLab(lab: number, folder = '08-incidents'): Promise<LabIncidents> {
+  const module: { incidentsByLab: ReadonlyMap<number, LabIncidents> } = await import(
+    `../../labs/${folder}/incidents/by-lab.ts`
+  )
+  const found = module.incidentsByLab.get(lab)
+  if (found) return found
+  const labs = [...module.incidentsByLab.keys()].join(', ')
+  throw new UserError(`Lab ${lab} has no incidents of its own, labs ${labs} have: \`make incident\` starts one of all.`)
 }
 
 const CHOICES = 8
@@ -89,15 +126,24 @@ const WIDTH = 100
 const beside = (label: string, text: string, columns: number): string[] =>
   wrapText(text, Math.min(columns, WIDTH), label).map((row) => row.text)
 
-/** The user's report, the possible causes, and the next commands. */
+/** The user's report, the possible causes, and the next commands, in lab 8 or as a step of another lab. */
 export function describeIncident(
   { report, choices, seed, hints }: IncidentNote,
   incidents: readonly Incident[],
-  columns = WIDTH,
+  { columns = WIDTH, lab = INCIDENT_LAB } = {},
 ): string {
   const listed = choices.flatMap((id) => incidents.find((incident) => incident.id === id) ?? [])
   const width = Math.max(...choices.map((id) => id.length))
-  const help = `Hints: make incident HINT=1 (each costs ${COST} points of the diagnosis; ${hints} so far). Start the same incident again: make incident SEED=${seed}.`
+  const ofLab = lab === INCIDENT_LAB ? '' : ` LAB=${lab}`
+  const price = lab === INCIDENT_LAB ? `each costs ${COST} points of the diagnosis; ${hints} so far` : 'free'
+  const next =
+    lab === INCIDENT_LAB
+      ? [`Name the cause: make answer Q=${DIAGNOSIS} A=…`, 'Check your repair: make check-8']
+      : [
+          `Predict where the packet stops, then name the cause: make answer${ofLab} Q=${INCIDENT_STEP} A=…`,
+          `Check your repair: make check-${lab} STEP=${INCIDENT_STEP}`,
+        ]
+  const help = `Hints: make incident${ofLab} HINT=1 (${price}). Start the same incident again: make incident${ofLab} SEED=${seed}.`
   return [
     chalk.bold('A user reports:'),
     '',
@@ -107,8 +153,7 @@ export function describeIncident(
     '',
     ...listed.flatMap(({ id, cause }) => beside(`  ${id.padEnd(width)}  `, cause, columns)),
     '',
-    ...beside('', `Name the cause: make answer Q=${DIAGNOSIS} A=…`, columns),
-    ...beside('', 'Check your repair: make check-8', columns),
+    ...next.flatMap((line) => beside('', line, columns)),
     ...beside('', help, columns).map((line) => chalk.dim(line)),
   ].join('\n')
 }

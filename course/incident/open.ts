@@ -4,7 +4,8 @@ import { EmbeddedCluster } from '../../cluster/embedded.ts'
 import { listKubeProxyPods } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
 import { modeLacks } from '../../cluster/kube-proxy/module-check.ts'
 import { takeCapture, takeObjects } from '../../cluster/snapshot.ts'
-import { writeNotes } from '../../grading/lab-notes.ts'
+import { ATTEMPT_KEY, type AttemptNote } from '../../grading/attempt.ts'
+import { forgetNotes, writeNotes } from '../../grading/lab-notes.ts'
 import { LiveCluster } from '../../grading/live-cluster.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
 import { UserError } from '../../host/main.ts'
@@ -14,20 +15,37 @@ import { waitFor } from '../../host/wait.ts'
 import type { LabBench } from '../lab-bench.ts'
 import { leaveOthers } from '../lab-solution.ts'
 import { baselineOf, fingerprintOf } from './baseline.ts'
-import { choicesFor, draw, type Incident, loadIncidents, type Need, possible, seedFor } from './incident.ts'
+import {
+  choicesFor,
+  draw,
+  type Incident,
+  incidentsOfLab,
+  loadIncidents,
+  type Need,
+  possible,
+  seedFor,
+} from './incident.ts'
 import { IncidentContext } from './incident-context.ts'
 import {
+  belongsToIncident,
   CLOSED_KEY,
   closedNote,
   HISTORY_KEY,
   INCIDENT_KEY,
   type IncidentNote,
-  incidentNote,
+  incidentSteps,
   seal,
   solvedMark,
 } from './incident-note.ts'
 import { laterSync } from './later-sync.ts'
-import { incidentNotes, openIncident, revertIncident } from './revert-incident.ts'
+import {
+  incidentNotes,
+  incidentsIn,
+  leaveIncidents,
+  type NotedIncident,
+  openIncident,
+  revertIncident,
+} from './revert-incident.ts'
 import { deployShop, INCIDENT_LAB, type IncidentEnvironment } from './shop.ts'
 
 const SYMPTOM_MS = 30_000
@@ -39,6 +57,8 @@ interface Wish {
   seed?: string | undefined
   /** The id of the incident itself, for instructors. */
   id?: string | undefined
+  /** The lab whose step it is; default: lab 8, with every incident. */
+  lab?: number | undefined
 }
 
 /** Is given each stored note of an incident, also if its symptom does not appear then, and the cluster before the fault. */
@@ -56,25 +76,32 @@ export function openNext(bench: LabBench, wish: Wish, onNote?: OnNote): Promise<
 
 async function openAlone(bench: LabBench, wish: Wish, onNote?: OnNote): Promise<IncidentNote> {
   const { client, progress } = bench
-  const incidents = await loadIncidents()
-  if (wish.id !== undefined && !incidents.some(({ id }) => id === wish.id))
+  const { lab = INCIDENT_LAB } = wish
+  const all = await loadIncidents()
+  if (wish.id !== undefined && !all.some(({ id }) => id === wish.id))
     throw new UserError(`There is no incident "${wish.id}": \`make incident LIST=1\` lists them.`)
-  const solved = await solvedSoFar(bench)
+  const own = lab === INCIDENT_LAB ? undefined : await incidentsOfLab(lab)
+  const solved = await solvedSoFar(bench, lab)
   const revert = async () => {
-    await revertIncident(bench)
+    await revertIncident(bench, lab)
+    // An answer that was given before an incident began is none to this one.
+    await forgetNotes(client, lab, (key) => belongsToIncident(lab, key))
     // The notes of an incident are deleted with it.
-    if (solved.length > 0) await writeNotes(client, INCIDENT_LAB, { [HISTORY_KEY]: JSON.stringify(solved) })
+    if (solved.length > 0) await writeNotes(client, lab, { [HISTORY_KEY]: JSON.stringify(solved) })
   }
   // An open incident may have broken parts that the next one needs.
+  await leaveIncidents(bench, lab)
   await revert()
-  await leaveOthers(INCIDENT_LAB, bench)
-  const here = possible(incidents, await featuresOf(bench))
+  // An incident of another lab is a step of that lab, whose other work stays.
+  if (!own) await leaveOthers(lab, bench)
+  const has = await featuresOf(bench)
+  const here = possible(own?.draws ?? all, has)
   const { incident, seed } = choose(here, wish, solved)
-  const choices = choicesFor(incident, here, seed).map(({ id }) => id)
+  const choices = choicesFor(incident, possible(own?.choices ?? all, has), seed).map(({ id }) => id)
   for (let tries = 1; tries <= TRIES; tries++) {
-    const environment = await deployShop(bench, incident.from ?? incident.mode)
+    const environment = await deployShop(bench, incident.from ?? incident.mode, { keepsMode: own !== undefined })
     const note = await withProgress(progress, 'Starting an incident', () =>
-      breakIt(bench, incident, environment, { choices, seed, hints: 0 }, onNote),
+      breakIt(bench, incident, environment, { lab, choices, seed }, onNote),
     )
     if (note) return note
     progress.note('kube-proxy has repaired it by itself.')
@@ -90,17 +117,24 @@ async function breakIt(
   bench: LabBench,
   incident: Incident,
   environment: IncidentEnvironment,
-  draft: Pick<IncidentNote, 'choices' | 'seed' | 'hints'>,
+  { lab, ...draft }: Pick<IncidentNote, 'choices' | 'seed'> & { lab: number },
   onNote?: OnNote,
 ): Promise<IncidentNote | undefined> {
+  const attempt: AttemptNote = { id: new Date().toISOString(), steps: incidentSteps(lab) }
   const { cluster, client } = bench
   const healthy = new Snapshot(await takeCapture(cluster, client))
   const baseline = baselineOf(healthy)
   const keep = async (fingerprint?: string): Promise<IncidentNote> => {
     const sealed = seal({ id: incident.id, environment, baseline })
     const report = incident.report(environment)
-    const note = { ...draft, report, sealed, openedAt: new Date().toISOString(), ...(fingerprint && { fingerprint }) }
-    await writeNotes(client, INCIDENT_LAB, { [INCIDENT_KEY]: JSON.stringify(note) })
+    const openedAt = new Date().toISOString()
+    const note = { ...draft, hints: 0, report, sealed, openedAt, ...(fingerprint && { fingerprint }) }
+    const notes = { [INCIDENT_KEY]: note, [ATTEMPT_KEY]: attempt }
+    await writeNotes(
+      client,
+      lab,
+      Object.fromEntries(Object.entries(notes).map(([key, value]) => [key, JSON.stringify(value)])),
+    )
     onNote?.(note, healthy)
     return note
   }
@@ -123,27 +157,38 @@ async function breakIt(
   return keep(cluster.driver === 'embedded' ? fingerprintOf(snapshot) : undefined)
 }
 
-/** The note of the open incident; undefined if there is none. */
+/** The note of the open incident of lab 8; undefined if there is none. */
 export async function currentNote(bench: LabBench): Promise<IncidentNote | undefined> {
-  return (await incidentNotes(bench)).read(INCIDENT_KEY, incidentNote)
+  return (await latestIncident(bench, INCIDENT_LAB))?.note
+}
+
+/** The incident of a lab, or of the lab in which one was started last; undefined if there is none. */
+export async function latestIncident({ cluster, client }: LabBench, lab?: number): Promise<NotedIncident | undefined> {
+  const noted = incidentsIn(new Snapshot(await takeObjects(cluster, client)))
+  return noted.find((one) => lab === undefined || one.lab === lab)
 }
 
 /**
- * The next tier of hints of the open incident, which is recorded for the points; the last one again after all.
+ * The next tier of hints of the incident of a lab, or of the latest one, which is recorded for the points; the last one again
+ * after all.
  * @throws UserError if no incident is open
  */
-export async function takeHint(bench: LabBench): Promise<{ tier: number; of: number; text: string }> {
-  const found = await openIncident(await incidentNotes(bench))
+export async function takeHint(
+  bench: LabBench,
+  lab?: number,
+): Promise<{ lab: number; tier: number; of: number; text: string }> {
+  const open = await latestIncident(bench, lab)
+  const found = open && (await openIncident(open.notes))
   if (!found) throw new UserError('No incident is open: `make incident` starts one.')
   const { note, incident } = found
   const { hints } = incident
   const tier = Math.min(note.hints + 1, hints.length)
-  await writeNotes(bench.client, INCIDENT_LAB, { [INCIDENT_KEY]: JSON.stringify({ ...note, hints: tier }) })
-  return { tier, of: hints.length, text: hints[tier - 1] ?? '' }
+  await writeNotes(bench.client, open.lab, { [INCIDENT_KEY]: JSON.stringify({ ...note, hints: tier }) })
+  return { lab: open.lab, tier, of: hints.length, text: hints[tier - 1] ?? '' }
 }
 
-async function solvedSoFar(bench: LabBench): Promise<string[]> {
-  const notes = await incidentNotes(bench)
+async function solvedSoFar(bench: LabBench, lab: number): Promise<string[]> {
+  const notes = await incidentNotes(bench, lab)
   const before = notes.read(HISTORY_KEY, z.array(z.string())) ?? []
   const found = notes.read(CLOSED_KEY, closedNote) && (await openIncident(notes))
   return found ? [...new Set([...before, solvedMark(found.incident.id)])] : before

@@ -1,22 +1,31 @@
 import { isDeepStrictEqual } from 'node:util'
 import { takeCapture, takeObjects } from '../../cluster/snapshot.ts'
 import { configOf } from '../../grading/evaluate.ts'
-import { LabNotes, notesName } from '../../grading/lab-notes.ts'
+import { listLabs } from '../../grading/lab-definition.ts'
+import { forgetNotes, LabNotes } from '../../grading/lab-notes.ts'
 import { type NodeView, Snapshot } from '../../grading/snapshot.ts'
 import type { LabBench } from '../lab-bench.ts'
 import { type Baseline, commandToRestore, differingSettings, foreignRules, serviceFacts } from './baseline.ts'
 import { loadIncidents } from './incident.ts'
-import { CLOSED_KEY, closedNote, INCIDENT_KEY, incidentNote, unseal } from './incident-note.ts'
+import {
+  belongsToIncident,
+  CLOSED_KEY,
+  closedNote,
+  INCIDENT_KEY,
+  type IncidentNote,
+  incidentNote,
+  unseal,
+} from './incident-note.ts'
 import { INCIDENT_LAB, INCIDENT_LABELS, INCIDENT_SELECTOR, SHOP_OBJECTS } from './shop.ts'
 
 /**
- * Reverts the open incident, repaired or not, and the learner's attempts: foreign rules on every node, the incident's own
- * parts, kube-proxy's configuration, altered Services and Pods. Closes the incident. kube-proxy's own rules are repaired by
+ * Reverts the incident of a lab, repaired or not, and the learner's attempts: foreign rules on every node, the incident's own
+ * parts, kube-proxy's configuration, altered Services and Pods. Deletes its notes. kube-proxy's own rules are repaired by
  * the next deployShop or reset.
  */
-export async function revertIncident(bench: LabBench): Promise<void> {
+export async function revertIncident(bench: LabBench, lab = INCIDENT_LAB): Promise<void> {
   const { cluster, client, progress } = bench
-  const found = await openIncident(await incidentNotes(bench))
+  const found = await openIncident(await incidentNotes(bench, lab))
   if (!found) return
   const { secret, incident } = found
   const before = new Snapshot(await takeCapture(cluster, client))
@@ -24,7 +33,7 @@ export async function revertIncident(bench: LabBench): Promise<void> {
   await incident.revert?.(bench, secret.environment)
   await Promise.all(before.nodes.map((node) => restoreForeign(bench, node, secret.baseline)))
   await restoreShop(bench, before, secret.baseline)
-  await bench.delete('ConfigMap', notesName(INCIDENT_LAB))
+  await forgetNotes(client, lab, (key) => belongsToIncident(lab, key))
   progress.end(true)
   if (sameConfig(before, secret.baseline)) return
   await bench.editKubeProxyConfig(() => secret.baseline.configText)
@@ -74,24 +83,47 @@ async function restoreShop(bench: LabBench, before: Snapshot, { services }: Base
 }
 
 /**
- * For other labs: reverts an unfinished incident and deletes its shop. A finished incident leaves correct rules, and at
- * most kernel state that its repair did not have to remove.
+ * Ends the incidents of all labs but one, before other work: reverts those that are not repaired, and removes the shop. A
+ * repaired one leaves correct rules, and at most kernel state that its repair did not have to remove; its notes are kept.
+ * Resolves to the labs whose incident was not repaired.
  */
-export async function leaveIncident(bench: LabBench): Promise<void> {
-  const notes = await incidentNotes(bench)
-  const found = await openIncident(notes)
-  if (!found) return
-  if (notes.read(CLOSED_KEY, closedNote)) {
-    await found.incident.revert?.(bench, found.secret.environment)
-    return
+export async function leaveIncidents(bench: LabBench, except?: number): Promise<number[]> {
+  const noted = incidentsIn(new Snapshot(await takeObjects(bench.cluster, bench.client)))
+  const left = noted.filter(({ lab }) => lab !== except)
+  for (const { lab, notes, isRepaired } of left) {
+    if (!isRepaired) {
+      await revertIncident(bench, lab)
+      continue
+    }
+    const found = await openIncident(notes)
+    await found?.incident.revert?.(bench, found.secret.environment)
   }
-  await revertIncident(bench)
-  await closeShop(bench)
+  if (left.length > 0 && left.length === noted.length) await removeShop(bench)
+  return left.filter(({ isRepaired }) => !isRepaired).map(({ lab }) => lab)
 }
 
-/** The notes of lab 8 in the cluster. */
-export const incidentNotes = async ({ cluster, client }: LabBench): Promise<LabNotes> =>
-  new LabNotes(INCIDENT_LAB, new Snapshot(await takeObjects(cluster, client)))
+/** An incident in the notes of a lab. */
+export interface NotedIncident {
+  lab: number
+  notes: LabNotes
+  note: IncidentNote
+  isRepaired: boolean
+}
+
+/** The labs whose notes have an incident, the latest first. */
+export function incidentsIn(snapshot: Snapshot): NotedIncident[] {
+  return listLabs()
+    .flatMap(({ number: lab }) => {
+      const notes = new LabNotes(lab, snapshot)
+      const note = notes.read(INCIDENT_KEY, incidentNote)
+      return note ? [{ lab, notes, note, isRepaired: notes.read(CLOSED_KEY, closedNote) !== undefined }] : []
+    })
+    .toSorted((one, other) => other.note.openedAt.localeCompare(one.note.openedAt))
+}
+
+/** The notes of a lab in the cluster. */
+export const incidentNotes = async ({ cluster, client }: LabBench, lab = INCIDENT_LAB): Promise<LabNotes> =>
+  new LabNotes(lab, new Snapshot(await takeObjects(cluster, client)))
 
 /** The open incident of the lab notes, with its unsealed secret. */
 export async function openIncident(notes: LabNotes) {
@@ -101,11 +133,7 @@ export async function openIncident(notes: LabNotes) {
   return secret && incident ? { note, secret, incident } : undefined
 }
 
-/** Deletes all objects of this lab. */
-export async function closeShop(bench: LabBench): Promise<void> {
-  await Promise.all([
-    bench.delete('Pod', SHOP_OBJECTS.customer.name),
-    bench.deleteLabelled(INCIDENT_SELECTOR),
-    bench.delete('ConfigMap', notesName(INCIDENT_LAB)),
-  ])
+/** Deletes the objects of the incidents. */
+export async function removeShop(bench: LabBench): Promise<void> {
+  await Promise.all([bench.delete('Pod', SHOP_OBJECTS.customer.name), bench.deleteLabelled(INCIDENT_SELECTOR)])
 }

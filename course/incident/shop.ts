@@ -1,9 +1,12 @@
 import type { V1ServiceSpec } from '@kubernetes/client-node'
+import { readConfigConf } from '../../cluster/kube-proxy/kube-proxy-pods.ts'
 import { takeObjects } from '../../cluster/snapshot.ts'
+import { readMode } from '../../dataplane/kube-proxy/config-conf.ts'
 import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import { nodeAddressOf, Snapshot } from '../../grading/snapshot.ts'
 import { withProgress } from '../../host/progress.ts'
 import type { LabBench } from '../lab-bench.ts'
+import { programmed } from '../settled.ts'
 
 /** The number of the incident lab. */
 export const INCIDENT_LAB = 8
@@ -48,13 +51,22 @@ export function factOf({ facts }: IncidentEnvironment, name: string): string {
   return fact
 }
 
-/** Deploys shop and customer and puts every node into a mode, without leftovers of another one. Resolves to the environment. */
-export async function deployShop(bench: LabBench, mode: SwitchedMode): Promise<IncidentEnvironment> {
+/**
+ * Deploys shop and customer and puts every node into a mode, without leftovers of another one; with `keepsMode` only if
+ * another mode is configured, so that a lab's scheduler and version stay. Resolves to the environment.
+ */
+export async function deployShop(
+  bench: LabBench,
+  mode: SwitchedMode,
+  { keepsMode = false } = {},
+): Promise<IncidentEnvironment> {
   await bench.apply(SHOP_OBJECTS.manifest)
   await withProgress(bench.progress, 'Opening the shop', () =>
     Promise.all([bench.podReady(SHOP_OBJECTS.customer.name), bench.rolledOut('Deployment', SHOP_OBJECTS.shop)]),
   )
-  await bench.startIn(mode)
+  const configured = keepsMode ? readMode((await readConfigConf(bench.client)).text).mode || 'iptables' : undefined
+  if (configured === mode) await programmed(bench)
+  else await bench.startIn(mode)
   return readEnvironment(bench)
 }
 

@@ -235,13 +235,16 @@ export class PageGuide implements Guide {
 
   async #openIncident(seed: string | undefined): Promise<void> {
     const { lab, bench, source } = this.#session
-    await openNext(bench, { seed }, (note, healthy) => {
-      this.#incidents.opened(note.openedAt, this.#dataplane.read(healthy))
-    })
-    // The answers and verdicts of the previous incident were deleted with its notes.
-    this.#progress = showStep(startProgress(lab, undefined, new Map()), 0)
-    this.#save()
-    await this.#show(await source.snapshot(), [], Date.now())
+    try {
+      await openNext(bench, { seed }, (note, healthy) => {
+        this.#incidents.opened(note.openedAt, this.#dataplane.read(healthy))
+      })
+    } finally {
+      // The answers and verdicts of the previous incident were deleted with its notes, also if this one fails to start.
+      this.#progress = showStep(startProgress(lab, undefined, new Map()), 0)
+      this.#save()
+      await this.#show(await source.snapshot(), [], Date.now())
+    }
   }
 
   async #check(step: string) {

@@ -1,4 +1,5 @@
 import { BoundedCache } from '../../dataplane/bounded-cache.ts'
+import { attemptOf } from '../../grading/attempt.ts'
 import type { CheckedStep, LabSpec } from '../../grading/check-context.ts'
 import type { StepOutcome } from '../../grading/failure.ts'
 import { loadSpec } from '../../grading/grader.ts'
@@ -22,17 +23,46 @@ export async function rejudge(
   snapshotOf: SnapshotOf,
 ): Promise<StepOutcome[]> {
   const captureOf = new Map(steps.map(({ id, capture }) => [id, capture]))
+  const inAttempt = attemptFilter(spec, { steps, final }, snapshotOf)
   const outcomes = new Map<string, StepOutcome>()
   for (const step of spec.steps) {
     const own = captureOf.get(step.id)
     const places = step.moment ? [own, final] : [final, own]
-    const outcome = await judgeOn(spec, step, new Set(places), snapshotOf)
+    const counted = places.filter((place) => inAttempt(place, step.id))
+    const outcome = await judgeOn(spec, step, new Set(counted), snapshotOf)
     const open = step.needs.filter((need) => !SETTLED.includes(outcomes.get(need)?.verdict))
     const waits = { verdict: 'not yet', waitsFor: open, reason: `waits for: ${open.join(', ')}` } as const
     // A step whose needs did not pass waits for them, as on the cluster.
     outcomes.set(step.id, open.length > 0 && outcome.verdict === 'passed' ? { id: step.id, ...waits } : outcome)
   }
   return [...outcomes.values()]
+}
+
+/**
+ * Tells whether a capture counts for a step: one of another attempt does not (a diagnosis of one incident earns nothing
+ * for the next one). The current attempt is that of the final capture, else of the latest one that has an attempt.
+ */
+function attemptFilter(
+  { lab: { number } }: LabSpec,
+  { steps, final }: Pick<Manifest, 'steps' | 'final'>,
+  snapshotOf: SnapshotOf,
+): (place: string | undefined, step: string) => boolean {
+  const latestFirst = steps
+    .toSorted((a, b) => (b.passedAt ?? '').localeCompare(a.passedAt ?? ''))
+    .map(({ capture }) => capture)
+  const ofPlace = (place: string | undefined, step: string) => {
+    const snapshot = snapshotOf(place)
+    return snapshot && attemptOf(snapshot, number, step)
+  }
+  return (place, step) => {
+    const own = ofPlace(place, step)
+    if (own === undefined) return true
+    for (const candidate of [final, ...latestFirst]) {
+      const current = ofPlace(candidate, step)
+      if (current !== undefined) return own === current
+    }
+    return true
+  }
 }
 
 const SETTLED: readonly (Verdict | undefined)[] = ['passed', 'not applicable']

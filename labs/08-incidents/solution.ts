@@ -2,17 +2,12 @@
 
 import { DIAGNOSIS } from '../../course/incident/incident-note.ts'
 import { currentNote, openNext } from '../../course/incident/open.ts'
-import {
-  closeShop,
-  incidentNotes,
-  leaveIncident,
-  openIncident,
-  revertIncident,
-} from '../../course/incident/revert-incident.ts'
+import { incidentNotes, openIncident, removeShop } from '../../course/incident/revert-incident.ts'
 import { INCIDENT_LAB } from '../../course/incident/shop.ts'
 import type { LabBench } from '../../course/lab-bench.ts'
 import type { LabSolution } from '../../course/lab-solution.ts'
 import { readsOnly } from '../../course/typed-commands.ts'
+import { notesName } from '../../grading/lab-notes.ts'
 
 /** The incident in the lab's text, the default. */
 const EXAMPLE = 'selector-typo'
@@ -53,11 +48,8 @@ export const solution: LabSolution = {
     whole: readsOnly,
   },
 
-  leave: leaveIncident,
-
   async reset(bench) {
-    await revertIncident(bench)
-    await closeShop(bench)
+    await Promise.all([removeShop(bench), bench.delete('ConfigMap', notesName(INCIDENT_LAB))])
     await bench.startIn('iptables')
   },
 }

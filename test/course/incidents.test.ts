@@ -13,10 +13,11 @@ import {
   possible,
   seedFor,
 } from '../../course/incident/incident.ts'
-import { seal, unseal } from '../../course/incident/incident-note.ts'
+import { belongsToIncident, seal, unseal } from '../../course/incident/incident-note.ts'
 import type { IncidentEnvironment } from '../../course/incident/shop.ts'
 import { defaultConfig } from '../../dataplane/kube-proxy/config.ts'
 import { incidents } from '../../labs/08-incidents/incidents/all.ts'
+import { incidentsByLab } from '../../labs/08-incidents/incidents/by-lab.ts'
 
 const environment: IncidentEnvironment = {
   nodes: ['control-plane', 'worker', 'worker2'],
@@ -42,6 +43,11 @@ describe.each(incidents.map((incident) => [incident.id, incident] as const))('%s
     expect(report.length).toBeLessThan(320)
   })
 
+  test('has a sign by which it is recognised, and which does not name it', () => {
+    expect(incident.sign).toMatch(/^(If|With|Without) .*\.$/)
+    expect(incident.sign).not.toContain(id)
+  })
+
   test('has hints, a command to repair it and a story', () => {
     expect(incident.hints.length).toBeGreaterThanOrEqual(3)
     for (const command of incident.fix(environment).commands) expect(command).toMatch(/^(make|kubectl) /)
@@ -53,7 +59,11 @@ test.each([60, 100])('what make incident prints fits a terminal of %d columns', 
   const choices = incidents.map(({ id }) => id)
   const report = incidents.map((incident) => incident.report(environment)).join(' ')
   const note = { sealed: '', choices, seed: '7', openedAt: '', hints: 0, report }
-  for (const text of [describeIncident(note, incidents, columns), listIncidents(incidents, columns)]) {
+  for (const text of [
+    describeIncident(note, incidents, { columns }),
+    describeIncident(note, incidents, { columns, lab: 1 }),
+    listIncidents(incidents, columns),
+  ]) {
     const widths = stripVTControlCharacters(text)
       .split('\n')
       .map((line) => line.length)
@@ -104,6 +114,28 @@ describe('the draw', () => {
       expect(new Set(ids).size).toBe(ids.length)
       expect(ids).toEqual([...ids].sort())
     }
+  })
+})
+
+describe('the incidents of a lab', () => {
+  test.each([...incidentsByLab])('lab %d: each has an end of its packet, and is one of four causes', (_lab, own) => {
+    expect(own.choices).toHaveLength(4)
+    for (const incident of own.draws) {
+      expect(own.choices).toContain(incident)
+      expect(incident.stops, incident.id).toBeDefined()
+      expect(incident.needs ?? []).not.toContain('embedded')
+    }
+    expect(new Set(own.draws.map(({ mode }) => mode)).size).toBe(1)
+    expect(own.draws.filter(({ from }) => from !== undefined)).toEqual([])
+  })
+
+  test('leave the other notes of their lab, and lab 8 keeps what was solved', () => {
+    const of = (lab: number) => (key: string) => belongsToIncident(lab, key)
+    const own = ['incident', 'closed', 'attempt', 'answer.incident', 'predicted.incident', 'wrong-try.incident.1a']
+    const others = ['guide', 'answer.mode', 'endpoints']
+    expect([...own, ...others].filter(of(1))).toEqual(own)
+    const ofLab8 = ['guide', 'guess.12', 'answer.diagnosis', 'answered.diagnosis']
+    expect([...ofLab8, 'history', 'exam'].filter(of(8))).toEqual(ofLab8)
   })
 })
 

@@ -172,6 +172,9 @@ export const wrongFixes: Record<string, readonly WrongFix[]> = {
   'leftover-virtual-server': [
     rule('the address is blocked by a rule', (environment) => `INPUT -d ${factOf(environment, 'address')} -j DROP`),
   ],
+  'own-firewall': [
+    rule('all packets for the address are accepted before it', ({ shop }) => `INPUT -d ${shop} -j ACCEPT`),
+  ],
   'marked-virtual-server': [
     {
       what: 'the other virtual server gets a real server',

@@ -12,12 +12,12 @@ import {
   unseal,
 } from '../../course/incident/incident-note.ts'
 import { laterSync } from '../../course/incident/later-sync.ts'
-import { currentNote, openNext } from '../../course/incident/open.ts'
+import { currentNote, latestIncident, openNext } from '../../course/incident/open.ts'
 import { INCIDENT_LAB } from '../../course/incident/shop.ts'
-import { resetLab } from '../../course/lab-solution.ts'
+import { endIncidentsOfOthers, resetLab } from '../../course/lab-solution.ts'
 import { judge, judgeRound } from '../../grading/judge.ts'
 import { readLab } from '../../grading/lab-definition.ts'
-import { notesName, readConfigMap } from '../../grading/lab-notes.ts'
+import { notesName, readConfigMap, writeNotes } from '../../grading/lab-notes.ts'
 import { timeoutScale, waitFor } from '../../host/wait.ts'
 import { incidents } from '../../labs/08-incidents/incidents/all.ts'
 import { wrongFixes } from './lab-8-wrong-fixes.ts'
@@ -152,6 +152,30 @@ test('the notes of an incident are told with the cluster before its fault, also 
   apply.mockRestore()
   const healthy = { items: expect.arrayContaining([expect.objectContaining({ kind: 'Service' })]) }
   expect(told.mock.calls).toEqual([[await currentNote(own.bench), expect.objectContaining(healthy)]])
+})
+
+describe('an incident of another lab', () => {
+  const notesIn = async (number: number) =>
+    Object.keys((await readConfigMap(own.bench.client, notesName(number))) ?? {})
+
+  test('ends that of lab 8, keeps the other notes of its lab, and ends when another lab starts', async () => {
+    await openNext(own.bench, { seed: 'test', id: 'selector-typo' })
+    await writeNotes(own.bench.client, 1, { 'answer.mode': '{}', 'answer.incident': '{}', closed: '{}' })
+    await openNext(own.bench, { lab: 1, id: 'wrong-target-port' })
+    expect(await currentNote(own.bench)).toBeUndefined()
+    expect(await latestIncident(own.bench)).toMatchObject({ lab: 1, isRepaired: false })
+    expect((await notesIn(1)).sort()).toEqual(['answer.mode', 'attempt', 'incident'])
+    const note = vi.spyOn(own.bench.progress, 'note')
+    await endIncidentsOfOthers(readLab(1), own.bench)
+    expect(await latestIncident(own.bench)).toBeDefined()
+    await endIncidentsOfOthers(readLab(2), own.bench)
+    expect(await latestIncident(own.bench)).toBeUndefined()
+    expect(note.mock.calls.flat().join()).toMatch(/incident of lab 1 was not repaired/)
+    expect(await notesIn(1)).toEqual(['answer.mode'])
+    const { items } = await own.bench.client.core.listNamespacedService({ namespace: 'default' })
+    expect(items.filter(({ metadata }) => metadata?.labels?.lab === 'incidents')).toEqual([])
+    await own.bench.delete('ConfigMap', notesName(1))
+  })
 })
 
 test('a later sync follows the first one of a kube-proxy that has just started', async () => {

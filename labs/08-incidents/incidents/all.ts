@@ -2,6 +2,7 @@ import type { Incident } from '../../../course/incident/incident.ts'
 import { selectorTypo, unreadyBackends, wrongPortName, wrongTargetPort } from './endpoints.ts'
 import { evictedAgent, foreignProxy, missingModule } from './kube-proxy.ts'
 import { ipForwardOff, lostEndpointRule, missingMasquerade, staleReject, untracked } from './node-rules.ts'
+import { ownFirewall } from './own-firewall.ts'
 import { portOutOfRange } from './port-out-of-range.ts'
 import { staleConnection } from './stale-connection.ts'
 import { internalPolicy, localPolicy, sessionAffinity, sourceRanges } from './traffic-policies.ts'
@@ -19,4 +20,5 @@ export const incidents: readonly Incident[] = [
   ...[sourceRanges, portOutOfRange, missingMasquerade, lostEndpointRule, untracked, ipForwardOff, staleConnection],
   ...[unreadyBackends, evictedAgent, leftoverVirtualServer],
   ...[staleReject, markedVirtualServer, weightZero, addressJanitor, unknownScheduler, missingModule],
+  ownFirewall,
 ]

@@ -7,6 +7,8 @@ export const selectorTypo: Incident = {
   id: 'selector-typo',
   cause: 'the Service selects Pods by labels that no Pod has',
   mode: 'iptables',
+  stops: 'rejected',
+  sign: 'If its labels matched no Pod, the EndpointSlice of the Service would be empty: `kubectl get endpointslices -l lab=incidents`.',
   report: () =>
     'The shop refuses every customer in the cluster since a colleague tidied up our manifests. From outside, through the node port, it works.',
   hints: [
@@ -37,6 +39,8 @@ export const wrongPortName: Incident = {
   id: 'wrong-port-name',
   cause: 'the Service names a port that its Pods do not have',
   mode: 'iptables',
+  stops: 'rejected',
+  sign: 'If the Pods had no port of that name, the EndpointSlice would list no port for its addresses: `kubectl get endpointslices -l kubernetes.io/service-name=shop -o yaml`.',
   report: () =>
     'Customers in the cluster get "connection refused" from the shop. Its Pods are ready, and the labels are right, we checked that twice.',
   hints: [
@@ -57,6 +61,8 @@ export const wrongTargetPort: Incident = {
   id: 'wrong-target-port',
   cause: 'the Service sends packets to a port on which its Pods do not listen',
   mode: 'iptables',
+  stops: 'pod',
+  sign: "If the Pods did not listen on the port, the DNAT rule would name another port than `ss -ltn` lists in a Pod, and the Pod's own kernel would refuse the connection.",
   report: () =>
     "Since this morning's release the shop refuses every customer in the cluster. Its Pods are running and ready.",
   hints: [
@@ -85,6 +91,8 @@ export const unreadyBackends: Incident = {
   id: 'unready-backends',
   cause: 'the Pods behind the Service run, but are not ready',
   mode: 'iptables',
+  stops: 'rejected',
+  sign: 'If the Pods were not ready, `kubectl get pods` would show 0/1 in the column READY.',
   report: () =>
     'The shop is down for all users since its last release. Its developers say that nginx runs in every Pod, and they are right.',
   hints: [

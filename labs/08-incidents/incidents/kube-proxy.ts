@@ -13,6 +13,7 @@ export const evictedAgent: Incident = {
   id: 'evicted-agent',
   cause: 'a node has no kube-proxy, so its rules are not updated',
   mode: 'iptables',
+  sign: 'Without a kube-proxy on a node, `kubectl -n kube-system get pods -o wide -l k8s-app=kube-proxy` would list one Pod fewer than there are nodes.',
   report: () =>
     'The shop was deployed again, and since then the customer gets no answer. A colleague whose Pods run on another node has no problem.',
   hints: [
@@ -51,6 +52,8 @@ export const foreignProxy: Incident = {
   id: 'foreign-proxy',
   cause: 'a label of the Service assigns it to a proxy other than kube-proxy',
   mode: 'iptables',
+  stops: 'untranslated',
+  sign: 'If the Service belonged to another proxy, no node would have a rule for its address, and its labels would name that proxy.',
   report: () =>
     'No client in the cluster gets an answer from the shop, not even a refusal. It has its address, its Pods, its endpoints; a test with a mesh was cancelled last night.',
   hints: [
@@ -99,6 +102,7 @@ export const missingModule: Incident = {
   mode: 'ipvs',
   from: 'iptables',
   needs: ['ipvs', 'embedded'],
+  sign: 'Without the module kube-proxy would exit whenever it starts, and its log would name the module: `make kube-proxy-logs`.',
   report: ({ node }) =>
     `We are moving kube-proxy to IPVS, node by node, and began with ${node}. Since then Pods that are deployed later can't be reached from there. All nodes were started from a new, smaller image last week.`,
   hints: [

@@ -13,6 +13,8 @@ export const lostEndpointRule: Incident = {
   id: 'lost-endpoint-rule',
   cause: 'on one node an endpoint has lost the rule that translates to it',
   mode: 'iptables',
+  stops: 'untranslated',
+  sign: 'If an endpoint had lost its rule, about every second request would fail, and one chain KUBE-SEP-… of the node would have no DNAT rule.',
   report: ({ node }) =>
     `About every second request of the customer to the shop is lost, the others are fast. It began when a colleague was "only looking" at ${node}; other nodes are not affected.`,
   hints: [
@@ -45,6 +47,8 @@ export const missingMasquerade: Incident = {
   id: 'missing-masquerade',
   cause: 'a node does not replace the source of the packets that it forwards',
   mode: 'iptables',
+  stops: 'reply',
+  sign: "Without masquerading, requests to one node's address would reach Pods of other nodes and get no answer, and POSTROUTING would not jump to KUBE-POSTROUTING.",
   report: (environment) =>
     `A partner calls the shop at http://${addressOf(environment, firstNode(environment))}:${environment.nodePort}/ and gets no answer since yesterday. The other nodes' addresses work.`,
   hints: [
@@ -86,6 +90,8 @@ export const staleReject: Incident = {
   cause: 'rules of the previous mode still reject packets',
   mode: 'ipvs',
   from: 'iptables',
+  stops: 'rejected',
+  sign: 'If rules of the previous mode rejected packets, `iptables -nvL` would show a REJECT rule whose counter grows with each request.',
   report: ({ nodePort }) =>
     `We closed the shop to partners for the night, had kube-proxy moved to IPVS meanwhile, and opened again. Customers in Pods are served. Partners are refused at once on port ${nodePort} of every node.`,
   hints: [
@@ -121,6 +127,8 @@ export const untracked: Incident = {
   id: 'untracked',
   cause: 'a rule exempts packets for the Service from connection tracking, so they are not translated',
   mode: 'iptables',
+  stops: 'untranslated',
+  sign: 'If packets were exempt from connection tracking, the table raw would contain a NOTRACK rule: `iptables -t raw -nvL`.',
   report: ({ node }) =>
     `Since a colleague reduced the load on ${node}, its Pods get no answer from the shop, whichever Pod of the shop is up. Processes of the node itself get one.`,
   hints: [
@@ -148,6 +156,7 @@ export const ipForwardOff: Incident = {
   id: 'ip-forward-off',
   cause: 'the kernel of a node does not forward packets',
   mode: 'iptables',
+  sign: 'If the node did not forward, its Pods could not even reach a Pod of another node by its own address.',
   report: (environment) =>
     `Since ${environment.node} was "hardened", no Pod on it can reach anything: neither the shop, nor another Pod. Programs in the node's own network work.`,
   hints: [

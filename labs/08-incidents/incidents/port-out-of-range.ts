@@ -43,6 +43,7 @@ export const portOutOfRange: Incident = {
   id: 'port-out-of-range',
   cause: 'the API rejects a Service because its node port is outside of the range for node ports',
   mode: 'iptables',
+  sign: 'If the API rejected the Service, `kubectl get services` would not list it.',
   report: () =>
     `The web site of the shop should be on port ${AGREED} of every node since last night's release, and is refused on all of them. The job applies the manifest in the ConfigMap shop-release and ends; its log is gone.`,
   hints: [

@@ -40,6 +40,7 @@ export const staleConnection: Incident = {
   id: 'stale-connection',
   cause: 'conntrack still sends an old flow to a Pod that does not exist',
   mode: 'iptables',
+  sign: 'If conntrack kept an old flow, only the client with that source port would be affected: `conntrack -L -p udp` would show an address that no Pod has.',
   report: ({ facts }) =>
     `The Pod till requests prices from the feed at ${facts.address}:${PORT} by UDP, always from its port ${TILL_PORT}, and logs "no answer" since the feed's Pod was replaced. All other clients get prices.`,
   hints: [

@@ -11,6 +11,8 @@ export const internalPolicy: Incident = {
   id: 'internal-policy',
   cause: 'nodes without a Pod of the Service drop requests from inside the cluster, because of its traffic policy',
   mode: 'iptables',
+  stops: 'dropped',
+  sign: "With internalTrafficPolicy Local, clients of nodes without a Pod would fail, in Pods and outside of them, and the Service's YAML would say `internalTrafficPolicy: Local`.",
   report: ({ nodes, shop }) =>
     `Our backup job on ${nodes[0]}, which runs in the node's own network, gets no answer from the shop at ${shop} since yesterday. Customers in Pods have no trouble.`,
   hints: [
@@ -43,6 +45,8 @@ export const localPolicy: Incident = {
   id: 'local-policy',
   cause: 'nodes without a Pod of the Service drop requests from outside, because of its traffic policy',
   mode: 'iptables',
+  stops: 'dropped',
+  sign: 'With externalTrafficPolicy Local, exactly the nodes without a Pod of the Service would give no answer to clients from outside.',
   report: (environment) =>
     `Partners who call the shop at ${addressOf(environment, environment.nodes[0] ?? '')}:${environment.nodePort} get no answer until they give up. With the other nodes' addresses it works, and we even see the partners' own addresses in our logs now.`,
   hints: [
@@ -73,6 +77,7 @@ export const sessionAffinity: Incident = {
   id: 'session-affinity',
   cause: 'the Service sends each client to the same Pod as before',
   mode: 'iptables',
+  sign: 'With session affinity no request would be lost, and KUBE-SVC-… would begin with rules that contain `-m recent`.',
   report: () =>
     "The customer's batch job overloads one Pod of the shop while the other one is idle. The load was even until last week.",
   hints: [
@@ -110,6 +115,8 @@ export const sourceRanges: Incident = {
   cause: 'the address of the client is not among those that the Service allows',
   mode: 'iptables',
   needs: ['outside'],
+  stops: 'dropped',
+  sign: "If the client's address were not allowed, only the load balancer's address would fail, and KUBE-FW-… would list the allowed sources.",
   report: ({ facts }) =>
     `Our warehouse (${facts.warehouse}) can no longer reach the shop at its public address ${facts.address}. Note that the branch next to it (${facts.branch}) must stay blocked: it is no longer ours.`,
   hints: [
@@ -151,6 +158,6 @@ export const sourceRanges: Incident = {
   revert: (bench) => bench.delete('Service', NAME),
   debrief: `loadBalancerSourceRanges is a firewall that kube-proxy writes: KUBE-FW-… lets the listed sources through to the Service, and
 all others meet DROP in KUBE-PROXY-FIREWALL (in IPVS mode: a set of sources, and KUBE-SOURCE-RANGES-FIREWALL). It matches the
-source address that reaches the node, so it only works if nothing in front replaces that address. Clients in the cluster were
-not affected, because Pods take a shorter path to the address of the load balancer.`,
+source address that reaches the node, so it only works if nothing in front replaces that address. It applies to Pods, too: one
+that uses the load balancer's address must be listed. Pods that use the ClusterIP or the name of the Service are not affected.`,
 }

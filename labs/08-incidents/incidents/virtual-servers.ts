@@ -22,6 +22,7 @@ export const leftoverVirtualServer: Incident = {
   cause: 'IPVS still serves the address of a Service that was deleted',
   mode: 'iptables',
   needs: ['ipvs'],
+  sign: 'If IPVS still served a deleted Service, its address would be on kube-ipvs0 of a node that runs in iptables mode.',
   report: ({ facts }) =>
     `The old shop at ${facts.address} was closed and its Service deleted. Yet customers still place orders there every day, and the goods are delivered.`,
   hints: [
@@ -80,6 +81,8 @@ export const markedVirtualServer: Incident = {
   id: 'marked-virtual-server',
   cause: "a virtual server that is not kube-proxy's takes the packets that kube-proxy has marked",
   mode: 'ipvs',
+  stops: 'ipvs',
+  sign: 'If another virtual server took marked packets, `ipvsadm -Ln` would list an entry FWM, and Pods of the node, whose packets are not marked, would be served.',
   report: ({ nodes, nodePort }) =>
     `Partners no longer reach port ${nodePort} of ${nodes[0]}. The other nodes work, and on ${nodes[0]} itself all real servers of the shop are listed with weight 1. A colleague tried another load balancer there last week.`,
   hints: [
@@ -104,6 +107,8 @@ export const weightZero: Incident = {
   id: 'weight-zero',
   cause: 'real servers have weight 0 and get no new connections',
   mode: 'ipvs',
+  stops: 'ipvs',
+  sign: 'If real servers had weight 0, the column Weight of `ipvsadm -Ln` would show it on that node, and not on the others.',
   report: ({ node }) =>
     `After maintenance of ${node}, new connections of its Pods to the shop fail, although old ones worked for hours. Other nodes work.`,
   hints: [
@@ -139,6 +144,7 @@ export const unknownScheduler: Incident = {
   cause:
     'the configuration of kube-proxy names an IPVS scheduler that does not exist, so kube-proxy exits whenever it starts',
   mode: 'ipvs',
+  sign: 'With an unknown scheduler kube-proxy would exit whenever it starts, and its log would name the scheduler: `make kube-proxy-logs`.',
   report: ({ node }) =>
     `Since ${node} was rebooted, its Pods have trouble: the shop was deployed again this morning, and the customer gets no answer or only sometimes. On another node all is well. Yesterday a colleague tuned the load balancing.`,
   hints: [
@@ -173,6 +179,8 @@ export const addressJanitor: Incident = {
   id: 'address-janitor',
   cause: 'a program on the node removes a ClusterIP from kube-ipvs0',
   mode: 'ipvs',
+  stops: 'untranslated',
+  sign: 'If the address were removed from the node, `ip address show kube-ipvs0` would not list the ClusterIP of the Service.',
   report: ({ node }) =>
     `The Pods of ${node} get no answer from the shop. Restarting kube-proxy there helps for less than a second. It began when the platform team started to clean up unused network interfaces, node by node.`,
   hints: [

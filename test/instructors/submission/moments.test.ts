@@ -19,6 +19,13 @@ const snapshot = (takenAt: number, rules = 'rules', uid = 'node-1') =>
     nodes: [{ name: 'n', files: new Map([['iptables-save', rules]]) }],
     takenAt,
   })
+/** With notes of lab 2 about an attempt at its step `web`. */
+function inAttempt(takenAt: number, id: string, rules: string): Snapshot {
+  const { capture } = snapshot(takenAt, rules)
+  const data = { attempt: JSON.stringify({ id, steps: ['web'] }) }
+  capture.objects.items.push({ kind: 'ConfigMap', metadata: { name: 'lab-2', namespace: 'default' }, data })
+  return new Snapshot(capture)
+}
 const kept = (moments: Moments) =>
   moments.all(2).map(({ step, takenAt, capture }) => [step, takenAt, capture.nodes[0]?.files.get('iptables-save')])
 const open = () => new Moments('embedded', 'mine', root)
@@ -32,6 +39,16 @@ test('the capture of the moment when a step first passed is kept for later proce
   ])
   expect(open().labs()).toEqual([2])
   expect(open().all(3)).toEqual([])
+})
+
+test('a step that passes again in another attempt is kept again, and only such a step', () => {
+  open().keep(2, inAttempt(1000, 'first', 'one'), passed('web', 'flush'))
+  open().keep(2, inAttempt(2000, 'first', 'two'), passed('web', 'flush'))
+  open().keep(2, inAttempt(3000, 'second', 'three'), passed('web', 'flush'))
+  expect(kept(open())).toEqual([
+    ['web', 3000, 'three'],
+    ['flush', 1000, 'one'],
+  ])
 })
 
 test('steps of one round share a file, and rounds without new passes write nothing', () => {

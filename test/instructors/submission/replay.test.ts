@@ -2,10 +2,14 @@
 
 import { readdirSync } from 'node:fs'
 import { basename, join } from 'node:path'
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type { Capture } from '../../../cluster/capture-folder.ts'
+import { asApiObjects } from '../../../grading/api-object.ts'
+import { loadSpec } from '../../../grading/grader.ts'
+import { Snapshot } from '../../../grading/snapshot.ts'
 import { type Judged, judgeFile } from '../../../instructors/class/judge-file.ts'
 import { readSubmission } from '../../../instructors/submission/read-submission.ts'
+import { rejudge } from '../../../instructors/submission/rejudge.ts'
 import { changedFile, SOLVED } from './made-submission.ts'
 
 const files = readdirSync(SOLVED).filter((name) => name.endsWith('.labgrade'))
@@ -58,4 +62,41 @@ test('lab 8: an incident that is not repaired is recognised without the cluster'
     capture.objects = JSON.parse(JSON.stringify(capture.objects).replaceAll('{"app":"shop"}', '{"app":"shoop"}'))
   })
   expect(openIn(judged)).toMatchObject({ cause: 'failed', rules: 'failed', whole: 'failed' })
+})
+
+describe('lab 8: two incidents in one submission', async () => {
+  const { captures } = await readSubmission(join(SOLVED, 'lab-8-embedded.labgrade'))
+  const spec = await loadSpec({ folder: '08-incidents' })
+  const [{ capture } = { capture: undefined }] = [...captures.values()].slice(-1)
+  if (!capture) throw new Error('the recording has no capture')
+  /** The solved capture in an attempt; not named if there is no answer. */
+  const made = (attempt: string | undefined, isNamed: boolean) => {
+    const copy: typeof capture = { ...capture, objects: structuredClone(capture.objects) }
+    const notes = asApiObjects(copy.objects.items).find(({ metadata }) => metadata.name === 'lab-8')
+    const data = notes?.data ?? {}
+    if (attempt !== undefined) data.attempt = JSON.stringify({ id: attempt, steps: spec.steps.map(({ id }) => id) })
+    if (!isNamed) for (const key of ['answer.diagnosis', 'answered.diagnosis']) delete data[key]
+    copy.objects.items = copy.objects.items.map((item) =>
+      asApiObjects([item])[0]?.metadata.name === 'lab-8' ? notes : item,
+    )
+    return new Snapshot(copy)
+  }
+  const verdictWith = async (own: Snapshot, final: Snapshot | undefined) => {
+    const steps = spec.steps.map(({ id }) => ({ id, verdict: 'passed' as const, capture: 'own' }))
+    const snapshots = new Map([['own', own], ...(final ? [['final', final] as const] : [])])
+    const handedIn = { steps, final: final && 'final' }
+    const outcomes = await rejudge(spec, handedIn, (id = '') => snapshots.get(id))
+    return outcomes.find(({ id }) => id === 'diagnosis')?.verdict
+  }
+
+  test('the right diagnosis of one earns nothing for the other', async () => {
+    expect(await verdictWith(made('first', true), made('second', false))).toBe('failed')
+  })
+
+  test.each([
+    ['of the same incident counts', made('first', true), made('first', false)],
+    ['counts after the incident was left', made('first', true), made(undefined, false)],
+    ['counts if the cluster was not up', made('first', true), undefined],
+    ['counts as before in a submission of an earlier version', made(undefined, true), made(undefined, false)],
+  ])('a capture %s', async (_what, own, final) => expect(await verdictWith(own, final)).toBe('passed'))
 })
