@@ -11,21 +11,9 @@ import { openCluster } from '../grading/live-cluster.ts'
 import { projectRoot } from '../host/layout.ts'
 import { leaveIncidents } from './incident/revert-incident.ts'
 import type { LabBench } from './lab-bench.ts'
+import type { SolutionStep } from './solution-step.ts'
 
-/** One step of a reference solution. */
-export interface SolutionStep {
-  /** The learner's commands; each line is in the lab's README. Empty for a step that only reads. */
-  commands: string[]
-  play?(bench: LabBench): Promise<void>
-  /** It only reads, predicts or answers: it is played on a settled cluster, and changes nothing on it. */
-  reads?: true
-  /** The words that it consists of, if there are several. */
-  words?: readonly SolutionStep[]
-  /** It does not affect the steps before it, so all of them are judged on one snapshot, taken after the last. */
-  independent?: true
-  /** The cleanup after the step has passed. */
-  cleanup?: SolutionStep
-}
+export type { SolutionStep } from './solution-step.ts'
 
 /** A lab's solution.ts: every step by its id, and the reset. */
 export interface LabSolution {

@@ -1,21 +1,18 @@
-// Starts an incident and prints the user's report: [SEED=7] [INCIDENT=id] [LAB=1] incident.ts; SHOW=1, HINT=1 and LIST=1 only print.
+// Starts an incident and prints the user's report: [SEED=7] [INCIDENT=id] incident.ts; SHOW=1, HINT=1 and LIST=1 only print.
 
 import { runningCluster } from '../cluster/select.ts'
 import { describeIncident, listIncidents } from '../course/incident/incident.ts'
 import { COST } from '../course/incident/incident-note.ts'
-import { latestIncident, openNext, takeHint } from '../course/incident/open.ts'
-import { INCIDENT_LAB } from '../course/incident/shop.ts'
+import { currentNote, openNext, takeHint } from '../course/incident/open.ts'
 import { LabBench } from '../course/lab-bench.ts'
-import { labNumber } from '../grading/lab-definition.ts'
 import { main, UserError } from '../host/main.ts'
 import { createProgress } from '../host/progress.ts'
 import { incidents } from '../labs/08-incidents/incidents/all.ts'
 
 await main(async () => {
-  const { SEED, INCIDENT, LIST, SHOW, HINT, LAB } = process.env
+  const { SEED, INCIDENT, LIST, SHOW, HINT } = process.env
   const { columns } = process.stdout
   if (LIST) return console.log(listIncidents(incidents, columns))
-  const ofLab = LAB ? labNumber(LAB) : undefined
   const cluster = await runningCluster()
   const purpose = SHOW
     ? undefined
@@ -24,18 +21,17 @@ await main(async () => {
       : 'start an incident and repair the previous one'
   const bench = await LabBench.open(cluster, createProgress(), purpose)
   if (HINT) {
-    const { lab, tier, of, text } = await takeHint(bench, ofLab)
+    const { tier, of, text } = await takeHint(bench)
     console.log(`Hint ${tier} of ${of}: ${text}`)
-    const price = lab === INCIDENT_LAB ? `each hint costs ${COST} points of the diagnosis` : 'hints are free'
-    if (tier < of) console.log(`Need more? Run the command again; ${price}.`)
+    if (tier < of) console.log(`Need more? Run the command again; each hint costs ${COST} points of the diagnosis.`)
     return
   }
   if (SHOW) {
-    const open = await latestIncident(bench, ofLab)
-    if (!open) throw new UserError('No incident is open: `make incident` starts one.')
-    console.log(describeIncident(open.note, incidents, { columns, lab: open.lab }))
+    const note = await currentNote(bench)
+    if (!note) throw new UserError('No incident is open: `make incident` starts one.')
+    console.log(describeIncident(note, incidents, columns))
     return
   }
-  const note = await openNext(bench, { seed: SEED || undefined, id: INCIDENT || undefined, lab: ofLab })
-  console.log(`\n${describeIncident(note, incidents, { columns, lab: ofLab })}`)
+  const note = await openNext(bench, { seed: SEED || undefined, id: INCIDENT || undefined })
+  console.log(`\n${describeIncident(note, incidents, columns)}`)
 })

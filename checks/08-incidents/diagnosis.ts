@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { Baseline } from '../../course/incident/baseline.ts'
-import type { Incident } from '../../course/incident/incident.ts'
+import { type Incident, loadIncidents } from '../../course/incident/incident.ts'
 import { IncidentContext } from '../../course/incident/incident-context.ts'
 import {
   COST,
@@ -79,8 +79,10 @@ export async function causeByName(context: CheckContext): Promise<Truth> {
     },
   )
   notes.keep(guessKey(wrong), true)
+  const named = (await loadIncidents()).find((incident) => incident.id === wrong)
   fail({
     inspect,
+    ...(named && { why: named.sign }),
     expected: 'the id of the cause',
     actual: `"${wrong}", which is not the cause: each wrong diagnosis costs ${COST} of the step's points`,
     hint: 'Inspect the nodes again before you name another cause; `make incident HINT=1` gives a hint.',

@@ -4,10 +4,10 @@ import type { SwitchedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import { UserError } from '../../host/main.ts'
 import { wrapText } from '../guide/terminal-text.ts'
 import type { LabBench } from '../lab-bench.ts'
-import type { SolutionStep } from '../lab-solution.ts'
+import type { SolutionStep } from '../solution-step.ts'
 import type { IncidentContext, Symptom } from './incident-context.ts'
-import { COST, DIAGNOSIS, INCIDENT_STEP, type IncidentNote } from './incident-note.ts'
-import { INCIDENT_LAB, type IncidentEnvironment } from './shop.ts'
+import { COST, DIAGNOSIS, type IncidentNote } from './incident-note.ts'
+import type { IncidentEnvironment } from './shop.ts'
 
 /** A requirement of an incident on the cluster. */
 export type Need =
@@ -126,24 +126,15 @@ const WIDTH = 100
 const beside = (label: string, text: string, columns: number): string[] =>
   wrapText(text, Math.min(columns, WIDTH), label).map((row) => row.text)
 
-/** The user's report, the possible causes, and the next commands, in lab 8 or as a step of another lab. */
+/** The user's report, the possible causes, and the next commands. */
 export function describeIncident(
   { report, choices, seed, hints }: IncidentNote,
   incidents: readonly Incident[],
-  { columns = WIDTH, lab = INCIDENT_LAB } = {},
+  columns = WIDTH,
 ): string {
   const listed = choices.flatMap((id) => incidents.find((incident) => incident.id === id) ?? [])
   const width = Math.max(...choices.map((id) => id.length))
-  const ofLab = lab === INCIDENT_LAB ? '' : ` LAB=${lab}`
-  const price = lab === INCIDENT_LAB ? `each costs ${COST} points of the diagnosis; ${hints} so far` : 'free'
-  const next =
-    lab === INCIDENT_LAB
-      ? [`Name the cause: make answer Q=${DIAGNOSIS} A=…`, 'Check your repair: make check-8']
-      : [
-          `Predict where the packet stops, then name the cause: make answer${ofLab} Q=${INCIDENT_STEP} A=…`,
-          `Check your repair: make check-${lab} STEP=${INCIDENT_STEP}`,
-        ]
-  const help = `Hints: make incident${ofLab} HINT=1 (${price}). Start the same incident again: make incident${ofLab} SEED=${seed}.`
+  const help = `Hints: make incident HINT=1 (each costs ${COST} points of the diagnosis; ${hints} so far). Start the same incident again: make incident SEED=${seed}.`
   return [
     chalk.bold('A user reports:'),
     '',
@@ -153,7 +144,8 @@ export function describeIncident(
     '',
     ...listed.flatMap(({ id, cause }) => beside(`  ${id.padEnd(width)}  `, cause, columns)),
     '',
-    ...next.flatMap((line) => beside('', line, columns)),
+    ...beside('', `Name the cause: make answer Q=${DIAGNOSIS} A=…`, columns),
+    ...beside('', 'Check your repair: make check-8', columns),
     ...beside('', help, columns).map((line) => chalk.dim(line)),
   ].join('\n')
 }

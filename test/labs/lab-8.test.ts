@@ -118,6 +118,8 @@ describe('one open incident', () => {
       expect((await verdicts(['diagnosis'])).diagnosis).toMatch(found)
       expect(await guesses()).toBe(counted)
     }
+    const [told] = await judgeRound(spec, await own.snapshot(), own.source.live, ['diagnosis'])
+    expect(told?.failure?.why).toBe(incidents.find(({ id }) => id === wrong)?.sign)
     await own.bench.answer(INCIDENT_LAB, 'diagnosis', unseal(sealed)?.id ?? '')
     const outcomes = await judgeRound(spec, await own.snapshot(), own.source.live, ['diagnosis'])
     expect(outcomes).toMatchObject([{ id: 'diagnosis', verdict: 'passed', cost: 5 }])
