@@ -1,16 +1,20 @@
 // One exec that prints all node state that the checks read, and the parser of its output into files.
 
 import { randomUUID } from 'node:crypto'
+import { timeoutScale } from '../host/wait.ts'
 import { nftProbe } from './kube-proxy/module-check.ts'
 import { HTTP_GET, WITH_BACKEND } from './node-script.ts'
 
 /** Number of conntrack entries to keep: enough for a lab, and bounded on a busy node. */
 const CONNTRACK_LINES = 4000
 
-/** Reads the mode from the HTTP server of the node's kube-proxy. */
-export const PROXY_MODE = `${HTTP_GET}
+/** Seconds for kube-proxy's answer on an idle machine. */
+const PROXY_MODE_SECONDS = 2
+
+/** Shell: `proxy_mode` reads the mode from the HTTP server of the node's kube-proxy; LAB_TIMEOUT_SCALE scales its deadline. */
+export const proxyModeScript = (): string => `${HTTP_GET}
 proxy_mode() {
-  http_get 127.0.0.1 10249 /proxyMode 2
+  http_get 127.0.0.1 10249 /proxyMode ${Math.max(1, Math.ceil(PROXY_MODE_SECONDS * timeoutScale()))}
 }`
 
 /**
@@ -122,7 +126,7 @@ export function nodeReportRequest(depth: ReportDepth): NodeReportRequest {
     ([file, command]) => `echo '${mark} ${file}'\n{ ${command}; } 2>/dev/null\nprintf '\\n${mark}. %s\\n' $?`,
   )
   return {
-    script: [WITH_BACKEND, IP6_RULES, NFT, PROXY_MODE, NODE_BOOT, ...commands, `echo '${mark}! end'`].join('\n'),
+    script: [WITH_BACKEND, IP6_RULES, NFT, proxyModeScript(), NODE_BOOT, ...commands, `echo '${mark}! end'`].join('\n'),
     read: (output) => readReport(output, mark),
   }
 }

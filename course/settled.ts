@@ -45,12 +45,16 @@ export async function settled({ cluster, client }: Place): Promise<void> {
   await programmed({ cluster, client })
 }
 
-/** True if the state of every node equals the prediction for its kube-proxy. A node that can't be judged is ignored. */
+/**
+ * True if the state of every node equals the prediction for its kube-proxy. A node whose mode could not be read has not been seen
+ * with its rules: it is read again. One that can't be judged, for example because of its version, is ignored.
+ */
 export const isProgrammed = ({ nodes }: Snapshot): boolean => nodes.every(holdsPrediction)
 
 function holdsPrediction(node: NodeView): boolean {
   try {
     const { mode } = node
+    if (mode === undefined || mode instanceof Trouble) return false
     if (mode !== 'iptables' && mode !== 'ipvs' && mode !== 'nftables') return true
     return evaluate(node, mode).differences.length === 0
   } catch (error) {

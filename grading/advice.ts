@@ -10,17 +10,20 @@ export interface Advice {
   next: string
 }
 
-/** When kube-proxy writes its complete state (`syncPeriod`); in iptables mode since 1.27 only every hour and at a restart. */
-const FULL_SYNC: Partial<Record<KubeProxyMode, string>> = {
-  ipvs: 'at its next sync, after 30 seconds at the latest',
-  nftables: 'at its next sync, or when it starts',
-  iptables: 'only when the Service changes, or when it starts',
+/**
+ * When kube-proxy writes what is missing. Its full sync is hourly in iptables and nftables mode (FullSyncPeriod; syncPeriod sets retries
+ * and the check of the chain KUBE-PROXY-CANARY only). IPVS mode writes everything every syncPeriod, but hourly in a few versions.
+ */
+const RESTORES: Partial<Record<KubeProxyMode, string>> = {
+  ipvs: 'at its next periodic sync, after 30 seconds (in some versions of 1.34 and 1.35: after an hour)',
+  nftables: 'only when what it belongs to changes, in its hourly full sync, or when it starts',
+  iptables: 'only when what it belongs to changes, in its hourly full sync, or when it starts',
 }
 
 /** Advice for missing state that kube-proxy of that mode restores periodically or at its restart. */
 export function restoredBySync(mode: KubeProxyMode): Advice {
   return {
-    hint: `kube-proxy corrects it ${FULL_SYNC[mode] ?? 'when it starts'}. Look again; if it is still so, restart every kube-proxy:`,
+    hint: `kube-proxy corrects it ${RESTORES[mode] ?? 'when it starts'}. To correct it now, restart every kube-proxy:`,
     next: `make ${mode} FORCE=1`,
   }
 }

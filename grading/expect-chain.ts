@@ -41,7 +41,7 @@ export class ChainExpectation extends PredictedPart {
       if (place === -1)
         return {
           actual: text,
-          hint: 'kube-proxy inserts its jumps when it starts, and in IPVS mode at each sync, after 30 seconds at the latest:',
+          hint: 'kube-proxy inserts its jumps when it starts and in its full sync, which is hourly in iptables mode and in some versions of IPVS mode:',
           next: 'make kube-proxy-logs',
           differences: [{ kind: 'missing', text, expected: `-A ${chain} … -j ${target}` }],
         }

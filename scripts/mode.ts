@@ -22,7 +22,9 @@ await main(async () => {
   })
   for (const proof of proofs) console.log(describeProof(proof))
   const where = `kube-proxy runs in mode ${mode} on ${proofs.length} nodes`
+  // Between iptables and IPVS mode everything stays; a kube-proxy of nftables mode removes it, as the next one removes its tables.
+  const hasLeftovers = proofs.some(({ leftovers }) => leftovers.length > 0)
   const left = `The rules of mode ${before || 'iptables'} are still there: make flush-nat removes them.`
   if (!changed) console.log(`${where} already; nothing was changed.`)
-  else console.log((before || 'iptables') === mode ? `${where}.` : `${where}. ${left}`)
+  else console.log(hasLeftovers && (before || 'iptables') !== mode ? `${where}. ${left}` : `${where}.`)
 })

@@ -1,12 +1,12 @@
 import { changingProcess } from '../cluster/cluster-lock.ts'
 import { type Cluster, notUp } from '../cluster/driver.ts'
 import { kubeClient } from '../cluster/kube-client.ts'
-import { PROXY_MODE } from '../cluster/node-report.ts'
+import { proxyModeScript } from '../cluster/node-report.ts'
 import { runOnNode } from '../cluster/node-script.ts'
 import { selectCluster } from '../cluster/select.ts'
 import { ExitCode, main } from '../host/main.ts'
 
-const modeScript = `${PROXY_MODE}\nproxy_mode 2>/dev/null || echo unknown`
+const modeScript = `${proxyModeScript()}\nproxy_mode 2>/dev/null || echo unknown`
 
 /** One line per node: readiness, version, and the mode that its kube-proxy reports. */
 async function nodeLines(cluster: Cluster): Promise<string[]> {

@@ -127,8 +127,12 @@ export function ipvsComplaint(log: string): string | undefined {
   return line?.replace(/^[A-Z]\d{4} \S+ +\d+ /, '').trim()
 }
 
+/** The last error in kube-proxy's log; undefined if there is none. */
+export const lastErrorLine = (log: string): string | undefined =>
+  log
+    .trimEnd()
+    .split('\n')
+    .findLast((line) => /^[EF]\d{4} |^(Error|error|unable):?/i.test(line))
+
 /** The log line before kube-proxy ended: its last error, or its last line. */
-export function lastLogLine(log: string): string {
-  const lines = log.trimEnd().split('\n')
-  return lines.findLast((line) => /^[EF]\d{4} |^(Error|error|unable):?/i.test(line)) ?? lines.at(-1) ?? ''
-}
+export const lastLogLine = (log: string): string => lastErrorLine(log) ?? log.trimEnd().split('\n').at(-1) ?? ''

@@ -1,4 +1,5 @@
 import { readCapturedNode } from '../../dataplane/capture.ts'
+import { describeFlush, planFlush } from '../../dataplane/kube-proxy/flush.ts'
 import { DUMMY_LINK, type FlushedMode } from '../../dataplane/kube-proxy/mode-ownership.ts'
 import type { NodeState } from '../../dataplane/node-state.ts'
 import { DeadlineError, waitFor } from '../../host/wait.ts'
@@ -9,6 +10,7 @@ import {
   ipvsComplaint,
   KubeProxyError,
   type KubeProxyPod,
+  lastErrorLine,
   listKubeProxyPods,
   proxierLine,
   readLog,
@@ -25,6 +27,10 @@ export interface ModeProof {
   logLine: string | undefined
   /** Its log message if it can't run in IPVS mode; up to 1.25 it then continues in iptables mode. */
   complaint?: string | undefined
+  /** The last error in its log. */
+  lastError?: string | undefined
+  /** What another mode left on the node, a line for each kind; empty in userspace mode, whose leftovers are not known. */
+  leftovers: string[]
   /** What the node holds of the rules of each mode, in words; nothing of a mode that is missing. */
   holds: ReadonlyMap<string, string>
   dummyAddresses: number | undefined
@@ -35,9 +41,13 @@ export interface ModeProof {
 async function proveNode(cluster: Cluster, client: KubeClient, { node, pod }: KubeProxyPod): Promise<ModeProof> {
   const [{ files }, log] = await Promise.all([readNode(cluster, node), readLog(client, pod)])
   const { state } = readCapturedNode(files)
+  const proxyMode = files.get('proxyMode')?.trim() || undefined
+  const isFlushed = proxyMode === 'iptables' || proxyMode === 'ipvs' || proxyMode === 'nftables'
   return {
     node,
-    proxyMode: files.get('proxyMode')?.trim() || undefined,
+    proxyMode,
+    lastError: lastErrorLine(log),
+    leftovers: isFlushed ? describeFlush(planFlush(proxyMode, state, state.ip6tables)) : [],
     logLine: proxierLine(log),
     complaint: ipvsComplaint(log),
     holds: rulesHeld(state),
@@ -69,9 +79,18 @@ function proves(proof: ModeProof, mode: RunnableMode, scheduler?: string): boole
 }
 
 /** A proof as one line of text. */
-export function describeProof({ node, proxyMode, logLine, dummyAddresses, holds, schedulers }: ModeProof): string {
+export function describeProof({
+  node,
+  proxyMode,
+  logLine,
+  lastError,
+  dummyAddresses,
+  holds,
+  schedulers,
+}: ModeProof): string {
   const words = /Using \S+ Proxier/.exec(logLine ?? '')?.[0]
-  const [first = 'no rules yet'] = holds.values()
+  const [first = lastError === undefined ? 'no rules yet' : `no rules yet (its last error: ${lastError})`] =
+    holds.values()
   const state = [
     holds.get(proxyMode ?? '') ?? first,
     dummyAddresses === undefined ? 'no kube-ipvs0' : `kube-ipvs0 has ${dummyAddresses} addresses`,

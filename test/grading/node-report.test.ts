@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process'
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { readCaptureFolder, writeCaptureFolder } from '../../cluster/capture-folder.ts'
 import { nodeReportRequest, type ReportDepth } from '../../cluster/node-report.ts'
 import { kindCapture } from './solved-capture.ts'
@@ -50,6 +50,16 @@ describe('one exec per node', () => {
       'nft-others.json': 127,
       boot: 1,
     })
+  })
+
+  test('waits for kube-proxy as long as LAB_TIMEOUT_SCALE tells', () => {
+    const deadline = () =>
+      /http_get 127\.0\.0\.1 10249 \/proxyMode (\d+)/.exec(nodeReportRequest('essential').script)?.[1]
+    vi.stubEnv('LAB_TIMEOUT_SCALE', '')
+    expect(deadline()).toBe('2')
+    vi.stubEnv('LAB_TIMEOUT_SCALE', '4.5')
+    expect(deadline()).toBe('9')
+    vi.unstubAllEnvs()
   })
 
   test("contains the id and the time of the kernel's boot", () => {

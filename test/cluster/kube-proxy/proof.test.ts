@@ -11,11 +11,16 @@ const proof: ModeProof = {
   ]),
   dummyAddresses: undefined,
   schedulers: [],
+  leftovers: [],
 }
 
 test('a proof names the rules of the mode that runs, not those that another one left', () => {
   expect(describeProof(proof)).toBe(
     'worker: /proxyMode is "iptables", the log says "Using iptables Proxier", KUBE-SERVICES lists Services, no kube-ipvs0',
   )
-  expect(describeProof({ ...proof, holds: new Map() })).toContain('no rules yet')
+  expect(describeProof({ ...proof, holds: new Map() })).toContain('no rules yet, no kube-ipvs0')
+  const lastError = 'E0101 00:00:01.000000 1 proxier.go:1] "Failed to execute iptables-restore"'
+  expect(describeProof({ ...proof, holds: new Map(), lastError })).toContain(
+    `no rules yet (its last error: ${lastError})`,
+  )
 })
