@@ -3,7 +3,7 @@ import { printIpsetSave } from '../../dataplane/ipset-save.ts'
 import { printIptablesSave, type Ruleset } from '../../dataplane/iptables-save.ts'
 import { printIpvsadmSave, virtualServerKey } from '../../dataplane/ipvsadm-save.ts'
 import { evaluate } from '../../grading/evaluate.ts'
-import { type NodeView, Snapshot, stateOf } from '../../grading/snapshot.ts'
+import { Snapshot, stateOf } from '../../grading/snapshot.ts'
 import type { GoodCapture } from './good-captures.ts'
 
 /** A good capture as it would have been under another version of kube-proxy. */
@@ -14,13 +14,16 @@ export function underVersion({ capture, snapshot: before }: GoodCapture, version
     const { name, mode } = node
     const files = new Map(capture.nodes[index]?.files)
     if (mode !== 'ipvs' && mode !== 'iptables') return { name, files }
-    const { iptables, ipsets, virtualServers } = evaluate(node, mode).expected
-    files.set('iptables-save', printIptablesSave(withForeign(node, iptables), { counters: true }))
+    const { iptables, ip6tables, ipsets, virtualServers } = evaluate(node, mode).expected
+    const held = stateOf(node)
+    files.set('iptables-save', printIptablesSave(withForeign(held.iptables, iptables), { counters: true }))
+    if (ip6tables && held.ip6tables)
+      files.set('ip6tables-save', printIptablesSave(withForeign(held.ip6tables, ip6tables), { counters: true }))
     if (mode === 'iptables') return { name, files }
     files.set('ipset-save', printIpsetSave(ipsets))
     // Virtual servers that are not kube-proxy's are kept, for example those of lab 4.
     const own = new Set(evaluate(before.node(name), mode).expected.virtualServers.map(virtualServerKey))
-    const others = stateOf(node).virtualServers.filter((server) => !own.has(virtualServerKey(server)))
+    const others = held.virtualServers.filter((server) => !own.has(virtualServerKey(server)))
     files.set('ipvsadm-save', printIpvsadmSave([...virtualServers, ...others]))
     return { name, files }
   })
@@ -28,9 +31,9 @@ export function underVersion({ capture, snapshot: before }: GoodCapture, version
 }
 
 /** Foreign rules in built-in chains remain, after kube-proxy's own jumps. */
-function withForeign(node: NodeView, predicted: Ruleset): Ruleset {
+function withForeign(held: Ruleset, predicted: Ruleset): Ruleset {
   const ruleset = structuredClone(predicted)
-  for (const [name, table] of stateOf(node).iptables) {
+  for (const [name, table] of held) {
     const target = ruleset.get(name) ?? new Map()
     ruleset.set(name, target)
     for (const [chain, { rules, ...rest }] of table) {
