@@ -20,10 +20,16 @@ export interface GuideStep {
   /** The Markdown of the step's section: the task, and the explanation of its result. */
   task: string
   seen: string
+  /** What later steps need; absent or empty if there is nothing. */
+  onward?: string | undefined
   hints: string[]
   /** The commands of the reference solution; none for a step without changes. */
   solution: string[]
 }
+
+/** What is read after a step: its explanation, and what later steps need. */
+export const explanationOf = ({ seen, onward = '' }: Pick<GuideStep, 'seen' | 'onward'>): string =>
+  [seen, onward].filter((text) => text !== '').join('\n')
 
 /** The persistent part of the progress, stored in the cluster, in the lab's notes. */
 export const guideNote = z.object({

@@ -15,6 +15,7 @@ import { personalise, type Variant } from '../grading/variant.ts'
 import { reasonOf } from '../host/main.ts'
 import { plainText } from '../host/plain-text.ts'
 import type { Progress } from '../host/progress.ts'
+import { showAnswer } from './answer-step.ts'
 import { rememberHint, shownHints } from './hints.ts'
 import { LabBench } from './lab-bench.ts'
 import { type GuideLab, type GuideNote, guideNote, idOf, type LabProgress, startProgress } from './lab-progress.ts'
@@ -82,12 +83,21 @@ export class LabSession {
    * Stores the prediction of a step in the cluster if it has one that was not given yet, else an answer. Throws Error with a
    * sentence for the learner if it is not valid.
    */
-  async answer(step: string, text: string): Promise<void> {
+  async answer(step: string, text: string): Promise<'prediction' | 'answer'> {
     const { number } = this.lab.definition
     const { predict } = findStep(this.lab.definition, step)
     const isPrediction = predict && !(await storedPrediction(this.bench.client, number, step))
-    if (isPrediction) return this.bench.predict(number, step, text)
-    return this.bench.answer(number, step, text)
+    if (isPrediction) await this.bench.predict(number, step, text)
+    else await this.bench.answer(number, step, text)
+    return isPrediction ? 'prediction' : 'answer'
+  }
+
+  /** Shows what a step asks for, which costs its points for understanding if it was not answered. Returns lines. */
+  async showAnswer(step: string): Promise<string[]> {
+    const { spec } = this.#open
+    const checked = spec.steps.find(({ id }) => id === step)
+    if (!checked) throw new Error(`Lab ${spec.lab.number} has no step "${step}".`)
+    return (await showAnswer(spec, checked, this.source)).lines
   }
 
   rememberHint(step: string, tier: number): void {
@@ -173,11 +183,13 @@ function guideLab(lab: LabDefinition, solution: LabSolution, variant: Variant): 
   const { intro, outro, sections } = readLabText(lab.folder)
   const own = (text: string) => personalise(text, variant)
   const steps = lab.steps.map((definition) => {
-    const { task, seen } = sections.get(definition.id) ?? { task: `## ${definition.title}`, seen: '' }
+    const none = { task: `## ${definition.title}`, seen: '', onward: '' }
+    const { task, seen, onward } = sections.get(definition.id) ?? none
     return {
       definition,
       task: own(task),
       seen: own(seen),
+      onward: own(onward),
       hints: definition.hints.map(own),
       solution: (solution.steps[definition.id]?.commands ?? []).map(own),
     }

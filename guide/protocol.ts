@@ -27,12 +27,30 @@ export interface StepContent {
   task: Block[]
   /** The text to read after the step has passed. */
   seen: Block[]
+  /** What later steps need. */
+  onward: Block[]
   hints: number
   question: string | undefined
 }
 
 /** Rendered Markdown (raw HTML in the source is escaped), or a fence that a learner can run. */
-export type Block = { kind: 'html'; html: string } | { kind: 'fence'; language: string; text: string; run: boolean }
+export type Block =
+  | { kind: 'html'; html: string }
+  | { kind: 'fence'; language: string; text: string; run: boolean }
+  | AskBlock
+
+/** A place at which the text asks: a prediction or question of a step, or a question about an earlier lab. */
+export interface AskBlock {
+  kind: 'ask'
+  what: 'predict' | 'question' | 'recall'
+  /** Of the step or of the recall question. */
+  id: string
+  ask: string
+  /** The possible answers; empty if any text can be one. */
+  choices: readonly string[]
+  /** Any number of the choices can be the answer. */
+  many: boolean
+}
 
 /** Everything about the learner's progress. */
 export interface ProgressPush {
@@ -71,6 +89,14 @@ export interface StepProgress {
   /** The hints taken so far. */
   hints: string[]
   measured: string[] | undefined
+  /** All that is missing: the state holds. */
+  unanswered: 'prediction' | 'answer' | undefined
+  /** The first prediction. */
+  predicted: string | undefined
+  /** The question was answered right, or the answer was shown. */
+  answered: boolean
+  /** The prediction beside what the nodes showed, and why; what help has cost. */
+  learnt: string[]
 }
 
 /** A finding as `make check` prints it, with its differences as lines and always a next command. */
@@ -157,6 +183,9 @@ export const ACTIONS = {
   go: z.strictObject({ to: z.string().max(60) }),
   check: z.strictObject({ step: z.string().max(60) }),
   answer: z.strictObject({ step: z.string().max(60), text: z.string().max(500) }),
+  /** Shows what a step asks for, for a learner who gives up. */
+  'show-answer': z.strictObject({ step: z.string().max(60) }),
+  recall: z.strictObject({ id: z.string().max(60), text: z.string().max(500) }),
   hint: z.strictObject({ step: z.string().max(60) }),
   solve: z.strictObject({ step: z.string().max(60) }),
   pause: z.strictObject({ paused: z.boolean() }),
@@ -198,7 +227,9 @@ export interface ActionReplies {
   path: { paths: DrawnPath[]; sent?: { count: number; output: string } }
   'open-terminal': { id: string }
   run: { terminal: string }
-  answer: { verdict: Verdict }
+  answer: { kept: 'prediction' | 'answer'; verdict: Verdict; lines: string[] }
+  'show-answer': { lines: string[] }
+  recall: { isRight: boolean; lines: string[] }
 }
 
 export type Reply<Name extends ActionName> = Name extends keyof ActionReplies ? ActionReplies[Name] : unknown

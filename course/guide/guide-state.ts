@@ -5,6 +5,7 @@ import { measuredLines } from '../../grading/learner-report.ts'
 import {
   applyCheck,
   applyObservation,
+  explanationOf,
   idOf,
   isDone,
   type LabProgress,
@@ -115,7 +116,7 @@ function onCheck(state: GuideState, outcome: StepOutcome): Next {
 }
 
 const explain = (state: GuideState): GuideState =>
-  stepOf(state).seen === '' ? state : { ...state, isExplained: true, scroll: 0, panel: undefined }
+  explanationOf(stepOf(state)) === '' ? state : { ...state, isExplained: true, scroll: 0, panel: undefined }
 
 /** Shows the task of a step, or grades the lab after the last step. */
 function goToStep(state: GuideState, at: number): Next {
@@ -170,10 +171,11 @@ function onKeyAtEnd(state: GuideState, key: string): Next {
 
 /** Enter: shows the explanation or the next step, or checks the step if it has not passed. */
 function continueFrom(state: GuideState): Next {
-  const { seen, definition } = stepOf(state)
+  const step = stepOf(state)
+  const { definition } = step
   if (state.isExplained) return goToStep(state, state.at + 1)
   if (!isDone(outcomeOf(state, definition.id))) return begin(state, 'Checking', { do: 'check', step: definition.id })
-  return seen === '' ? goToStep(state, state.at + 1) : [explain(state), []]
+  return explanationOf(step) === '' ? goToStep(state, state.at + 1) : [explain(state), []]
 }
 
 function goBack(state: GuideState): Next {

@@ -2,7 +2,7 @@
 
 import stringWidth from 'string-width'
 import wrapAnsi from 'wrap-ansi'
-import { pointsOf, stepOf } from '../lab-progress.ts'
+import { explanationOf, pointsOf, stepOf } from '../lab-progress.ts'
 import { statusOf } from './guide-panels.ts'
 import type { GuideState } from './guide-state.ts'
 import { layoutMarkdown, layoutParts, padTo, type Row, type Style, wrapText } from './terminal-text.ts'
@@ -32,8 +32,9 @@ function textRows(state: GuideState, width: number, style: Style): Row[] {
   if (panel) return [{ text: style.strong(panel.title) }, { text: '' }, ...layoutParts(panel.parts, width, style)]
   if (place === 'intro') return layoutMarkdown(lab.intro, width, style)
   if (place === 'end') return layoutMarkdown(state.summary, width, style)
-  const { definition, task, seen } = stepOf(state)
-  if (state.isExplained) return layoutMarkdown(seen, width, style)
+  const step = stepOf(state)
+  const { definition, task } = step
+  if (state.isExplained) return layoutMarkdown(explanationOf(step), width, style)
   const done = `**Done when:** ${definition.title}.`
   const question =
     definition.question === undefined ? '' : `\n\n**Question:** ${definition.question.ask} Press a to answer.`

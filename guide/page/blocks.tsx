@@ -1,4 +1,5 @@
 import type { Block, RunLine, RunsPush } from '../protocol.ts'
+import { Ask } from './ask.tsx'
 import { act } from './connection.ts'
 import { Button } from './controls.tsx'
 import { now, say } from './store.ts'
@@ -17,6 +18,8 @@ export function Blocks({ blocks, place }: BlocksProps) {
       {blocks.map((block, index) =>
         block.kind === 'fence' ? (
           <Fence key={`${index}`} text={block.text} place={block.run ? `${place}/${index}` : undefined} />
+        ) : block.kind === 'ask' ? (
+          <Ask key={`${index}`} asked={block} />
         ) : (
           <div key={`${index}`} class="prose" dangerouslySetInnerHTML={{ __html: block.html }} />
         ),

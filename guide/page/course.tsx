@@ -43,6 +43,9 @@ export function Course({ state: { lab, progress } }: { state: State }) {
             <Blocks key={`${step.id} seen`} blocks={step.seen} place={`${lab.number}/${step.id}/seen`} />
           </div>
         )}
+        {step && step.onward.length > 0 && (
+          <Blocks key={`${step.id} onward`} blocks={step.onward} place={`${lab.number}/${step.id}/onward`} />
+        )}
         {progress.at === 'end' && (
           <>
             <Blocks blocks={progress.summary ?? []} place={`${lab.number}/end`} />

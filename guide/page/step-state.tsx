@@ -53,12 +53,22 @@ export function StepState({ lab, index, step, done, busy, asOf }: StepStateProps
             {done.measured.join('\n')}
           </pre>
         )}
-        {step.question && !isPassed && <Answer key={step.id} step={step} />}
+        {done.unanswered && <p>{ASKS[done.unanswered]}</p>}
+        {step.question && !isPassed && !asksInText(step) && <Answer key={step.id} step={step} />}
         <Help key={`${step.id} help`} step={step} done={done} busy={busy} />
       </div>
     </section>
   )
 }
+
+const ASKS = {
+  prediction: 'The nodes are as they should be. What is missing is your prediction, in the text.',
+  answer: 'The nodes are as they should be. What is missing is the answer to the question in the text.',
+}
+
+/** Whether the text has the field for the question. */
+const asksInText = ({ task, seen, onward }: StepContent): boolean =>
+  [...task, ...seen, ...onward].some((block) => block.kind === 'ask' && block.what === 'question')
 
 function WaitsFor({ lab, steps }: { lab: LabContent; steps: readonly string[] }) {
   return (

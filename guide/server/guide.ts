@@ -13,9 +13,11 @@ import { learnerName } from '../../grading/class-key.ts'
 import { findStep, type LabDefinition, listLabs, mustRunHere, readLab } from '../../grading/lab-definition.ts'
 import { notesOf } from '../../grading/lab-notes.ts'
 import { scoreLine } from '../../grading/learner-report.ts'
+import { recallLines } from '../../grading/recall.ts'
 import type { Snapshot } from '../../grading/snapshot.ts'
 import { cacheFolder } from '../../host/layout.ts'
 import { hasOutside, OUTSIDE } from '../../host/outside.ts'
+import { plainText } from '../../host/plain-text.ts'
 import type { Progress } from '../../host/progress.ts'
 import { handIn } from '../../instructors/submission/hand-in.ts'
 import type { ActionArguments, ActionName, Reply } from '../protocol.ts'
@@ -23,7 +25,7 @@ import { CommandLog } from './command-log.ts'
 import { DataplaneView } from './dataplane-view.ts'
 import { Hub } from './hub.ts'
 import { labVariables, writeVariables } from './lab-variables.ts'
-import { IncidentView, labContent, progressPush } from './lab-view.ts'
+import { answerLines, IncidentView, labContent, progressPush } from './lab-view.ts'
 import { LongWork } from './long-work.ts'
 import { findPaths } from './packet-paths.ts'
 import { Runs } from './runs.ts'
@@ -140,11 +142,28 @@ export class PageGuide implements Guide {
       findStep(this.#definition, step)
       return this.#doing('Checking', () => this.#check(step))
     },
-    answer: ({ step, text }) =>
-      this.#doing('Checking the answer', async () => {
-        await this.#session.answer(step, text)
-        return this.#check(step)
-      }),
+    answer: ({ step, text }) => {
+      findStep(this.#definition, step)
+      return this.#doing('Checking the answer', async () => {
+        const kept = await this.#session.answer(step, text)
+        const { verdict } = await this.#check(step)
+        return { kept, verdict, lines: answerLines(this.#progress.outcomes.get(step)) }
+      })
+    },
+    'show-answer': ({ step }) => {
+      findStep(this.#definition, step)
+      return this.#doing('Showing the answer', async () => {
+        const lines = await this.#session.showAnswer(step)
+        await this.#check(step)
+        return { lines: lines.map(plainText) }
+      })
+    },
+    recall: ({ id, text }) => {
+      const recall = this.#definition.recall?.find((one) => one.id === id)
+      if (!recall) throw new Error(`Lab ${this.#definition.number} has no question "${id}" about earlier labs.`)
+      const { isRight, lines } = recallLines(recall, text)
+      return { isRight, lines: lines.slice(1).map(plainText) }
+    },
     hint: ({ step }) => {
       const taken = this.#progress.hints
       const tier = (taken.get(step) ?? 0) + 1

@@ -1,6 +1,6 @@
 // What pages are told of a lab: its text as blocks, the learner's progress, and the open incident.
 
-import MarkdownIt from 'markdown-it'
+import MarkdownIt, { type Token } from 'markdown-it'
 import { loadIncidents } from '../../course/incident/incident.ts'
 import { CLOSED_KEY, closedNote } from '../../course/incident/incident-note.ts'
 import { openIncident } from '../../course/incident/revert-incident.ts'
@@ -12,9 +12,11 @@ import type { StepOutcome } from '../../grading/failure.ts'
 import { listLabs, readLab, type StepDefinition } from '../../grading/lab-definition.ts'
 import { LabNotes } from '../../grading/lab-notes.ts'
 import { differencesOf } from '../../grading/learner-report.ts'
+import { learningLines } from '../../grading/learning-lines.ts'
 import { findingOf, pointsWith } from '../../grading/report.ts'
 import type { Snapshot } from '../../grading/snapshot.ts'
-import type { Block, Finding, IncidentPush, LabContent, ProgressPush, StepProgress } from '../protocol.ts'
+import { plainText } from '../../host/plain-text.ts'
+import type { AskBlock, Block, Finding, IncidentPush, LabContent, ProgressPush, StepProgress } from '../protocol.ts'
 
 /** Raw HTML in a text is shown as text. */
 const markdown = new MarkdownIt({ html: false, linkify: false })
@@ -22,8 +24,16 @@ const markdown = new MarkdownIt({ html: false, linkify: false })
 /** Languages of fences that a learner types into a shell. */
 const TYPED = /^bash\b/
 
-/** A Markdown text as rendered parts and fences; fences inside of lists belong to the rendered part. */
-function blocksOf(text: string): Block[] {
+const ASKED = /^\*\*(Predict|Question|Recall)\.\*\*\s*([^?]*\?)/
+
+/** What is asked at a blockquote that begins so; undefined if the blockquote is only text. */
+type FindAsked = (what: AskBlock['what'], ask: string) => AskBlock | undefined
+
+/**
+ * A Markdown text as rendered parts, fences, and the places at which it asks; what is inside of lists belongs to the rendered
+ * part.
+ */
+function blocksOf(text: string, findAsked: FindAsked = () => undefined): Block[] {
   const tokens = markdown.parse(text, {})
   const blocks: Block[] = []
   let from = 0
@@ -33,6 +43,16 @@ function blocksOf(text: string): Block[] {
     from = to + 1
   }
   for (const [index, { type, level, info, content }] of tokens.entries()) {
+    if (type === 'blockquote_open' && level === 0) {
+      const end = tokens.findIndex((token, at) => at > index && token.type === 'blockquote_close' && token.level === 0)
+      const [, word = '', ask = ''] = ASKED.exec(textOf(tokens.slice(index, end))) ?? []
+      const asked = word === '' ? undefined : findAsked(word.toLowerCase() as AskBlock['what'], ask)
+      if (asked) {
+        flush(index)
+        blocks.push(asked)
+        from = end + 1
+      }
+    }
     if (type !== 'fence' || level > 0) continue
     flush(index)
     const language = info.split(/\s+/)[0] ?? ''
@@ -44,20 +64,47 @@ function blocksOf(text: string): Block[] {
   return blocks
 }
 
+const textOf = (tokens: readonly Token[]): string =>
+  tokens
+    .map(({ type, content }) => (type === 'inline' ? content.replaceAll('\n', ' ') : ''))
+    .join(' ')
+    .trim()
+
+/** What a step asks, for the places in its text. */
+const askedBy =
+  ({ id, predict, question }: Pick<StepDefinition, 'id' | 'predict' | 'question'>): FindAsked =>
+  (what) => {
+    const asked = { predict, question, recall: undefined }[what]
+    return asked && { kind: 'ask', what, id, ...asked }
+  }
+
+/** What was learnt from an answer, or what is wrong with it, for the learner. */
+export function answerLines(outcome: StepOutcome | undefined): string[] {
+  if (!outcome?.failure || outcome.verdict !== 'failed') return learningLines(outcome?.learning)
+  const { actual, why, hint } = outcome.failure
+  return [actual, why, hint].flatMap((line) => (line === undefined ? [] : [plainText(line)]))
+}
+
 /** The constant content of a lab, in the learner's names. `places` are those of terminals. */
 export function labContent({ definition, intro, steps }: GuideLab, places: string[]): LabContent {
   return {
     number: definition.number,
     title: definition.title,
-    intro: blocksOf(intro),
-    steps: steps.map(({ definition: { id, title, points, question }, task, seen, hints }) => ({
-      id,
-      title,
-      points,
-      task: blocksOf(task),
-      seen: blocksOf(seen),
+    intro: blocksOf(intro, (what, ask) => {
+      const recall = definition.recall?.find((one) => one.ask === ask)
+      return what === 'recall' && recall
+        ? { kind: 'ask', what, id: recall.id, ask, choices: recall.choices, many: false }
+        : undefined
+    }),
+    steps: steps.map(({ definition: step, task, seen, onward, hints }) => ({
+      id: step.id,
+      title: step.title,
+      points: step.points,
+      task: blocksOf(task, askedBy(step)),
+      seen: blocksOf(seen, askedBy(step)),
+      onward: blocksOf(onward ?? '', askedBy(step)),
       hints: hints.length,
-      question: question?.ask,
+      question: step.question?.ask,
     })),
     labs: listLabs().map(({ number }) => ({ number, title: readLab(number).title })),
     places,
@@ -99,6 +146,10 @@ function stepProgress(
     reason,
     waitsFor,
     measured,
+    unanswered: outcome?.unanswered,
+    predicted: outcome?.learning?.prediction?.text,
+    answered: outcome?.learning?.answered !== undefined || outcome?.learning?.gaveUp === true,
+    learnt: learningLines(outcome?.learning),
   }
 }
 

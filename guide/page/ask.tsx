@@ -1,0 +1,109 @@
+import { useState } from 'preact/hooks'
+import type { AskBlock } from '../protocol.ts'
+import { act } from './connection.ts'
+import { Form, Sure } from './controls.tsx'
+import { now } from './store.ts'
+
+const TITLES = { predict: 'Predict.', question: 'Question.', recall: 'Do you remember?' }
+
+/** A field at the place where the text asks: a prediction, a question, or a question about an earlier lab. */
+export function Ask({ asked }: { asked: AskBlock }) {
+  const { what, id, ask } = asked
+  const [told, setTold] = useState<{ isGood: boolean; lines: string[] }>()
+  const done = what === 'recall' ? undefined : now().progress?.steps.find((step) => step.id === id)
+  const isClosed = what === 'predict' ? done?.predicted !== undefined : what === 'question' && done?.answered
+  const send = async (text: string) => {
+    if (what === 'recall') {
+      const reply = await act('recall', { id, text })
+      return setTold(reply && { isGood: reply.isRight, lines: reply.lines })
+    }
+    const reply = await act('answer', { step: id, text })
+    if (!reply) return setTold(undefined)
+    if (reply.kept === 'prediction')
+      setTold({ isGood: true, lines: ['Your prediction is kept; a wrong one costs nothing.'] })
+    else setTold({ isGood: reply.verdict === 'passed', lines: reply.lines })
+  }
+  return (
+    <section class={`ask ${what}`} aria-label={`${TITLES[what]} ${ask}`}>
+      <p>
+        <strong>{TITLES[what]}</strong> {ask}
+      </p>
+      {isClosed ? (
+        what === 'predict' && <p class="soft">You predicted “{done?.predicted}”.</p>
+      ) : (
+        <AskForm asked={asked} send={send} />
+      )}
+      {told && (
+        <div role="status" class={told.isGood ? 'told' : 'told wrong'}>
+          {told.lines.map((line) => (
+            <p key={line}>{line}</p>
+          ))}
+        </div>
+      )}
+      {what === 'predict' && done?.verdict === 'passed' && (
+        <div class="told">
+          {done.learnt.map((line) => (
+            <p key={line}>{line}</p>
+          ))}
+        </div>
+      )}
+      {what === 'question' && !isClosed && (
+        <Sure
+          words="Show me …"
+          sure="Yes, show the answer: it costs the points for understanding"
+          act={async () => {
+            const reply = await act('show-answer', { step: id })
+            if (reply) setTold({ isGood: true, lines: reply.lines })
+          }}
+        />
+      )}
+    </section>
+  )
+}
+
+function AskForm({ asked, send }: { asked: AskBlock; send(text: string): unknown }) {
+  const { what, id, ask, choices, many } = asked
+  const [text, setText] = useState('')
+  const [chosen, choose] = useState<readonly string[]>([])
+  const name = `${what}-${id}`
+  const answer = choices.length === 0 ? text : chosen.length > 0 ? chosen.join(', ') : many ? 'none' : ''
+  return (
+    <Form class="answer" send={() => answer !== '' && send(answer)}>
+      {choices.length === 0 ? (
+        <label>
+          <span class="hidden">{ask}</span>
+          <input
+            name={name}
+            autocomplete="off"
+            required
+            maxLength={500}
+            value={text}
+            onInput={({ currentTarget }) => setText(currentTarget.value)}
+          />
+        </label>
+      ) : (
+        <fieldset>
+          <legend class="hidden">{ask}</legend>
+          {choices.map((choice) => (
+            <label key={choice} class="choice">
+              <input
+                type={many ? 'checkbox' : 'radio'}
+                name={name}
+                value={choice}
+                checked={chosen.includes(choice)}
+                onChange={({ currentTarget }) => {
+                  const others = many ? chosen.filter((one) => one !== choice) : []
+                  choose(currentTarget.checked ? [...others, choice] : others)
+                }}
+              />{' '}
+              <code>{choice}</code>
+            </label>
+          ))}
+        </fieldset>
+      )}
+      <button type="submit" class="main">
+        {what === 'predict' ? 'Predict' : 'Answer'}
+      </button>
+    </Form>
+  )
+}
