@@ -47,6 +47,8 @@ export class LabObjects {
     try {
       return (await unlessCode(409, this.#objects.create(object))) !== undefined
     } catch (error) {
+      // One of somebody else is not ours to use.
+      if (error instanceof ForeignObjectError) throw error
       if (await unlessCode(404, this.#objects.read(object))) return false
       throw error
     }

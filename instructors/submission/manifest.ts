@@ -104,3 +104,12 @@ export function readItems(text: string, what: string, known: Map<string, unknown
     return item
   })
 }
+
+/**
+ * Whether a submission was made by a version of this project whose steps predict and ask beside their state: 0.2 or newer. Steps of
+ * older ones are judged by their state alone, as they were then.
+ */
+export function hasPredictions({ versions }: Pick<Manifest, 'versions'>): boolean {
+  const [, major, minor] = /^(\d+)\.(\d+)/.exec(versions.project) ?? []
+  return Number(major) > 0 || Number(minor) >= 2
+}

@@ -8,7 +8,7 @@ import { listLabs } from '../../grading/lab-definition.ts'
 import { reportOf } from '../../grading/report.ts'
 import type { Report, Verdict } from '../../grading/report-schema.ts'
 import { Snapshot } from '../../grading/snapshot.ts'
-import type { Manifest } from './manifest.ts'
+import { hasPredictions, type Manifest } from './manifest.ts'
 import type { Submission } from './read-submission.ts'
 import { refuse } from './untrusted-text.ts'
 
@@ -16,11 +16,13 @@ import { refuse } from './untrusted-text.ts'
  * Judges a submission again, from its raw captures alone. A step about the cluster's current state is judged on the final
  * capture first, then on the capture of the moment when it passed; a step about a moment in reverse order, because the final
  * capture only has a note of it. The verdicts in the file only decide which captures are used.
+ * `asks`: whether predictions and questions beside a state count; by default where a capture has notes of the lab.
  */
 export async function rejudge(
   spec: LabSpec,
   { steps, final }: Pick<Manifest, 'steps' | 'final'>,
   snapshotOf: SnapshotOf,
+  asks?: boolean,
 ): Promise<StepOutcome[]> {
   const captureOf = new Map(steps.map(({ id, capture }) => [id, capture]))
   const inAttempt = attemptFilter(spec, { steps, final }, snapshotOf)
@@ -29,7 +31,7 @@ export async function rejudge(
     const own = captureOf.get(step.id)
     const places = step.moment ? [own, final] : [final, own]
     const counted = places.filter((place) => inAttempt(place, step.id))
-    const outcome = await judgeOn(spec, step, new Set(counted), snapshotOf)
+    const outcome = await judgeOn(spec, step, new Set(counted), snapshotOf, asks)
     const open = step.needs.filter((need) => !SETTLED.includes(outcomes.get(need)?.verdict))
     const waits = { verdict: 'not yet', waitsFor: open, reason: `waits for: ${open.join(', ')}` } as const
     // A step whose needs did not pass waits for them, as on the cluster.
@@ -80,7 +82,7 @@ export async function reportSubmission(submission: Submission, file: string): Pr
   const spec = await loadSpec(found)
   const began = performance.now()
   const snapshotOf = snapshotsOf(submission)
-  const outcomes = await rejudge(spec, submission.manifest, snapshotOf)
+  const outcomes = await rejudge(spec, submission.manifest, snapshotOf, hasPredictions(submission.manifest))
   return reportOf(spec.lab, { lab, source: { kind: 'submission', file } }, outcomes, {
     snapshot: snapshotOf(final ?? [...submission.captures.keys()].at(-1)),
     seconds: (performance.now() - began) / 1000,
@@ -105,6 +107,7 @@ async function judgeOn(
   step: CheckedStep,
   places: ReadonlySet<string | undefined>,
   snapshotOf: SnapshotOf,
+  asks: boolean | undefined,
 ): Promise<StepOutcome> {
   const { id, moment } = step
   let best: StepOutcome | undefined
@@ -112,7 +115,7 @@ async function judgeOn(
     const snapshot = snapshotOf(place)
     if (!snapshot) continue
     // Judged alone: dependencies are applied after all steps are judged, each on its own capture.
-    const [outcome] = await judgeRound(spec, snapshot, undefined, [id])
+    const [outcome] = await judgeRound(spec, snapshot, undefined, [id], asks)
     if (!outcome || outcome.verdict === 'passed') return outcome ?? { id, verdict: 'could not check' }
     if (best?.verdict !== 'failed') best = outcome
     if (step.needsCluster) return outcome
