@@ -67,13 +67,13 @@ export function Terminals({ state }: { state: State }) {
           <kbd>Esc</kbd> then <kbd>Tab</kbd> leaves the terminal
         </span>
         <fieldset class="letters" aria-label="Size of the letters">
-          <Button class="plain" aria-label="Smaller letters" onClick={() => growLetters(-1)}>
+          <Button class="plain" aria-label="A− smaller letters" onClick={() => growLetters(-1)}>
             A−
           </Button>
-          <Button class="plain" aria-label="Usual letters" onClick={() => growLetters()}>
+          <Button class="plain" aria-label="A usual letters" onClick={() => growLetters()}>
             A
           </Button>
-          <Button class="plain" aria-label="Larger letters" onClick={() => growLetters(1)}>
+          <Button class="plain" aria-label="A+ larger letters" onClick={() => growLetters(1)}>
             A+
           </Button>
         </fieldset>
