@@ -8,7 +8,7 @@ import { INCIDENT_LAB, type IncidentEnvironment } from './shop.ts'
 /** The step of lab 8 that asks for the cause. */
 export const DIAGNOSIS = 'diagnosis'
 /** The step of another lab that consists of one incident. */
-export const INCIDENT_STEP = 'incident'
+const INCIDENT_STEP = 'incident'
 /** The steps that belong to an incident, in lab 8 and in another lab. */
 export const incidentSteps = (lab: number): string[] =>
   lab === INCIDENT_LAB ? [DIAGNOSIS, 'report', 'cause', 'rules', 'whole'] : [INCIDENT_STEP]

@@ -44,7 +44,9 @@ export function Course({ state: { lab, progress } }: { state: State }) {
           </div>
         )}
         {step && step.onward.length > 0 && (
-          <Blocks key={`${step.id} onward`} blocks={step.onward} place={`${lab.number}/${step.id}/onward`} />
+          <div class="onward">
+            <Blocks key={`${step.id} onward`} blocks={step.onward} place={`${lab.number}/${step.id}/onward`} />
+          </div>
         )}
         {progress.at === 'end' && (
           <>

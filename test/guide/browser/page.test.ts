@@ -10,6 +10,7 @@ import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { unseal } from '../../../course/incident/incident-note.ts'
 import { currentNote } from '../../../course/incident/open.ts'
 import { LabBench } from '../../../course/lab-bench.ts'
+import { loadSolution } from '../../../course/lab-solution.ts'
 import { learnerEnvironment } from '../../../course/lint/run-lab.ts'
 import { daemonOf } from '../../../embedded/index.ts'
 import { readLab } from '../../../grading/lab-definition.ts'
@@ -100,8 +101,10 @@ test('the page is painted before any data has arrived, from its own files alone'
 /** Runs the commands of the step that is shown, has it checked if it asks for that, and runs those that come after. */
 async function workThrough(id: string): Promise<void> {
   await state(id).waitFor()
+  await answerAsked(id, 'predict')
   if (id === 'kube-ipvs0') await byKeyboard()
-  else await runAll(page, '.text > :not(.seen)')
+  else await runAll(page, '.text > :not(.seen, .onward)')
+  await answerAsked(id, 'question')
   const ready = state(id).getByText('Ready to be checked')
   await passed(id)
     .or(ready)
@@ -110,6 +113,33 @@ async function workThrough(id: string): Promise<void> {
   if (await ready.isVisible()) await state(id).getByRole('button', { name: 'Check' }).click()
   await passed(id).waitFor({ timeout: 60_000 * timeoutScale() })
   await runAll(page, '.seen')
+  await runAll(page, '.onward')
+}
+
+/**
+ * Answers what the text asks as the reference solution does: a plain answer in the field, one that is read from the nodes by the
+ * solution's command in the terminal.
+ */
+async function answerAsked(id: string, what: 'predict' | 'question'): Promise<void> {
+  if ((await page.locator(`.ask.${what}`).count()) === 0) return
+  const { steps } = await loadSolution(lab.folder)
+  const commands = (steps[id]?.commands ?? []).filter((line) => line.startsWith('make answer '))
+  const command = what === 'predict' ? commands[0] : commands.at(-1)
+  if (command === undefined) throw new Error(`the solution does not answer step "${id}"`)
+  const plain = /\bA='?([^'"$]+)'?$/.exec(command)?.[1]
+  const ask = page.locator(`.ask.${what}`)
+  if (plain === undefined) {
+    await showTerminal('host')
+    await page.keyboard.type(`${command}\n`)
+  } else if ((await ask.locator('input[type=radio], input[type=checkbox]').count()) > 0) {
+    for (const name of plain.split(/, */)) await ask.getByLabel(name, { exact: true }).check()
+    await ask.getByRole('button', { name: what === 'predict' ? 'Predict' : 'Answer' }).click()
+  } else {
+    await ask.getByRole('textbox').fill(plain)
+    await ask.getByRole('button', { name: what === 'predict' ? 'Predict' : 'Answer' }).click()
+  }
+  const closed = what === 'predict' ? ask.getByText('You predicted') : ask.locator(':scope:not(:has(form))')
+  await closed.waitFor({ timeout: 60_000 * timeoutScale() })
 }
 
 /** Runs the commands of a step without a mouse, through a terminal that gives the focus back. */
