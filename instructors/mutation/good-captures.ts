@@ -86,8 +86,8 @@ async function ofSubmission(specs: readonly LabSpec[], file: string): Promise<Go
   const spec = specs.find((one) => one.lab.number === lab)
   if (!spec) return []
   // A lab whose steps are all about moments ends with the notes of all of them.
-  const endsInNotes = spec.lab.steps.every(({ moment }) => moment)
-  const moments = new Set(spec.lab.steps.filter(({ moment }) => moment).map(({ id }) => id))
+  const endsInNotes = spec.steps.every(({ moment }) => moment)
+  const moments = new Set(spec.steps.filter(({ moment }) => moment).map(({ id }) => id))
   const proved = new Set<string>()
   const kept: GoodCapture[] = []
   for (const [id, { capture }] of [...captures].sort(([a], [b]) => Number(b === final) - Number(a === final))) {
